@@ -1,0 +1,30 @@
+# The first use of a target makes .venv; later ones reuse it until pyproject.toml or constraints.txt changes.
+PYTHON ?= python3
+EXTRAS ?= dev
+comma := ,
+BIN := .venv/bin
+READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
+
+.PHONY: demo test lint bench clean
+
+demo: $(READY)
+	$(BIN)/python examples/expert_under_delay.py
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python benchmarks/environments.py
+
+clean:
+	rm -rf .venv out
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	touch $@

@@ -1,0 +1,69 @@
+"""Environments by name: the paper's own as pure functions, gymnax's through the extra, Gymnasium's by registration."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+if TYPE_CHECKING:
+    from deadtime.envs.functional import Environment
+
+FUNCTIONAL: dict[str, tuple[str, dict[str, Any]]] = {
+    "maze": ("maze:Maze", {}),
+    "noisy-maze": ("maze:Maze", {"noise": 0.1}),
+    "cartpole": ("cartpole:CartPole", {}),
+    "noisy-cartpole": ("cartpole:CartPole", {"noise": 0.1}),
+    "acrobot": ("acrobot:Acrobot", {}),
+    "noisy-acrobot": ("acrobot:Acrobot", {"noise": 0.1}),
+}
+
+
+def make(name: str, **settings: Any) -> Environment:
+    """A functional environment by its name: one of `FUNCTIONAL`, with its own settings, or ``gymnax:NAME``."""
+    if name.startswith("gymnax:"):
+        return _make_gymnax(name.removeprefix("gymnax:"), settings)
+    if name not in FUNCTIONAL:
+        names = ", ".join([*FUNCTIONAL, "gymnax:NAME"])
+        raise ValueError(f"no environment is called {name!r}{_nearest(name, FUNCTIONAL)}: choose one of {names}")
+    where, defaults = FUNCTIONAL[name]
+    module, _, kind = where.partition(":")
+    environment = getattr(import_module(f"deadtime.envs.{module}"), kind)
+    known = list(signature(environment).parameters)
+    for setting in settings:
+        if setting not in known:
+            raise ValueError(f"{name} has no setting {setting!r}{_nearest(setting, known)}: it takes {', '.join(known)}")
+    return environment(**{**defaults, **settings})
+
+
+def _make_gymnax(name: str, settings: dict[str, Any]) -> Any:
+    for setting in {"noise", "perturb"} & set(settings):
+        raise ValueError(
+            f"{setting}={settings[setting]!r} was asked of gymnax:{name}, which has no masses to perturb here: "
+            "leave it out, or use noisy-cartpole or noisy-acrobot"
+        )
+    try:
+        gymnax = import_module("gymnax")
+    except ImportError as error:
+        raise ImportError(f"gymnax:{name} needs gymnax ({error}): pip install 'deadtime[gymnax]'") from error
+    if name not in gymnax.registered_envs:
+        raise ValueError(
+            f"gymnax has no environment {name!r}{_nearest(name, gymnax.registered_envs)}: see gymnax.registered_envs"
+        )
+    return gymnax.make(name, **settings)[0]
+
+
+def _nearest(name: str, names: Any) -> str:
+    close = get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def register() -> None:
+    """Make the environments known to `gymnasium.make`."""
+    where = "deadtime.envs.registered"
+    gymnasium.register("deadtime/Maze-v0", f"{where}:MazeEnv")
+    gymnasium.register("deadtime/NoisyCartPole-v1", f"{where}:NoisyCartPoleEnv", max_episode_steps=500)
+    gymnasium.register("deadtime/NoisyAcrobot-v1", f"{where}:NoisyAcrobotEnv", max_episode_steps=500)

@@ -1,0 +1,122 @@
+"""CartPole, with or without noise on its masses: Gymnasium's CartPole-v1 as pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+
+from deadtime.envs.functional import Environment, Key, Step
+from deadtime.envs.noise import check_noise, check_perturb, perturbed
+
+
+class CartPoleParams(NamedTuple):
+    """The physics; `mass_noise` and `length_noise` are deviations relative to the nominal value."""
+
+    gravity: float = 9.8
+    mass_cart: float = 1.0
+    mass_pole: float = 0.1
+    half_length: float = 0.5
+    force: float = 10.0
+    seconds: float = 0.02
+    mass_noise: float = 0.0
+    length_noise: float = 0.0
+    angle_limit: float = 12 * 2 * np.pi / 360
+    position_limit: float = 2.4
+    max_steps_in_episode: int = 500
+
+
+class CartPoleState(NamedTuple):
+    """Position, velocity, angle and angular velocity, and the number of steps taken."""
+
+    physics: jax.Array
+    time: jax.Array
+
+
+def accelerate(physics: jax.Array, action: jax.Array, params: CartPoleParams) -> jax.Array:
+    """One Euler step of the four equations of motion."""
+    _, x_dot, theta, theta_dot = physics
+    sin, cos = jnp.sin(theta), jnp.cos(theta)
+    mass = params.mass_cart + params.mass_pole
+    pole = params.mass_pole * params.half_length
+    push = (jnp.where(action == 1, params.force, -params.force) + pole * theta_dot**2 * sin) / mass
+    theta_acc = (params.gravity * sin - cos * push) / (params.half_length * (4.0 / 3.0 - params.mass_pole * cos**2 / mass))
+    x_acc = push - pole * theta_acc * cos / mass
+    return physics + params.seconds * jnp.stack([x_dot, x_acc, theta_dot, theta_acc])
+
+
+def expert(observation: jax.Array) -> jax.Array:
+    """A linear controller that balances the undelayed pole for as long as it is let, with and without noise."""
+    return (observation @ jnp.asarray([0.05, 0.1, 1.0, 0.3]) > 0).astype(jnp.int32)
+
+
+def predict(observation: jax.Array, queue: jax.Array, params: CartPoleParams) -> jax.Array:
+    """Where the cart and pole will be when the pending actions have been executed, at the nominal masses."""
+    return jax.lax.scan(lambda physics, action: (accelerate(physics, action, params), None), observation, queue)[0]
+
+
+def expert_warmup(observation: jax.Array, delay: int, key: Key) -> jax.Array:
+    """The `delay` actions that the expert would choose from here without a delay: a warm-up that does not fall at once."""
+
+    def follow(physics: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        action = expert(physics)
+        return accelerate(physics, action, CartPoleParams()), action
+
+    return jax.lax.scan(follow, observation, None, length=delay)[1]
+
+
+@dataclass(frozen=True)
+class CartPole(Environment):
+    """Balance a pole on a cart; `noise` perturbs its masses (and, with "masses+lengths", its length) at each step."""
+
+    noise: float = 0.0
+    perturb: str = "masses"
+
+    def __post_init__(self) -> None:
+        """Refuse noise that makes no sense."""
+        check_noise(self.noise), check_perturb(self.perturb)
+
+    @property
+    def default_params(self) -> CartPoleParams:
+        """Gymnasium's values and this environment's noise."""
+        return CartPoleParams(mass_noise=self.noise, length_noise=self.noise if check_perturb(self.perturb) else 0.0)
+
+    @property
+    def num_actions(self) -> int:
+        """Left and right."""
+        return 2
+
+    def action_space(self, params: CartPoleParams | None = None) -> spaces.Discrete:
+        """0 pushes left, 1 right."""
+        return spaces.Discrete(2)
+
+    def observation_space(self, params: CartPoleParams | None = None) -> spaces.Box:
+        """Position, velocity, angle, angular velocity."""
+        params = params or self.default_params
+        high = np.array([params.position_limit * 2, np.inf, params.angle_limit * 2, np.inf], np.float32)
+        return spaces.Box(-high, high)
+
+    def reset_env(self, key: Key, params: CartPoleParams) -> tuple[jax.Array, CartPoleState]:
+        """Each of the four numbers uniform in ±0.05."""
+        physics = jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
+        return physics, CartPoleState(physics, jnp.zeros((), jnp.int32))
+
+    def step_env(self, key: Key, state: CartPoleState, action: jax.Array, params: CartPoleParams) -> Step:
+        """Reward 1 for each step, the last included."""
+        normal = jax.random.normal(key, (3,))
+        now = params._replace(
+            mass_cart=perturbed(params.mass_cart, params.mass_noise, normal[0], jnp),
+            mass_pole=perturbed(params.mass_pole, params.mass_noise, normal[1], jnp),
+            half_length=perturbed(params.half_length, params.length_noise, normal[2], jnp),
+        )
+        physics = accelerate(state.physics, action, now)
+        terminated = (jnp.abs(physics[0]) > params.position_limit) | (jnp.abs(physics[2]) > params.angle_limit)
+        return physics, CartPoleState(physics, state.time + 1), jnp.ones(()), terminated, {}
+
+    def is_truncated(self, state: CartPoleState, params: CartPoleParams) -> jax.Array:
+        """After 500 steps."""
+        return state.time >= params.max_steps_in_episode

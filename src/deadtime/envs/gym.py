@@ -1,0 +1,111 @@
+"""Delay on one Gymnasium environment: three wrappers.
+
+The vector versions are in `gym_vector`; the convention is in `deadtime.delay`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from deadtime.delay import PendingActions, WarmUp, Warmup, check_delay
+from deadtime.envs.augmented_observation import Augmentation
+
+
+def _check_single(env: Any, name: str) -> None:
+    if isinstance(env, gym.vector.VectorEnv):
+        raise ValueError(f"{name} wraps one environment; got the vector environment {env}: use Vector{name}")
+
+
+class ActionDelay(gym.Wrapper, RecordConstructorArgs):
+    """Execute each action `delay` steps after it was chosen.
+
+    ``info["pending_actions"]`` (oldest first, an element of ``batch_space(action_space, delay)``) is there after reset and
+    step, ``info["executed_action"]`` after step.
+    """
+
+    def __init__(self, env: gym.Env, delay: int, warmup: Warmup = "random"):
+        """`warmup` fills the queue at reset: "random", one action, or callable(obs, delay, rng) -> the m actions."""
+        _check_single(env, "ActionDelay")
+        RecordConstructorArgs.__init__(self, delay=delay, warmup=warmup)
+        gym.Wrapper.__init__(self, env)
+        self._warmup = WarmUp(warmup, env.action_space, delay)
+        self._pending = PendingActions(env.action_space, delay)
+        self.pending_spec = (env.action_space, self._pending.delay)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment and draw the actions that are already pending; `seed` decides both."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._warmup.seed(seed)
+        self._pending.fill(self._warmup.draw(obs))
+        return obs, {**info, "pending_actions": self._pending.actions}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Execute the oldest pending action; `action` joins the end of the queue."""
+        executed, pending = self._pending.push(action)
+        obs, reward, terminated, truncated, info = self.env.step(executed)
+        info["executed_action"] = executed
+        info["pending_actions"] = pending
+        return obs, reward, terminated, truncated, info
+
+
+class ObservationDelay(gym.Wrapper, RecordConstructorArgs):
+    """Show the observation of `delay` steps ago; until then, the one of the reset. Rewards and ends are not delayed.
+
+    ``info["observation_age"]`` says how many steps old the observation is.
+    """
+
+    def __init__(self, env: gym.Env, delay: int):
+        """At delay 0 the observation is the present one."""
+        _check_single(env, "ObservationDelay")
+        RecordConstructorArgs.__init__(self, delay=delay)
+        gym.Wrapper.__init__(self, env)
+        self._seen: deque[Any] = deque(maxlen=check_delay(delay) + 1)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset; the first observation is of age 0."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._seen.clear()
+        return self._delayed(obs, info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step at once, but show what was there `delay` steps ago."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        obs, info = self._delayed(obs, info)
+        return obs, reward, terminated, truncated, info
+
+    def _delayed(self, obs: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        self._seen.append(copy.deepcopy(obs))
+        return copy.deepcopy(self._seen[0]), {**info, "observation_age": len(self._seen) - 1}
+
+
+class AugmentObservation(gym.Wrapper, RecordConstructorArgs):
+    """Show (observation, pending actions) as one observation: what the paper's augmented state x_t holds.
+
+    A Dict with the keys "observation" and "pending_actions", or with `flat` one vector: the observation, then each
+    pending action, oldest first, discrete ones as one-hot vectors.
+    """
+
+    def __init__(self, env: gym.Env, flat: bool = False):
+        """Wrap an environment that has `ActionDelay` somewhere beneath."""
+        _check_single(env, "AugmentObservation")
+        RecordConstructorArgs.__init__(self, flat=flat)
+        gym.Wrapper.__init__(self, env)
+        spec = env.get_wrapper_attr("pending_spec") if env.has_wrapper_attr("pending_spec") else None
+        self._augmentation = Augmentation(env.observation_space, spec, flat)
+        self.observation_space = self._augmentation.space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset; the observation includes the warm-up actions."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._augmentation.join(obs, info["pending_actions"]), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step; the observation includes the action just chosen, as the queue's last."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return self._augmentation.join(obs, info["pending_actions"]), reward, terminated, truncated, info

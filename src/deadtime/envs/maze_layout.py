@@ -1,0 +1,99 @@
+"""What a maze is: its walls, its exact transition probabilities, its pictures.
+
+A maze of size N has N² cells, numbered row by row; the start is the top left cell, the goal the bottom right one. It is
+perfect: between any two cells there is exactly one path. An action into a wall leaves the agent where it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
+"""Row and column steps of the four actions: up, right, down, left."""
+
+
+def check_size(size: Any) -> int:
+    """Return `size` as an int, or say what is wrong with it."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 2:
+        raise ValueError(f"size is the number of cells on a side, 2 or more; got {size!r}: pass a whole number such as 10")
+    return int(size)
+
+
+def carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
+    """Where each action leads from each cell of the maze that `seed` gives: a random spanning tree, grown depth first."""
+    size = check_size(size)
+    rng = np.random.default_rng(seed)
+    leads_to = np.repeat(np.arange(size * size)[:, None], 4, axis=1)
+    visited, path = {0}, [0]
+    while path:
+        cell = path[-1]
+        row, column = divmod(cell, size)
+        open_ways = []
+        for action, (down, right) in enumerate(MOVES):
+            if 0 <= row + down < size and 0 <= column + right < size:
+                neighbour = (row + down) * size + column + right
+                if neighbour not in visited:
+                    open_ways.append((action, neighbour))
+        if not open_ways:
+            path.pop()
+            continue
+        action, neighbour = open_ways[rng.integers(len(open_ways))]
+        leads_to[cell, action], leads_to[neighbour, (action + 2) % 4] = neighbour, cell
+        visited.add(neighbour)
+        path.append(neighbour)
+    return leads_to
+
+
+def model(leads_to: Int[np.ndarray, "S 4"], noise: float) -> tuple[Float[np.ndarray, "S 4 S"], Float[np.ndarray, "S 4"]]:
+    """The exact (P, r) of a maze: with probability `noise` an action is replaced by a uniformly random one.
+
+    The goal keeps its agent and pays nothing, so the return of an episode is the sum of r.
+    """
+    cells = len(leads_to)
+    goal = cells - 1
+    P = np.zeros((cells, 4, cells))
+    for action in range(4):
+        for executed in range(4):
+            share = noise / 4 + (1 - noise) * (executed == action)
+            P[np.arange(cells), action, leads_to[:, executed]] += share
+    r = P[:, :, goal] - (1 - P[:, :, goal]) / (10 * cells)
+    P[goal], r[goal] = np.eye(cells)[goal], 0.0
+    return P, r
+
+
+def draw_text(leads_to: Int[np.ndarray, "S 4"], cell: int) -> str:
+    """The maze in characters: A the agent, G the goal."""
+    size = round(len(leads_to) ** 0.5)
+    inside = {cell: "A", **({} if cell == size * size - 1 else {size * size - 1: "G"})}
+    lines = ["+" + "---+" * size]
+    for row in range(size):
+        cells = range(row * size, (row + 1) * size)
+        lines.append("|" + "".join(f" {inside.get(c, ' ')} " + (" " if leads_to[c, 1] != c else "|") for c in cells))
+        lines.append("+" + "".join("   +" if leads_to[c, 2] != c else "---+" for c in cells))
+    return "\n".join(lines)
+
+
+def draw_image(leads_to: Int[np.ndarray, "S 4"], cell: int, pixels: int = 24) -> np.ndarray:
+    """The maze as an RGB array: the goal green, the agent blue, walls dark."""
+    size = round(len(leads_to) ** 0.5)
+    wall = max(pixels // 12, 1)
+    image = np.full((size * pixels + wall, size * pixels + wall, 3), 255, np.uint8)
+
+    def paint(c: int, color: tuple[int, int, int], margin: int) -> None:
+        top, left = (c // size) * pixels + wall, (c % size) * pixels + wall
+        image[top + margin : top + pixels - wall - margin, left + margin : left + pixels - wall - margin] = color
+
+    paint(size * size - 1, (120, 190, 120), 0)
+    paint(cell, (0, 90, 181), pixels // 6)
+    dark = (40, 40, 40)
+    image[:wall], image[:, :wall] = dark, dark
+    for c in range(size * size):
+        top, left = (c // size) * pixels, (c % size) * pixels
+        if leads_to[c, 1] == c:
+            image[top : top + pixels + wall, left + pixels : left + pixels + wall] = dark
+        if leads_to[c, 2] == c:
+            image[top + pixels : top + pixels + wall, left : left + pixels + wall] = dark
+    return image

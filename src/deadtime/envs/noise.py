@@ -1,0 +1,31 @@
+"""Noise on the masses (and, if asked, lengths) of a physical system: a new parameter value at each step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FLOOR = 0.05
+"""No perturbed mass or length falls below this share of its nominal value; at noise 0.1 that is 9.5 deviations away."""
+
+PERTURB = ("masses", "masses+lengths")
+
+
+def check_noise(noise: Any, name: str = "noise") -> float:
+    """Return `noise` as a float in [0, 0.5], or say what is wrong with it."""
+    if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 <= noise <= 0.5:
+        raise ValueError(f"{name} lies in [0, 0.5]; got {noise!r}: pass 0 for none")
+    return float(noise)
+
+
+def check_perturb(perturb: Any) -> bool:
+    """Whether lengths are perturbed along with masses."""
+    if perturb not in PERTURB:
+        raise ValueError(f'perturb is "masses" or "masses+lengths"; got {perturb!r}: choose one of the two')
+    return perturb == "masses+lengths"
+
+
+def perturbed(nominal: Any, noise: Any, normal: Any, xp: Any) -> Any:
+    """nominal · (1 + noise · normal), kept positive; `xp` is NumPy or `jax.numpy`."""
+    if isinstance(noise, float) and noise == 0:
+        return nominal
+    return nominal * xp.maximum(1.0 + noise * normal, FLOOR)

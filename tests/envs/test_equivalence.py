@@ -1,0 +1,101 @@
+"""Execution delay m is observation delay m, for an agent that gets rewards and ends equally late and whose first m actions
+are given: shown on the exact process, by running the wrappers over every outcome of the dynamics with its probability."""
+
+import hashlib
+from collections import defaultdict
+from itertools import product
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from deadtime import ActionDelay, ObservationDelay
+
+STATES, ACTIONS = 3, 2
+
+
+class Scripted(gym.Env):
+    """A finite MDP whose outcomes are a script; `probability` is that of the script so far. State 2 ends the episode."""
+
+    action_space, observation_space = spaces.Discrete(ACTIONS), spaces.Discrete(STATES)
+
+    def __init__(self, P, r, script):
+        self.P, self.r, self.script = P, r, script
+
+    def reset(self, *, seed=None, options=None):
+        self.time, self.state, self.probability = 0, 0, 1.0
+        return 0, {}
+
+    def step(self, action):
+        after = self.script[self.time]
+        reward = self.r[self.state, action]
+        self.probability *= self.P[self.state, action, after]
+        self.time, self.state = self.time + 1, after
+        return after, reward, after == 2, False, {}
+
+
+def decide(history):
+    """An arbitrary deterministic decision from all that the agent has seen and done."""
+    return hashlib.sha256(repr(history).encode()).digest()[0] % ACTIONS
+
+
+def execution_delayed(env, delay, given, horizon):
+    """What the agent has seen and done when each state arrives: (s_0, a_0, r_0, s_1, …), with a_t executed at t + m."""
+    env = ActionDelay(env, delay, warmup=lambda obs, m, rng: given)
+    obs, _ = env.reset()
+    history, ended = [obs], False
+    while not ended and env.unwrapped.time < horizon:
+        action = decide(history)
+        obs, reward, ended, _, _ = env.step(action)
+        history += [action, reward, obs]
+    return history, ended
+
+
+def observation_delayed(env, delay, given, horizon):
+    """The same when the state arrives m steps late, and with it the reward and the end; the first m actions are given."""
+    base, env = env, ObservationDelay(env, delay)
+    obs, _ = env.reset()
+    late, ended, chosen = [], False, []
+    history = [obs]
+    for time in range(horizon + delay):
+        if not ended:
+            action = given[time] if time < delay else decide(history)
+            if time >= delay:
+                chosen.append(action)
+            obs, reward, ended, _, info = env.step(action)
+            late.append((reward, base.state))
+            assert info["observation_age"] == min(time + 1, delay)
+        else:  # the end is on its way to the agent, which still decides
+            chosen.append(decide(history))
+        if time + 1 > delay:
+            shown = time - delay
+            if shown >= len(late) or shown >= horizon:
+                break
+            reward, state = late[shown]
+            if not ended:
+                assert obs == state, "the wrapper shows the state that the late reward belongs to"
+            history += [chosen[shown], reward, state]
+    return history, ended
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_same_law_of_everything_the_agent_sees_and_does(delay, seed):
+    rng = np.random.default_rng(seed)
+    P, r = rng.dirichlet(np.ones(STATES), (STATES, ACTIONS)), rng.normal(size=(STATES, ACTIONS))
+    given = rng.integers(0, ACTIONS, delay).tolist()
+    horizon = 4
+    laws = []
+    for visible in (execution_delayed, observation_delayed):
+        law = defaultdict(float)
+        for script in product(range(STATES), repeat=horizon + delay):
+            env = Scripted(P, r, script)
+            history, ended = visible(env, delay, given, horizon)
+            unused = horizon + delay - env.time
+            law[tuple(history)] += env.probability / STATES**unused
+        assert sum(law.values()) == pytest.approx(1)
+        laws.append(law)
+    assert laws[0].keys() == laws[1].keys()
+    for history, probability in laws[0].items():
+        assert laws[1][history] == pytest.approx(probability)

@@ -1,0 +1,209 @@
+import copy
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from echo import EchoEnv
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadtime import (
+    ActionDelay,
+    AugmentObservation,
+    ObservationDelay,
+    VectorActionDelay,
+    VectorAugmentObservation,
+    VectorObservationDelay,
+)
+
+MODES = list(AutoresetMode)
+lengths_of_three = st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=3), min_size=3, max_size=3)
+
+
+def vector(lengths, mode, **settings):
+    return gym.vector.SyncVectorEnv([lambda own=own: EchoEnv(own, **settings) for own in lengths], autoreset_mode=mode)
+
+
+def leaf_rows(tree, row):
+    if isinstance(tree, dict):
+        return {key: leaf_rows(value, row) for key, value in tree.items()}
+    return tree[row]
+
+
+def same(got, wanted):
+    if isinstance(wanted, int):
+        wanted, got = np.int64(wanted), np.int64(got)
+    assert gym.utils.env_checker.data_equivalence(wanted, got), (wanted, got)
+
+
+class Lockstep:
+    """Drives a vector environment beside scalar ones that are reset by hand where the vector one should reset them."""
+
+    def __init__(self, envs, singles, mode, seed):
+        self.envs, self.singles, self.mode = envs, singles, mode
+        self.obs, self.info = envs.reset(seed=seed)
+        self.expected = [single.reset(seed=seed + i) for i, single in enumerate(singles)]
+        self.ended = [False] * len(singles)
+        self.check()
+
+    def check(self):
+        for i, (obs, info) in enumerate(self.expected):
+            same(leaf_rows(self.obs, i), obs)
+            for key in ("pending_actions", "observation_age"):
+                if key in info:
+                    same(leaf_rows(self.info[key], i), info[key])
+                    assert self.info["_" + key][i]
+
+    def step(self, actions):
+        if self.mode == AutoresetMode.DISABLED and any(self.ended):
+            mask = np.array(self.ended)
+            self.obs, self.info = self.envs.reset(options={"reset_mask": mask})
+            self.expected = [s.reset() if end else old for s, end, old in zip(self.singles, mask, self.expected, strict=True)]
+            self.ended = [False] * len(self.singles)
+            self.check()
+        self.obs, reward, terminated, truncated, self.info = self.envs.step(actions)
+        for i, single in enumerate(self.singles):
+            if self.mode == AutoresetMode.NEXT_STEP and self.ended[i]:
+                self.expected[i], self.ended[i] = single.reset(), False
+                assert not self.info.get("_executed_action", np.zeros(3))[i]
+                assert (reward[i], terminated[i], truncated[i]) == (0, False, False)
+                continue
+            obs, wanted, end, cut, info = single.step(int(actions[i]))
+            assert (reward[i], terminated[i], truncated[i]) == (wanted, end, cut)
+            if "executed_action" in info:
+                assert self.info["_executed_action"][i]
+                same(int(self.info["executed_action"][i]), info["executed_action"])
+            self.ended[i], self.expected[i] = end or cut, (obs, info)
+            if self.mode == AutoresetMode.SAME_STEP and self.ended[i]:
+                same(self.info["final_obs"][i], obs)
+                for key in ("pending_actions", "observation_age"):
+                    if key in info:
+                        same(leaf_rows(self.info["final_info"][key], i), info[key])
+                self.expected[i], self.ended[i] = single.reset(), False
+        self.check()
+
+
+PAIRS = {
+    "action": (lambda e, m: VectorActionDelay(e, m), lambda e, m: ActionDelay(e, m)),
+    "observation": (lambda e, m: VectorObservationDelay(e, m), lambda e, m: ObservationDelay(e, m)),
+    "augment": (
+        lambda e, m: VectorAugmentObservation(VectorActionDelay(e, m)),
+        lambda e, m: AugmentObservation(ActionDelay(e, m)),
+    ),
+    "augment-flat": (
+        lambda e, m: VectorAugmentObservation(VectorActionDelay(e, m), flat=True),
+        lambda e, m: AugmentObservation(ActionDelay(e, m), flat=True),
+    ),
+    "both": (
+        lambda e, m: VectorObservationDelay(VectorActionDelay(e, m), m + 1),
+        lambda e, m: ObservationDelay(ActionDelay(e, m), m + 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+@given(lengths=lengths_of_three, delay=st.sampled_from([0, 1, 2, 7]), seed=st.integers(0, 9), data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_vector_equals_scalar_with_episodes_of_different_lengths(pair, mode, lengths, delay, seed, data):
+    """Observations, rewards, ends, executed and pending actions, final observations: as many scalar environments would give."""
+    wrap_many, wrap_one = pair
+    truncate = data.draw(st.booleans())
+    envs = wrap_many(vector(lengths, mode, truncate=truncate), delay)
+    singles = [wrap_one(EchoEnv(own, truncate=truncate), delay) for own in lengths]
+    lockstep = Lockstep(envs, singles, mode, seed)
+    steps = data.draw(st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=25))
+    for actions in steps:
+        lockstep.step(np.array(actions))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_no_action_leaks_into_the_next_episode(mode):
+    """Action 6 is chosen only in the first episode, of three steps: the second one must never execute it."""
+    envs = VectorActionDelay(vector([[3, 100]], mode), 5, warmup=0)
+    envs.reset()
+    for _ in range(3):
+        envs.step(np.array([6]))
+    if mode == AutoresetMode.DISABLED:
+        envs.reset(options={"reset_mask": np.array([True])})
+    for _ in range(20):
+        envs.step(np.array([1]))
+    first, second = envs.env.envs[0].executed
+    assert first == [0, 0, 0]
+    assert set(second[:5]) == {0}
+    assert set(second[5:]) == {1}
+
+
+def test_structured_actions_and_warmup_from_each_observation():
+    space = spaces.Dict(speed=spaces.Box(-1, 1, (2,), np.float32), turn=spaces.Discrete(3))
+
+    def warmup(obs, delay, rng):
+        assert obs.shape == (2,)
+        return [{"speed": np.full(2, 0.25), "turn": 2}] * delay
+
+    envs = VectorActionDelay(vector([[4], [6]], AutoresetMode.NEXT_STEP, action_space=space), 2, warmup)
+    _, info = envs.reset(seed=0)
+    assert info["pending_actions"]["speed"].shape == (2, 2, 2)
+    assert info["pending_actions"]["turn"].tolist() == [[2, 2], [2, 2]]
+    for t in range(4):
+        action = {"speed": np.full((2, 2), t / 10, np.float32), "turn": np.array([t % 3, 0])}
+        _, _, _, _, info = envs.step(action)
+    assert info["executed_action"]["turn"].tolist() == [1, 0]
+    np.testing.assert_allclose(info["executed_action"]["speed"], 0.1)
+
+
+@pytest.mark.parametrize("wrap", [pair[0] for pair in PAIRS.values()], ids=PAIRS.keys())
+@pytest.mark.parametrize("name", ["CartPole-v1", "deadtime/Maze-v0"])
+def test_observations_lie_in_the_space_and_copies_go_on_alike(wrap, name):
+    envs = wrap(gym.vector.SyncVectorEnv([lambda: gym.make(name)] * 3), 3)
+    obs, _ = envs.reset(seed=0)
+    assert obs in envs.observation_space
+    for action in np.random.default_rng(0).integers(0, 2, (30, 3)):
+        obs, *_ = envs.step(action)
+        assert obs in envs.observation_space
+    twin = copy.deepcopy(envs)
+    same(twin.step(np.array([0, 1, 0])), envs.step(np.array([0, 1, 0])))
+
+
+def test_gymnasiums_own_batched_cartpole():
+    """An environment without sub-environments: episodes end, queues are redrawn, nothing else changes."""
+    envs = VectorActionDelay(gym.make_vec("CartPole-v1", num_envs=4, vectorization_mode="vector_entry_point"), 2, warmup=1)
+    envs.reset(seed=0)
+    ended = np.zeros(4, bool)
+    episodes = 0
+    for _ in range(60):
+        _, _, terminated, truncated, info = envs.step(np.zeros(4, int))
+        assert (info["pending_actions"][ended] == 1).all()
+        assert (info["_executed_action"] == ~ended).all()
+        ended = terminated | truncated
+        episodes += ended.sum()
+    assert episodes > 8
+
+
+def test_a_single_environment_needs_the_scalar_version():
+    for wrapper in (lambda e: VectorActionDelay(e, 1), lambda e: VectorObservationDelay(e, 1), VectorAugmentObservation):
+        with pytest.raises(ValueError, match=r"wraps a gymnasium.vector.VectorEnv; got .*: use "):
+            wrapper(EchoEnv())
+
+
+def test_unknown_autoreset_mode():
+    envs = vector([[3]], AutoresetMode.NEXT_STEP)
+    envs.metadata = {}
+    with pytest.raises(ValueError, match=r"must know when episodes restart; .* is None: set it to one of"):
+        VectorActionDelay(envs, 1)
+
+
+def test_needs_a_queue():
+    with pytest.raises(ValueError, match="none beneath it"):
+        VectorAugmentObservation(vector([[3]], AutoresetMode.NEXT_STEP))
+
+
+def test_bad_delay_and_actions():
+    with pytest.raises(ValueError, match="delay is a whole number"):
+        VectorObservationDelay(vector([[3]], AutoresetMode.NEXT_STEP), -1)
+    envs = VectorActionDelay(vector([[3], [3]], AutoresetMode.NEXT_STEP), 1)
+    envs.reset(seed=0)
+    with pytest.raises(ValueError, match="must lie in the action space"):
+        envs.step(np.array([0, 7]))

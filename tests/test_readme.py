@@ -1,0 +1,30 @@
+"""Every Python block of the README, run as written (the one with another library's agent where that is installed)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0][:40])
+def test_python_block_runs(block, capsys):
+    names = {}
+    if "PPO" in block:
+        pytest.importorskip("stable_baselines3", reason="needs pip install 'deadtime[examples]'")
+        block = block.replace("50_000", "64")
+        exec("import gymnasium as gym\nfrom stable_baselines3 import PPO\nfrom deadtime import *", names)
+    exec(block, names)
+    assert "print" not in block or capsys.readouterr().out
+
+
+def test_the_first_example_prints_what_its_comments_say(capsys):
+    exec(BLOCKS[0], names := {})
+    before, after = capsys.readouterr().out.splitlines()
+    pending = [int(digit) for digit in re.findall(r"\d", before)]
+    executed, *later = [int(digit) for digit in re.findall(r"\d", after)]
+    assert [executed, *later] == [*pending, 1]
+    assert len(pending) == 5
+    assert names["info"]["executed_action"] == executed
