@@ -24,3 +24,8 @@ def test_unknown_argument():
     done = run("--vresion")
     assert done.returncode == 2
     assert "--vresion" in done.stderr
+
+
+def test_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "deadtime", "--version"], capture_output=True, text=True, check=False)
+    assert done.stdout == f"deadtime {deadtime.__version__}\n"

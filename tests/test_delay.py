@@ -129,13 +129,26 @@ def test_an_impossible_action_is_refused_when_it_is_chosen(action):
         (spaces.Dict(a=spaces.Discrete(2)), {"b": 1}),
         (spaces.Dict(a=spaces.Discrete(2)), 1),
         (spaces.Tuple((spaces.Discrete(2),)), (1, 1)),
+        (spaces.Box(-1, 1, (2,)), [np.nan, 0]),
+        (spaces.Box(-1, 1, (1,)), np.array(["x"])),
+        (spaces.Box(0, 255, (2,), np.uint8), [300, 1]),
+        (spaces.Box(0, 9, (1,), np.int64), [3.9]),
     ],
     ids=str,
 )
 def test_impossible_structured_actions_are_refused(space, action):
-    queue = PendingActions(space, 0)
+    queue = PendingActions(space, 1)
+    queue.fill(WarmUp("random", space, 1).draw(None))
+    before = _leaves(space, queue.actions)
     with pytest.raises(ValueError, match="must lie in the action space"):
         queue.push(action)
+    for was, now in zip(before, _leaves(space, queue.actions), strict=True):
+        np.testing.assert_array_equal(was, now)
+
+
+def test_box_bounds_are_the_environments_business():
+    queue = PendingActions(spaces.Box(-1, 1, (2,)), 0)
+    np.testing.assert_array_equal(queue.push([3, -np.inf])[0], [3, -np.inf])
 
 
 @pytest.mark.parametrize("delay", [-1, 1.5, 2.0, "3", None, True])
@@ -161,7 +174,13 @@ def test_warmup_word_that_is_none():
 
 
 @pytest.mark.parametrize(
-    ("actions", "message"), [([1], "as many actions as the delay, 2; got 1"), ([1, 9], "each action that a warm-up callable")]
+    ("actions", "message"),
+    [
+        ([1], r"as many actions as the delay, 2; got \[1\]"),
+        (1, "2; got 1: return"),
+        (None, "2; got None: return"),
+        ([1, 9], "each action that a warm-up callable"),
+    ],
 )
 def test_warmup_callable_that_returns_nonsense(actions, message):
     with pytest.raises(ValueError, match=message):

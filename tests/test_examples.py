@@ -27,6 +27,6 @@ def test_expert_under_delay(tmp_path):
 
 
 def test_train_with_sb3(tmp_path):
-    pytest.importorskip("stable_baselines3", reason="needs pip install 'deadtime[examples]'")
+    pytest.importorskip("stable_baselines3", reason="needs pip install stable-baselines3")
     printed = run(tmp_path, "train_with_sb3.py", "--delay", "2", "--steps", "64")
     assert re.findall(r"PPO, delay 2, (.*): \d+ ± \d+", printed) == ["observation alone", "observation and queue"]

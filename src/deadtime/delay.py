@@ -19,6 +19,7 @@ and which entry leaves it is decided here.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from operator import index
 from typing import Any, TypeVar
 
@@ -42,6 +43,14 @@ def check_delay(delay: Any) -> int:
     return int(delay)
 
 
+def second_delay(first: int, second: Any) -> ValueError:
+    """The error for a delay put on a delayed environment, whose two queues would hide one another."""
+    return ValueError(
+        f"one environment has one queue of pending actions; got a delay of {second!r} on top of one of {first}: "
+        f"use a single delay of their sum"
+    )
+
+
 def push(queue: ArrayT, action: Any) -> tuple[ArrayT, ArrayT]:
     """One step of the convention: ``executed, queue = push(queue, action)``; the queue's first axis is m, oldest first."""
     xp = queue.__array_namespace__()
@@ -59,18 +68,27 @@ def check_action_space(space: spaces.Space) -> None:
         )
 
 
-def check_action(space: spaces.Space, action: Any) -> None:
-    """Refuse an action that `space` can't hold; a Box is held to its shape only, since its bounds are the environment's."""
+def checked_leaves(space: spaces.Space, action: Any) -> list[np.ndarray]:
+    """The leaves of an action as arrays of the space's types, or an error if the space can't hold them as they are.
+
+    A Box is held to its shape and type only: what lies outside its bounds is the environment's to clip or refuse.
+    """
     try:
-        pairs = list(space_leaves(space, action))
-        legal = all(
-            np.shape(leaf) == part.shape if isinstance(part, spaces.Box) else part.contains(_as_numpy(leaf))
-            for part, leaf in pairs
-        )
-    except (KeyError, TypeError, ValueError, IndexError):
-        legal = False
-    if not legal:
+        leaves = [_held(part, leaf) for part, leaf in space_leaves(space, action)]
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        leaves = [None]
+    if any(leaf is None for leaf in leaves):
         raise _outside(space, action)
+    return [leaf for leaf in leaves if leaf is not None]
+
+
+def _held(space: spaces.Space, leaf: Any) -> np.ndarray | None:
+    given = np.asarray(leaf)
+    if not isinstance(space, spaces.Box):
+        return given if space.contains(given) else None
+    held = given.astype(space.dtype)
+    exact = np.isnan(given).sum() == 0 if held.dtype.kind == "f" else np.array_equal(held, given)
+    return held if exact and given.shape == space.shape else None
 
 
 def _outside(space: spaces.Space, action: Any) -> ValueError:
@@ -78,10 +96,6 @@ def _outside(space: spaces.Space, action: Any) -> ValueError:
         f"an action must lie in the action space {space}; got {action!r}: "
         "under a delay it would fail only when its turn comes, so it is refused now"
     )
-
-
-def _as_numpy(leaf: Any) -> Any:
-    return leaf if isinstance(leaf, int | np.generic) else np.asarray(leaf)
 
 
 class PendingActions:
@@ -144,9 +158,9 @@ class PendingActions:
         return log.item(first), self._read_only[0][first + 1 : last + 1]
 
     def _push_any(self, action: Any) -> tuple[Any, Any]:
-        check_action(self.space, action)
+        leaves = checked_leaves(self.space, action)
         first = self._advance()
-        for log, (_, leaf) in zip(self._logs, space_leaves(self.space, action), strict=True):
+        for log, leaf in zip(self._logs, leaves, strict=True):
             log[first + self.delay] = leaf
         return from_leaves(self.space, iter([log[first].copy() for log in self._logs])), self.actions
 
@@ -185,10 +199,11 @@ class WarmUp:
             return self.queue_space.sample()
         actions = [self._warmup] * self.delay
         if callable(self._warmup):
-            actions = list(self._warmup(observation, self.delay, self.queue_space.np_random))
-            if len(actions) != self.delay:
+            given = self._warmup(observation, self.delay, self.queue_space.np_random)
+            actions = list(given) if isinstance(given, Iterable) else []
+            if len(actions) != self.delay or not isinstance(given, Iterable):
                 raise ValueError(
-                    f"a warm-up callable returns as many actions as the delay, {self.delay}; got {len(actions)}: "
+                    f"a warm-up callable returns as many actions as the delay, {self.delay}; got {given!r}: "
                     "return one action for each pending step, oldest first"
                 )
             for action in actions:
@@ -200,9 +215,12 @@ class WarmUp:
 
 def _check_inside(space: spaces.Space, action: Any, what: str) -> None:
     try:
-        check_action(space, action)
-        inside = all(part.contains(np.asarray(leaf, part.dtype)) for part, leaf in space_leaves(space, action))
+        leaves = checked_leaves(space, action)
+        inside = all(part.contains(leaf) for part, leaf in zip(leaf_spaces(space), leaves, strict=True))
     except ValueError:
         inside = False
     if not inside:
-        raise ValueError(f"{what} must lie in the action space {space}; got {action!r}: choose one inside it")
+        raise ValueError(
+            f"{what} must lie in the action space {space}; got {action!r}: "
+            "choose one inside it (to give all pending actions, pass a callable that returns them)"
+        )

@@ -194,7 +194,7 @@ def test_warmups():
     [
         (-1, "random", "delay is a whole number of steps, 0 or more; got -1"),
         (1.5, "random", "delay is a whole number of steps, 0 or more; got 1.5"),
-        (2, 4, "the warm-up action must lie in the action space .*; got 4: choose one inside it"),
+        (2, 4, "each warm-up action must lie in the action space .*; got 4: choose one inside it"),
         (2, "rand", "got 'rand': did you mean \"random\""),
     ],
 )
@@ -206,6 +206,38 @@ def test_bad_delay_or_warmup(delay, warmup, message):
 def test_bad_warmup_callable():
     with pytest.raises(ValueError, match=r"as many actions as the delay, shape \(2,\); got \(3,\)"):
         delayed(Maze(size=3), 2, lambda obs, m, key: jnp.zeros(3)).reset(jax.random.key(0))
+
+
+def test_impossible_actions_from_a_warmup_callable_are_seen_outside_a_compiled_program():
+    with pytest.raises(ValueError, match="each warm-up action must lie in the action space"):
+        delayed(Maze(size=3), 2, lambda obs, m, key: [0, 7]).reset(jax.random.key(0))
+
+
+def test_a_warmup_action_may_be_an_array_or_a_list():
+    assert delayed(CartPole(), 2, jnp.array(1)).reset(jax.random.key(0))[1].queue.tolist() == [1, 1]
+    assert delayed(make("gymnax:Pendulum-v1"), 2, [0.5]).reset(jax.random.key(0))[1].queue.tolist() == [[0.5], [0.5]]
+
+
+@pytest.mark.parametrize("env", ["cartpole", (CartPole(), None)])
+def test_delay_on_what_is_no_functional_environment(env):
+    with pytest.raises(ValueError, match=r"delayed wraps a functional environment; got .*pass deadtime.envs.make"):
+        delayed(env, 2)
+
+
+def test_two_delays_on_one_environment_are_refused():
+    with pytest.raises(ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"):
+        delayed(delayed(CartPole(), 2), 3)
+
+
+def test_spaces_without_parameters():
+    env = delayed(make("gymnax:CartPole-v1"), 2)
+    assert env.observation_space().shape == (4,)
+    assert env.action_space().n == 2
+
+
+def test_numpy_numbers_are_numbers():
+    assert make("noisy-cartpole", noise=np.float32(0.25)) == make("noisy-cartpole", noise=0.25)
+    assert make("maze", size=np.int64(4), maze_seed=np.int64(2)) == make("maze", size=4, maze_seed=2)
 
 
 def test_equal_delays_are_equal_so_that_compiled_programs_are_shared():
@@ -250,11 +282,14 @@ class TestMake:
             ("cartpol", {}, "no environment is called 'cartpol'; did you mean 'cartpole'\\?: choose one of maze, "),
             ("cartpole", {"nois": 0.1}, "cartpole has no setting 'nois'; did you mean 'noise'\\?: it takes noise, perturb"),
             ("cartpole", {"size": 3}, "cartpole has no setting 'size': it takes noise, perturb"),
-            ("noisy-cartpole", {"noise": 0.6}, r"noise lies in \[0, 0.5\]; got 0.6: pass 0 for none"),
-            ("noisy-acrobot", {"noise": -0.1}, r"noise lies in \[0, 0.5\]; got -0.1: pass 0 for none"),
+            ("noisy-cartpole", {"noise": 0.6}, r"noise is a number in \[0, 0.5\]; got 0.6: pass 0 for none"),
+            ("noisy-acrobot", {"noise": -0.1}, r"noise is a number in \[0, 0.5\]; got -0.1: pass 0 for none"),
             ("acrobot", {"perturb": "lengths"}, 'perturb is "masses" or "masses\\+lengths"; got \'lengths\''),
             ("maze", {"size": 1}, "size is the number of cells on a side, 2 or more; got 1"),
-            ("maze", {"noise": float("nan")}, r"noise lies in \[0, 0.5\]; got nan"),
+            ("maze", {"maze_seed": None}, "maze_seed is a whole number, 0 or more; got None: each number gives one maze"),
+            ("maze", {"maze_seed": -1}, "maze_seed is a whole number, 0 or more; got -1"),
+            ("maze", {"noise": "a lot"}, r"noise is a number in \[0, 0.5\]; got 'a lot'"),
+            ("maze", {"noise": float("nan")}, r"noise is a number in \[0, 0.5\]; got nan"),
             ("gymnax:Pendulum-v1", {"noise": 0.1}, "noise=0.1 was asked of gymnax:Pendulum-v1, which has no masses to perturb"),
             ("gymnax:Pendulm-v1", {}, "gymnax has no environment 'Pendulm-v1'; did you mean 'Pendulum-v1'"),
         ],
@@ -266,7 +301,7 @@ class TestMake:
 
 @pytest.mark.parametrize("name", ["NoisyCartPole-v1", "NoisyAcrobot-v1"])
 def test_bad_settings_of_registered_environments(name):
-    with pytest.raises(ValueError, match=r"noise lies in \[0, 0.5\]; got 2: pass 0 for none"):
+    with pytest.raises(ValueError, match=r"noise is a number in \[0, 0.5\]; got 2: pass 0 for none"):
         gym.make(f"deadtime/{name}", noise=2)
     with pytest.raises(ValueError, match="perturb is"):
         gym.make(f"deadtime/{name}", perturb="all")

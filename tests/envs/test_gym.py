@@ -238,3 +238,31 @@ def test_bad_delay(wrapper, delay):
 def test_a_vector_environment_needs_the_vector_version(wrapper):
     with pytest.raises(ValueError, match="wraps one environment; got the vector environment .*: use Vector"):
         wrapper(gym.vector.SyncVectorEnv([EchoEnv]))
+
+
+def test_two_delays_on_one_environment_are_refused():
+    with pytest.raises(ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"):
+        ActionDelay(ObservationDelay(ActionDelay(EchoEnv(), 2), 1), 3)
+
+
+def test_the_environments_own_info_is_left_alone():
+    class Informed(EchoEnv):
+        def __init__(self):
+            super().__init__()
+            self.info = {}
+
+        def step(self, action):
+            return *super().step(action)[:4], self.info
+
+    env = ActionDelay(Informed(), 2)
+    env.reset()
+    env.step(0)
+    assert env.unwrapped.info == {}
+
+
+def test_a_spec_with_numpy_numbers_can_be_saved():
+    assert "ActionDelay" in ActionDelay(gym.make("CartPole-v1"), np.int64(3)).spec.to_json()
+
+
+def test_delay_is_an_attribute():
+    assert ActionDelay(EchoEnv(), 4).delay == 4

@@ -96,6 +96,10 @@ PAIRS = {
         lambda e, m: VectorAugmentObservation(VectorActionDelay(e, m), flat=True),
         lambda e, m: AugmentObservation(ActionDelay(e, m), flat=True),
     ),
+    "augment-all": (
+        lambda e, m: VectorAugmentObservation(VectorObservationDelay(VectorActionDelay(e, m), 2), flat=True),
+        lambda e, m: AugmentObservation(ObservationDelay(ActionDelay(e, m), 2), flat=True),
+    ),
     "both": (
         lambda e, m: VectorObservationDelay(VectorActionDelay(e, m), m + 1),
         lambda e, m: ObservationDelay(ActionDelay(e, m), m + 1),
@@ -207,3 +211,19 @@ def test_bad_delay_and_actions():
     envs.reset(seed=0)
     with pytest.raises(ValueError, match="must lie in the action space"):
         envs.step(np.array([0, 7]))
+
+
+def test_two_delays_on_one_environment_are_refused():
+    once = VectorObservationDelay(VectorActionDelay(vector([[3]], AutoresetMode.NEXT_STEP), 2), 1)
+    with pytest.raises(ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"):
+        VectorActionDelay(once, 3)
+
+
+def test_observations_that_are_no_arrays():
+    class Talking(EchoEnv):
+        def __init__(self):
+            super().__init__()
+            self.observation_space = spaces.Text(5)
+
+    with pytest.raises(ValueError, match="got Text.*: put ObservationDelay on each environment instead"):
+        VectorObservationDelay(gym.vector.SyncVectorEnv([Talking]), 1)

@@ -135,7 +135,7 @@ def test_bad_size(size):
 
 
 def test_bad_noise_and_action():
-    with pytest.raises(ValueError, match=r"noise lies in \[0, 0.5\]; got 0.7: pass 0 for none"):
+    with pytest.raises(ValueError, match=r"noise is a number in \[0, 0.5\]; got 0.7: pass 0 for none"):
         gym.make("deadtime/Maze-v0", noise=0.7)
     env = gym.make("deadtime/Maze-v0")
     env.reset()

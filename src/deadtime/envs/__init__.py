@@ -48,7 +48,7 @@ def _make_gymnax(name: str, settings: dict[str, Any]) -> Any:
     try:
         gymnax = import_module("gymnax")
     except ImportError as error:
-        raise ImportError(f"gymnax:{name} needs gymnax ({error}): pip install 'deadtime[gymnax]'") from error
+        raise ImportError(f"gymnax:{name} needs gymnax ({error}): pip install gymnax six") from error
     if name not in gymnax.registered_envs:
         raise ValueError(
             f"gymnax has no environment {name!r}{_nearest(name, gymnax.registered_envs)}: see gymnax.registered_envs"

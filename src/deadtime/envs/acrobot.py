@@ -86,7 +86,8 @@ class Acrobot(Environment):
 
     def __post_init__(self) -> None:
         """Refuse noise that makes no sense."""
-        check_noise(self.noise), check_perturb(self.perturb)
+        object.__setattr__(self, "noise", check_noise(self.noise))
+        check_perturb(self.perturb)
 
     @property
     def default_params(self) -> AcrobotParams:

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium import spaces
 
-from deadtime.delay import Warmup, check_delay, push
+from deadtime.delay import Warmup, check_delay, push, second_delay
 
 Key = jax.Array
 Step = tuple[Any, Any, jax.Array, jax.Array, dict[str, Any]]
@@ -88,7 +89,14 @@ class Delayed(Environment):
 
     def __post_init__(self) -> None:
         """Refuse a delay or a warm-up that makes no sense."""
-        check_delay(self.delay)
+        object.__setattr__(self, "delay", check_delay(self.delay))
+        if not hasattr(self.env, "step_env"):
+            raise ValueError(
+                f"delayed wraps a functional environment; got {self.env!r}: pass deadtime.envs.make(name) "
+                "(of gymnax.make, the first of the pair), or use ActionDelay for a Gymnasium environment"
+            )
+        if isinstance(self.env, Delayed):
+            raise second_delay(self.env.delay, self.delay)
         if isinstance(self.warmup, str) and self.warmup != "random":
             raise ValueError(f'warmup is "random", an action, or a callable; got {self.warmup!r}: did you mean "random"?')
         if not callable(self.warmup) and not isinstance(self.warmup, str):
@@ -106,11 +114,11 @@ class Delayed(Environment):
 
     def action_space(self, params: Any = None) -> Any:
         """That of the environment itself."""
-        return self.env.action_space(params)
+        return self.env.action_space(self.default_params if params is None else params)
 
     def observation_space(self, params: Any = None) -> Any:
         """That of the environment itself."""
-        return self.env.observation_space(params)
+        return self.env.observation_space(self.default_params if params is None else params)
 
     def reset_env(self, key: Key, params: Any) -> tuple[Any, DelayedState]:
         """Start an episode with m actions pending."""
@@ -130,6 +138,9 @@ class Delayed(Environment):
                 f"a warm-up callable returns as many actions as the delay, shape {(self.delay, *space.shape)}; "
                 f"got {actions.shape}: return one action for each pending step, oldest first"
             )
+        if not isinstance(actions, jax.core.Tracer):
+            for action in np.asarray(actions):
+                _check_fixed(action, space)
         return actions
 
     def step_env(self, key: Key, state: DelayedState, action: Any, params: Any) -> Step:
@@ -163,8 +174,9 @@ def _dtype(space: Any) -> Any:
 
 
 def _check_fixed(action: Any, space: Any) -> None:
-    if jnp.shape(action) != tuple(space.shape) or not bool(space.contains(action)):
-        raise ValueError(f"the warm-up action must lie in the action space {space}; got {action!r}: choose one inside it")
+    given = np.asarray(action)
+    if given.shape != tuple(space.shape) or not bool(space.contains(given)):
+        raise ValueError(f"each warm-up action must lie in the action space {space}; got {action!r}: choose one inside it")
 
 
 def _random_actions(space: Any, key: Key, delay: int) -> jax.Array:

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from deadtime.delay import PendingActions, WarmUp, Warmup, check_delay
+from deadtime.delay import PendingActions, WarmUp, Warmup, check_delay, second_delay
 from deadtime.envs.augmented_observation import Augmentation
 
 
@@ -31,11 +31,14 @@ class ActionDelay(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, delay: int, warmup: Warmup = "random"):
         """`warmup` fills the queue at reset: "random", one action, or callable(obs, delay, rng) -> the m actions."""
         _check_single(env, "ActionDelay")
-        RecordConstructorArgs.__init__(self, delay=delay, warmup=warmup)
+        if env.has_wrapper_attr("pending_spec"):
+            raise second_delay(env.get_wrapper_attr("pending_spec")[1], delay)
+        RecordConstructorArgs.__init__(self, delay=check_delay(delay), warmup=warmup)
         gym.Wrapper.__init__(self, env)
         self._warmup = WarmUp(warmup, env.action_space, delay)
         self._pending = PendingActions(env.action_space, delay)
-        self.pending_spec = (env.action_space, self._pending.delay)
+        self.delay = self._pending.delay
+        self.pending_spec = (env.action_space, self.delay)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and draw the actions that are already pending; `seed` decides both."""
@@ -49,9 +52,7 @@ class ActionDelay(gym.Wrapper, RecordConstructorArgs):
         """Execute the oldest pending action; `action` joins the end of the queue."""
         executed, pending = self._pending.push(action)
         obs, reward, terminated, truncated, info = self.env.step(executed)
-        info["executed_action"] = executed
-        info["pending_actions"] = pending
-        return obs, reward, terminated, truncated, info
+        return obs, reward, terminated, truncated, {**info, "executed_action": executed, "pending_actions": pending}
 
 
 class ObservationDelay(gym.Wrapper, RecordConstructorArgs):
@@ -63,7 +64,7 @@ class ObservationDelay(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, delay: int):
         """At delay 0 the observation is the present one."""
         _check_single(env, "ObservationDelay")
-        RecordConstructorArgs.__init__(self, delay=delay)
+        RecordConstructorArgs.__init__(self, delay=check_delay(delay))
         gym.Wrapper.__init__(self, env)
         self._seen: deque[Any] = deque(maxlen=check_delay(delay) + 1)
 
@@ -88,7 +89,8 @@ class AugmentObservation(gym.Wrapper, RecordConstructorArgs):
     """Show (observation, pending actions) as one observation: what the paper's augmented state x_t holds.
 
     A Dict with the keys "observation" and "pending_actions", or with `flat` one vector: the observation, then each
-    pending action, oldest first, discrete ones as one-hot vectors.
+    pending action, oldest first, discrete ones as one-hot vectors. At delay 0 the queue is there and empty. The queue is
+    that of `ActionDelay`: an `ObservationDelay` in between makes the observation older, and adds nothing to the queue.
     """
 
     def __init__(self, env: gym.Env, flat: bool = False):

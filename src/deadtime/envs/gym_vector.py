@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, iterate
 
-from deadtime.delay import PendingActions, WarmUp, Warmup, check_delay
+from deadtime.delay import PendingActions, WarmUp, Warmup, check_delay, second_delay
 from deadtime.envs.augmented_observation import Augmentation
-from deadtime.nested import from_leaves, map_leaves, space_leaves
+from deadtime.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
 
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]
 
@@ -54,16 +55,28 @@ class _Episodes:
         return before if self._next_step else np.zeros_like(before)
 
 
+def _pending_spec(env: Any) -> tuple[spaces.Space, int] | None:
+    """What a `VectorActionDelay` somewhere beneath says of its queue (vector wrappers do not pass attributes on)."""
+    while isinstance(env, VectorWrapper):
+        if isinstance(env, VectorActionDelay):
+            return env.pending_spec
+        env = env.env
+    return None
+
+
 class VectorActionDelay(VectorWrapper):
     """`ActionDelay` on each environment of a batch: ``info["pending_actions"]`` has leaves of shape (num_envs, delay, …)."""
 
     def __init__(self, env: VectorEnv, delay: int, warmup: Warmup = "random"):
         """`warmup` is as in `ActionDelay`, drawn for each environment on its own."""
         self._episodes = _Episodes(env, "ActionDelay")
+        if (spec := _pending_spec(env)) is not None:
+            raise second_delay(spec[1], delay)
         super().__init__(env)
         self._pending = PendingActions(env.action_space, delay)
         self._warmups = [WarmUp(warmup, env.single_action_space, delay) for _ in range(env.num_envs)]
-        self.pending_spec = (env.single_action_space, self._pending.delay)
+        self.delay = self._pending.delay
+        self.pending_spec = (env.single_action_space, self.delay)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset; environment i is seeded as `ActionDelay` with its own seed would be."""
@@ -119,6 +132,12 @@ class VectorObservationDelay(VectorWrapper):
         """At delay 0 the observations are the present ones."""
         self._episodes = _Episodes(env, "ObservationDelay")
         super().__init__(env)
+        for leaf in leaf_spaces(env.single_observation_space):
+            if not isinstance(leaf, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box):
+                raise ValueError(
+                    f"VectorObservationDelay keeps Discrete, MultiDiscrete, MultiBinary, Box, Dict and Tuple; got {leaf}: "
+                    "put ObservationDelay on each environment instead"
+                )
         self._length = check_delay(delay) + 1
         self._history: list[np.ndarray] | None = None
         self._now = 0
@@ -177,7 +196,7 @@ class VectorAugmentObservation(VectorWrapper):
         """Wrap a vector environment that has `VectorActionDelay` somewhere beneath."""
         self._episodes = _Episodes(env, "AugmentObservation")
         super().__init__(env)
-        self._pending_spec = getattr(env, "pending_spec", None)
+        self._pending_spec = _pending_spec(env)
         self._augmentation = Augmentation(env.single_observation_space, self._pending_spec, flat)
         self.single_observation_space = self._augmentation.space
         self.observation_space = batch_space(self._augmentation.space, env.num_envs)

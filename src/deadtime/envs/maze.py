@@ -12,7 +12,7 @@ from gymnasium import spaces
 from jaxtyping import Float
 
 from deadtime.envs.functional import Environment, Key, Step
-from deadtime.envs.maze_layout import carve, check_size, model
+from deadtime.envs.maze_layout import carve, check_maze_seed, check_size, model
 from deadtime.envs.noise import check_noise
 
 
@@ -40,7 +40,8 @@ class Maze(Environment):
 
     def __post_init__(self) -> None:
         """Refuse sizes and noise that make no sense."""
-        check_size(self.size), check_noise(self.noise)
+        for name, check in (("size", check_size), ("noise", check_noise), ("maze_seed", check_maze_seed)):
+            object.__setattr__(self, name, check(getattr(self, name)))
 
     @property
     def default_params(self) -> MazeParams:

@@ -6,6 +6,7 @@ perfect: between any two cells there is exactly one path. An action into a wall 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,20 @@ def check_size(size: Any) -> int:
     return int(size)
 
 
+def check_maze_seed(seed: Any) -> int:
+    """Return `seed` as an int, or say what is wrong with it."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"maze_seed is a whole number, 0 or more; got {seed!r}: each number gives one maze")
+    return int(seed)
+
+
 def carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
     """Where each action leads from each cell of the maze that `seed` gives: a random spanning tree, grown depth first."""
-    size = check_size(size)
+    return _carve(check_size(size), check_maze_seed(seed)).copy()
+
+
+@lru_cache(maxsize=64)
+def _carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
     rng = np.random.default_rng(seed)
     leads_to = np.repeat(np.arange(size * size)[:, None], 4, axis=1)
     visited, path = {0}, [0]

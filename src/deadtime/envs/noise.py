@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 FLOOR = 0.05
@@ -10,16 +11,20 @@ FLOOR = 0.05
 PERTURB = ("masses", "masses+lengths")
 
 
-def check_noise(noise: Any, name: str = "noise") -> float:
+def check_noise(noise: Any) -> float:
     """Return `noise` as a float in [0, 0.5], or say what is wrong with it."""
-    if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 <= noise <= 0.5:
-        raise ValueError(f"{name} lies in [0, 0.5]; got {noise!r}: pass 0 for none")
-    return float(noise)
+    try:
+        value = math.nan if isinstance(noise, bool | str) else float(noise)
+    except TypeError:
+        value = math.nan
+    if not 0 <= value <= 0.5:
+        raise ValueError(f"noise is a number in [0, 0.5]; got {noise!r}: pass 0 for none")
+    return value
 
 
 def check_perturb(perturb: Any) -> bool:
     """Whether lengths are perturbed along with masses."""
-    if perturb not in PERTURB:
+    if not isinstance(perturb, str) or perturb not in PERTURB:
         raise ValueError(f'perturb is "masses" or "masses+lengths"; got {perturb!r}: choose one of the two')
     return perturb == "masses+lengths"
 

@@ -1,0 +1,5 @@
+"""`python -m deadtime` is the command line."""
+
+from deadtime.cli import main
+
+main()
