@@ -86,6 +86,20 @@ def test_snapshots_stay_as_they_were_beyond_the_log_and_cannot_be_written():
         snapshots[0][0] = 1
 
 
+@pytest.mark.parametrize("space", [spaces.Discrete(10), spaces.Box(0, 9, (1,), np.int64)])
+def test_executed_actions_across_the_ends_of_the_log(space):
+    queue = PendingActions(space, 3)
+    queue.fill(np.array([7, 8, 9]).reshape(3, *space.shape))
+    chosen = [(t * t) % 10 for t in range(10_000)]
+    executed = [int(np.asarray(queue.push(np.full(space.shape, action))[0]).item()) for action in chosen]
+    assert executed == [7, 8, 9, *chosen[:-3]]
+
+
+def test_push_refuses_to_round():
+    with pytest.raises(ValueError, match="an action must be of the queue's type, int32; got float32: pass a whole number"):
+        push(jnp.zeros(2, jnp.int32), 1.9)
+
+
 def test_an_executed_array_is_not_the_queues_memory():
     queue = PendingActions(spaces.Box(-1, 1, (2,)), 1)
     queue.fill(np.zeros((1, 2)))

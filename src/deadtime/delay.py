@@ -54,6 +54,9 @@ def second_delay(first: int, second: Any) -> ValueError:
 def push(queue: ArrayT, action: Any) -> tuple[ArrayT, ArrayT]:
     """One step of the convention: ``executed, queue = push(queue, action)``; the queue's first axis is m, oldest first."""
     xp = queue.__array_namespace__()
+    action = xp.asarray(action)
+    if not xp.isdtype(queue.dtype, "real floating") and xp.isdtype(action.dtype, "real floating"):
+        raise ValueError(f"an action must be of the queue's type, {queue.dtype}; got {action.dtype}: pass a whole number")
     slots = xp.concat([queue, xp.asarray(action, dtype=queue.dtype)[None]])
     return slots[0], slots[1:]
 
@@ -179,6 +182,7 @@ class WarmUp:
         self.delay, self._space, self._warmup = check_delay(delay), space, warmup
         check_action_space(space)
         self.queue_space = batch_space(space, self.delay)
+        self.queue_space.seed(None)  # batch_space copies the generator of `space`, and with it the actions it will sample
         if isinstance(warmup, str) and warmup != "random":
             raise ValueError(f'warmup is "random", an action, or a callable; got {warmup!r}: did you mean "random"?')
         if not callable(warmup) and not isinstance(warmup, str):

@@ -266,3 +266,16 @@ def test_a_spec_with_numpy_numbers_can_be_saved():
 
 def test_delay_is_an_attribute():
     assert ActionDelay(EchoEnv(), 4).delay == 4
+
+
+@pytest.mark.parametrize("wrapper", [lambda e: ActionDelay(e, 1), lambda e: ObservationDelay(e, 1)])
+def test_hidden_resets_are_refused(wrapper):
+    with pytest.raises(ValueError, match="must see every reset, and .* hides them: put Autoreset around"):
+        wrapper(gym.wrappers.Autoreset(EchoEnv()))
+
+
+def test_a_shown_observation_can_be_written_to():
+    env = ObservationDelay(EchoEnv(), 2)
+    obs, _ = env.reset()
+    obs[:] = 99
+    assert env.step(0)[0].tolist() == [0, 0]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from echo import EchoEnv
 from gymnasium import spaces
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +36,7 @@ def leaf_rows(tree, row):
 def same(got, wanted):
     if isinstance(wanted, int):
         wanted, got = np.int64(wanted), np.int64(got)
-    assert gym.utils.env_checker.data_equivalence(wanted, got), (wanted, got)
+    assert data_equivalence(wanted, got), (wanted, got)
 
 
 class Lockstep:
@@ -64,6 +65,9 @@ class Lockstep:
             self.ended = [False] * len(self.singles)
             self.check()
         self.obs, reward, terminated, truncated, self.info = self.envs.step(actions)
+        if self.mode == AutoresetMode.SAME_STEP and "final_info" in self.info:
+            for key in {"_pending_actions", "_observation_age"} & set(self.info["final_info"]):
+                assert (self.info["final_info"][key] == (terminated | truncated)).all()
         for i, single in enumerate(self.singles):
             if self.mode == AutoresetMode.NEXT_STEP and self.ended[i]:
                 self.expected[i], self.ended[i] = single.reset(), False
@@ -81,6 +85,7 @@ class Lockstep:
                 for key in ("pending_actions", "observation_age"):
                     if key in info:
                         same(leaf_rows(self.info["final_info"][key], i), info[key])
+                        assert self.info["final_info"]["_" + key][i]
                 self.expected[i], self.ended[i] = single.reset(), False
         self.check()
 
@@ -195,6 +200,7 @@ def test_a_single_environment_needs_the_scalar_version():
 def test_unknown_autoreset_mode():
     envs = vector([[3]], AutoresetMode.NEXT_STEP)
     envs.metadata = {}
+    del envs.autoreset_mode
     with pytest.raises(ValueError, match=r"must know when episodes restart; .* is None: set it to one of"):
         VectorActionDelay(envs, 1)
 
@@ -227,3 +233,85 @@ def test_observations_that_are_no_arrays():
 
     with pytest.raises(ValueError, match="got Text.*: put ObservationDelay on each environment instead"):
         VectorObservationDelay(gym.vector.SyncVectorEnv([Talking]), 1)
+
+
+def test_unseeded_queues_differ_between_environments_and_from_what_the_agent_samples():
+    envs = VectorActionDelay(vector([[9]] * 4, AutoresetMode.NEXT_STEP, action_space=spaces.Box(-1, 1, (1,))), 8)
+    queues = envs.reset()[1]["pending_actions"]
+    assert len({queue.tobytes() for queue in queues}) == 4
+    one = ActionDelay(EchoEnv(action_space=spaces.Box(-1, 1, (1,))), 3)
+    assert one.reset()[1]["pending_actions"].ravel().tolist() != [float(one.action_space.sample()[0]) for _ in range(3)]
+
+
+def test_another_vector_environment_of_the_same_class_changes_nothing():
+    """Gymnasium keeps the autoreset mode in a dict that all environments of a class share."""
+    first = vector([[3, 100]], AutoresetMode.SAME_STEP)
+    vector([[3, 100]], AutoresetMode.DISABLED)
+    envs = VectorActionDelay(first, 5, warmup=0)
+    envs.reset()
+    for t in range(12):
+        envs.step(np.array([6 if t < 3 else 1]))
+    assert 6 not in first.envs[0].executed[1]
+
+
+class Labelled(EchoEnv):
+    """Observations in a Dict whose keys are not in alphabetical order."""
+
+    def __init__(self, lengths=(3,)):
+        super().__init__(lengths)
+        self.observation_space = spaces.Dict(step=spaces.Discrete(1000), episode=spaces.Box(-1, 1e6, (1,), np.float64))
+
+    def _obs(self):
+        return {"step": np.int64(self.time), "episode": np.array([self.episode], np.float64)}
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_dict_observations_in_any_order_of_keys(mode):
+    envs = gym.vector.SyncVectorEnv([lambda n=n: Labelled((n,)) for n in (2, 3, 5)], autoreset_mode=mode)
+    lockstep = Lockstep(VectorObservationDelay(envs, 1), [ObservationDelay(Labelled((n,)), 1) for n in (2, 3, 5)], mode, 0)
+    for _ in range(12):
+        lockstep.step(np.zeros(3, int))
+
+
+def test_a_reset_mask_that_the_environment_ignores_is_refused():
+    envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
+    for wrapped in (VectorActionDelay(envs, 2), VectorObservationDelay(envs, 2)):
+        wrapped.reset(seed=0)
+        with pytest.raises(ValueError, match="does not take it; got .*: reset all, or use SyncVectorEnv"):
+            wrapped.reset(options={"reset_mask": np.array([True, False])})
+
+
+def test_a_reset_by_hand_after_the_end_counts_once():
+    """NEXT_STEP: the environment that was reset by hand goes on; the one that was not is reset by the next step."""
+    envs = VectorActionDelay(vector([[2, 9], [2, 9]], AutoresetMode.NEXT_STEP), 3, warmup=0)
+    envs.reset()
+    for _ in range(2):
+        envs.step(np.array([1, 1]))
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    info = envs.step(np.array([5, 5]))[-1]
+    assert info["pending_actions"].tolist() == [[0, 0, 5], [0, 0, 0]]
+    assert info["_executed_action"].tolist() == [True, False]
+
+
+def test_lists_of_seeds():
+    envs = VectorActionDelay(vector([[9]] * 3, AutoresetMode.DISABLED), 6)
+    singles = [ActionDelay(EchoEnv((9,)), 6) for _ in range(3)]
+    envs.reset(seed=0)
+    for i, single in enumerate(singles):
+        single.reset(seed=i)
+    queues = envs.reset(seed=[5, None, 7])[1]["pending_actions"]
+    for queue, single, seed in zip(queues, singles, [5, None, 7], strict=True):
+        assert queue.tolist() == single.reset(seed=seed)[1]["pending_actions"].tolist()
+    queues = envs.reset(seed=[1, 2, 3], options={"reset_mask": np.array([True, False, False])})[1]["pending_actions"]
+    assert queues[0].tolist() == singles[0].reset(seed=1)[1]["pending_actions"].tolist()
+    queues = envs.reset()[1]["pending_actions"]
+    for queue, single in zip(queues, singles, strict=True):
+        assert queue.tolist() == single.reset()[1]["pending_actions"].tolist(), "a masked reset seeds only what it resets"
+
+
+def test_each_warmup_sees_its_own_observation():
+    envs = VectorActionDelay(vector([[1, 9], [9]], AutoresetMode.NEXT_STEP), 2, lambda obs, m, rng: [int(obs[0])] * m)
+    envs.reset()
+    envs.step(np.array([5, 5]))
+    info = envs.step(np.array([5, 5]))[-1]
+    assert info["pending_actions"].tolist() == [[1, 1], [5, 5]], "the second episode of the first, the first of the second"

@@ -19,6 +19,11 @@ from deadtime.envs.augmented_observation import Augmentation
 def _check_single(env: Any, name: str) -> None:
     if isinstance(env, gym.vector.VectorEnv):
         raise ValueError(f"{name} wraps one environment; got the vector environment {env}: use Vector{name}")
+    inner = env
+    while isinstance(inner, gym.Wrapper):
+        if isinstance(inner, gym.wrappers.Autoreset):
+            raise ValueError(f"{name} must see every reset, and {inner} hides them: put Autoreset around {name} instead")
+        inner = inner.env
 
 
 class ActionDelay(gym.Wrapper, RecordConstructorArgs):

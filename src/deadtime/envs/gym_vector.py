@@ -29,7 +29,8 @@ class _Episodes:
     def __init__(self, env: Any, name: str):
         if not isinstance(env, VectorEnv):
             raise ValueError(f"Vector{name} wraps a gymnasium.vector.VectorEnv; got {env}: use {name}")
-        mode = env.metadata.get("autoreset_mode")
+        # metadata is the environment class's own dict, which another vector environment may have written since
+        mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
         if not isinstance(mode, AutoresetMode):
             raise ValueError(
                 f"Vector{name} must know when episodes restart; metadata['autoreset_mode'] of {env} is {mode!r}: "
@@ -45,7 +46,12 @@ class _Episodes:
             mask = np.array(options["reset_mask"])
         return mask
 
-    def reset(self, started: np.ndarray) -> None:
+    def reset(self, started: np.ndarray, options: dict[str, Any] | None) -> None:
+        if options is not None and "reset_mask" in options:
+            raise ValueError(
+                f"options['reset_mask'] says which environments to reset, but the one beneath does not take it; "
+                f"got {options['reset_mask']}: reset all, or use SyncVectorEnv"
+            )
         self._ended = self._ended & ~started
 
     def at_step(self, terminated: np.ndarray, truncated: np.ndarray) -> np.ndarray:
@@ -82,7 +88,7 @@ class VectorActionDelay(VectorWrapper):
         """Reset; environment i is seeded as `ActionDelay` with its own seed would be."""
         started = self._episodes.at_reset(options)
         obs, info = self.env.reset(seed=seed, options=options)
-        self._episodes.reset(started)
+        self._episodes.reset(started, options)
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         for i in np.flatnonzero(started):
             if (own := seeds[i]) is not None:
@@ -147,7 +153,7 @@ class VectorObservationDelay(VectorWrapper):
         """Reset; environments that start anew show the observation of age 0, the others the one they showed."""
         started = self._episodes.at_reset(options)
         obs, info = self.env.reset(seed=seed, options=options)
-        self._episodes.reset(started)
+        self._episodes.reset(started, options)
         if self._history is None:
             leaves = [np.asarray(leaf) for _, leaf in space_leaves(self.env.observation_space, obs)]
             self._history = [np.zeros((self._length, *leaf.shape), leaf.dtype) for leaf in leaves]
@@ -181,7 +187,7 @@ class VectorObservationDelay(VectorWrapper):
         shown = final_obs.copy()
         for i in np.flatnonzero(ended):
             row = (self._now + 1 - self._age[i]) % self._length
-            shown[i] = from_leaves(self.single_observation_space, iter([log[row, i].copy() for log in self._history]))
+            shown[i] = from_leaves(self.env.observation_space, iter([log[row, i].copy() for log in self._history]))
         return shown
 
     def _age_info(self, mask: np.ndarray | None = None) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 FLOOR = 0.05
-"""No perturbed mass or length falls below this share of its nominal value; at noise 0.1 that is 9.5 deviations away."""
+"""No perturbed mass or length falls below this share of its nominal value; at noise 0.1 that is 9.5 deviations away,
+at 0.5, the most that is allowed, 1.9 (3% of the draws)."""
 
 PERTURB = ("masses", "masses+lengths")
 
