@@ -20,6 +20,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/environments.py
+	$(BIN)/python benchmarks/planning.py
 
 clean:
 	rm -rf .venv out

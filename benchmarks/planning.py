@@ -1,0 +1,112 @@
+"""Delayed planning against QuantEcon's DiscreteDP on the explicit augmented problem: time, and memory above the imports.
+
+Each measurement runs in a process of its own, after a small problem has compiled what needs compiling. QuantEcon's time
+includes building the explicit problem, and the faster of its modified policy and policy iteration is taken.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+ROUNDS = 3
+
+
+def problem():
+    from deadtime.planning.examples import random_mdp
+
+    return random_mdp(np.random.default_rng(0), 25, 4, 0.95, 3)
+
+
+def ours(mdp, delay):
+    from deadtime.planning import solve
+
+    solution = solve(mdp, delay, tol=1e-8)
+    assert solution.converged
+    return float(solution.values.ravel()[0])
+
+
+def quantecon(mdp, delay, method):
+    from quantecon.markov import DiscreteDP
+
+    from deadtime.planning import augment
+
+    explicit = augment(mdp, delay)
+    states, actions = np.divmod(np.arange(explicit.states * explicit.actions), explicit.actions)
+    ddp = DiscreteDP(explicit.r.ravel(), explicit.P, mdp.gamma, states, actions)
+    return float(ddp.solve(method=method, epsilon=1e-8, max_iter=100_000).v[0])
+
+
+SOLVERS = {
+    "deadtime": ours,
+    "quantecon mpi": lambda mdp, delay: quantecon(mdp, delay, "mpi"),
+    "quantecon pi": lambda mdp, delay: quantecon(mdp, delay, "pi"),
+}
+
+
+def one(name: str, delay: int) -> None:
+    """Run one solver and print seconds, bytes above the imports, and the first value."""
+    mdp = problem()
+    SOLVERS[name](mdp, 1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = perf_counter()
+    value = SOLVERS[name](mdp, delay)
+    seconds = perf_counter() - begin
+    print(json.dumps([seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, value]))
+
+
+def measure(name: str, delay: int, rounds: int = ROUNDS) -> tuple[float, float, float]:
+    """Median seconds and memory over rounds, and the value."""
+    command = [sys.executable, __file__, "--one", name, "--delay", str(delay)]
+    runs = [json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(rounds)]
+    seconds, memory, values = zip(*runs, strict=True)
+    return median(seconds), median(memory), values[0]
+
+
+def beliefs() -> None:
+    """A deterministic 20×20 maze at m = 25, by beliefs."""
+    from deadtime.envs.maze import Maze
+    from deadtime.planning import MDP, solve
+
+    P, r = Maze(size=20).model()
+    solve(MDP(P, r, 1.0), 1, "beliefs", horizon=4000)
+    begin = perf_counter()
+    solution = solve(MDP(P, r, 1.0), 25, "beliefs", horizon=4000)
+    print(f"| 20×20 maze, m=25, horizon 4,000, by beliefs | {perf_counter() - begin:.2f} s | {solution.classes} classes |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", choices=SOLVERS)
+    parser.add_argument("--delay", type=int)
+    parser.add_argument("--quick", action="store_true", help="leave out m=10")
+    arguments = parser.parse_args()
+    if arguments.one:
+        one(arguments.one, arguments.delay)
+        return
+    print("| S=25, A=4, 3 successors, γ=0.95, tol 1e-8 | deadtime | QuantEcon (its fastest) | faster | memory | share | aim |")
+    print("|---|---|---|---|---|---|---|")
+    for delay, aim in ((6, "2×"), (8, "5×, a tenth")):
+        seconds, memory, value = measure("deadtime", delay)
+        peers = {name: measure(name, delay) for name in ("quantecon mpi", "quantecon pi")}
+        best, (peer_seconds, peer_memory, peer_value) = min(peers.items(), key=lambda pair: pair[1][0])
+        assert abs(value - peer_value) < 1e-6, (value, peer_value)
+        print(
+            f"| m={delay} | {seconds:.3f} s | {peer_seconds:.3f} s ({best}) | {peer_seconds / seconds:.1f}× | "
+            f"{memory / 2**20:.0f} / {peer_memory / 2**20:.0f} MiB | {memory / peer_memory:.3f} | {aim} |",
+            flush=True,
+        )
+    print("\n| what | time | size |\n|---|---|---|")
+    if not arguments.quick:
+        seconds, memory, _ = measure("deadtime", 10, 1)
+        print(f"| m=10, 26 million augmented states | {seconds:.1f} s | {memory / 2**30:.2f} GiB |", flush=True)
+    beliefs()
+
+
+if __name__ == "__main__":
+    main()

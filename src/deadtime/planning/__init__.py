@@ -1,0 +1,26 @@
+"""Exact answers about finite MDPs with execution delay."""
+
+from deadtime.planning.augmented import augment
+from deadtime.planning.beliefs import BeliefSolution
+from deadtime.planning.delayed_value import at_queue, exact_values, recursive_values
+from deadtime.planning.mdp import MDP
+from deadtime.planning.process import Policy, law_at, markov, path_probability, queue_aware, simulate, stationary
+from deadtime.planning.solvers import Solution, solve
+
+__all__ = [
+    "MDP",
+    "BeliefSolution",
+    "Policy",
+    "Solution",
+    "at_queue",
+    "augment",
+    "exact_values",
+    "law_at",
+    "markov",
+    "path_probability",
+    "queue_aware",
+    "recursive_values",
+    "simulate",
+    "solve",
+    "stationary",
+]

@@ -1,0 +1,175 @@
+"""Exact planning on distinct predictions instead of distinct queues.
+
+Two augmented states that promise the same future have the same delayed value. What must be the same is not the law of
+s_{t+m} but the *nested* law, which also says what the agent will learn on the way:
+
+    L_0(s) = s,        L_k(s; a_1 … a_k) = the law of L_{k-1}(s'; a_2 … a_k) over s' ~ P(· | s, a_1).
+
+The classes of L_m are the states of an ordinary MDP. Adding the new action a to L_m gives a law over classes, which is
+where the next step leads; its reward is E r(s_{t+m}, a). So the delayed problem of any m is solved as an undelayed one,
+with at most S classes where the dynamics are deterministic. What the pending actions earn is added back afterwards.
+
+Level k is built from level k - 1 by adding one action to every class, so queues are never enumerated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array, eye_array, vstack
+
+from deadtime.planning.mdp import MDP
+from deadtime.planning.solvers import Solution, solve
+
+SAME = 1e-12
+"""Two laws are the same when they have the same outcomes and probabilities that agree after rounding to this multiple."""
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """The classes of each level 0 … m: `extend[k][c, a]` is the class of level k + 1 that c becomes when a is added."""
+
+    extend: list[Int[np.ndarray, "n A"]]
+    laws: csr_array
+    problem: MDP
+
+    def find(self, state: int, queue: Any) -> int:
+        """The class of an augmented state."""
+        found = state
+        for step, action in zip(self.extend, queue, strict=True):
+            found = int(step[found, action])
+        return found
+
+
+@dataclass(frozen=True)
+class BeliefSolution:
+    """The optimum on classes; `value`, `delayed_value` and `action` answer for any state and queue."""
+
+    solution: Solution
+    beliefs: Beliefs
+    mdp: MDP
+    delay: int
+    horizon: int | None
+
+    @property
+    def classes(self) -> int:
+        """How many distinct predictions there are."""
+        return self.beliefs.problem.states
+
+    @property
+    def converged(self) -> bool:
+        """Whether the values of the classes are within the tolerance."""
+        return self.solution.converged
+
+    @property
+    def iterations(self) -> int:
+        """As counted by the solver of the merged problem."""
+        return self.solution.iterations
+
+    @property
+    def residual(self) -> float:
+        """That of the merged problem."""
+        return self.solution.residual
+
+    @property
+    def error_bound(self) -> float:
+        """Bounds the error of every delayed value, but for merging, which changes no probability by more than `SAME`."""
+        return self.solution.error_bound
+
+    @property
+    def message(self) -> str:
+        """How it ended."""
+        return f"{self.classes} classes; {self.solution.message}"
+
+    def delayed_value(self, state: int, queue: Any = ()) -> float:
+        """The optimal value from the first reward that the agent can still decide."""
+        return float(self.solution.values[self.beliefs.find(state, queue)])
+
+    def action(self, state: int, queue: Any = (), time: int = 0) -> int:
+        """The action to choose (at step `time` of a problem with a horizon)."""
+        found = self.beliefs.find(state, queue)
+        if self.horizon is None:
+            return int(self.solution.policy[found])
+        return int(self.solution.policy[time, found]) if time < len(self.solution.policy) else 0
+
+    def value(self, state: int, queue: Any = ()) -> float:
+        """The optimal value with the pending actions' own rewards: what `Solution.value` gives."""
+        law, earned, discount = np.eye(self.mdp.states)[state], 0.0, 1.0
+        steps = len(queue) if self.horizon is None else min(len(queue), self.horizon)
+        for action in queue[:steps]:
+            earned += discount * float(law @ self.mdp.r[:, action])
+            law = law @ self.mdp.P[action :: self.mdp.actions]
+            discount *= self.mdp.gamma
+        return earned + (discount * self.delayed_value(state, queue) if steps == len(queue) else 0.0)
+
+
+def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
+    """Merge all augmented states with the same nested law of the next `delay` steps."""
+    members: csr_array | None = None  # members[c] is the law over classes one level below
+    ends = eye_array(mdp.states, format="csr")  # ends[c] is the plain law of the state at the end
+    extend: list[np.ndarray] = []
+    for level in range(delay + 1):
+        after = _add_action(mdp, members, extend[-1] if extend else None)
+        if level == delay:
+            break
+        first, labels = _distinct(after)
+        if len(first) > max_classes:
+            raise ValueError(
+                f"level {level + 1} of {delay} has {len(first):,} distinct nested laws, above max_classes = {max_classes:,}: "
+                "raise it, shorten the delay, or solve the augmented problem (the dynamics are too random to merge much)"
+            )
+        extend.append(labels.reshape(-1, mdp.actions))
+        members = csr_array(after[first])
+        ends = csr_array(members @ ends)
+    return Beliefs(extend, csr_array(ends), MDP(after, np.asarray(ends @ mdp.r), mdp.gamma, check=False))
+
+
+def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) -> csr_array:
+    """Row c·A + a: where class c leads when a is added to it, as a law over classes of its own level."""
+    if members is None or extend is None:
+        return mdp.P
+    rows = []
+    for a in range(mdp.actions):
+        columns = extend[members.indices, a]
+        moved = csr_array(
+            (members.data.copy(), columns, members.indptr.copy()), shape=(members.shape[0], int(extend.max()) + 1)
+        )
+        moved.sum_duplicates()
+        rows.append(moved)
+    order = np.arange(members.shape[0] * mdp.actions).reshape(mdp.actions, -1).T.ravel()
+    return csr_array(vstack(rows, format="csr")[order])
+
+
+def _distinct(laws: csr_array) -> tuple[list[int], Int[np.ndarray, " rows"]]:
+    """The first row of each distinct law, and the class of every row."""
+    laws = laws.sorted_indices()
+    rounded = np.round(laws.data / SAME).astype(np.int64)
+    found: dict[bytes, int] = {}
+    first: list[int] = []
+    labels = np.empty(laws.shape[0], np.int64)
+    for row in range(laws.shape[0]):
+        part = slice(laws.indptr[row], laws.indptr[row + 1])
+        key = laws.indices[part].tobytes() + rounded[part].tobytes()
+        labels[row] = found.setdefault(key, len(found))
+        if labels[row] == len(first):
+            first.append(row)
+    return first, labels
+
+
+def solve_beliefs(
+    mdp: MDP, delay: int, *, tol: float, horizon: int | None, max_iterations: int, max_classes: int
+) -> BeliefSolution:
+    """Plan on the classes: `solve(mdp, delay, method="beliefs")`."""
+    beliefs = nested_laws(mdp, delay, max_classes)
+    left = None if horizon is None else max(horizon - delay, 0)
+    solution = solve(beliefs.problem, 0, tol=tol, horizon=left, max_iterations=max_iterations)
+    return BeliefSolution(solution, beliefs, mdp, delay, horizon)
+
+
+def belief_values(solution: BeliefSolution) -> Float[np.ndarray, " *x"]:
+    """The values of all augmented states as one array, for small cases: what `Solution.values` holds."""
+    shape = (solution.mdp.states, *([solution.mdp.actions] * solution.delay))
+    return np.array([solution.value(x[0], x[1:]) for x in np.ndindex(*shape)]).reshape(shape)

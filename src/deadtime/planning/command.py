@@ -1,0 +1,234 @@
+"""What `deadtime plan` and `deadtime verify` do: solve a problem or run the checks, and print a table or one JSON object."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from deadtime.envs.maze_layout import carve, model
+from deadtime.envs.noise import check_noise
+from deadtime.planning import figures
+from deadtime.planning.beliefs import BeliefSolution
+from deadtime.planning.claims import CLAIMS
+from deadtime.planning.examples import chain, two_state, two_state_optimum
+from deadtime.planning.mdp import MDP
+from deadtime.planning.solvers import solve
+
+Method = Literal["modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs"]
+_PRINTED = 100_000
+
+
+@dataclass(frozen=True)
+class Solving:
+    """How to solve, from where, and how to print it."""
+
+    delay: int = 1
+    """Steps between choosing an action and its execution."""
+    method: Method | None = None
+    """Default: beliefs for a maze without noise, else policy iteration, modified above 3,000 augmented states."""
+    tol: float = 1e-8
+    """The largest error allowed in a value."""
+    horizon: int | None = None
+    """Count this many rewards; default: all, discounted (for a maze with gamma 1, its 10 N² steps)."""
+    start: int = 0
+    """The state whose value is reported."""
+    queue: tuple[int, ...] | None = None
+    """The pending actions there, oldest first; default: action 0 throughout."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+@dataclass(frozen=True)
+class TwoState:
+    """The paper's two-state MDP: the state flips with probability p; action i pays 1 in state i."""
+
+    p: float = 0.8
+    gamma: float = 0.5
+    solving: Solving = field(default_factory=Solving)
+    heat_map: Path | None = None
+    """Also draw the optimal delayed value over p and delays 0 … 10 into this PNG."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The chain on which Howard's policy iteration changes one state an iteration."""
+
+    states: int = 12
+    gamma: float = 0.9
+    solving: Solving = field(default_factory=lambda: Solving(delay=0))
+
+
+@dataclass(frozen=True)
+class Maze:
+    """A random maze, scored as an episode is unless gamma is below 1."""
+
+    size: int = 10
+    noise: float = 0.0
+    maze_seed: int = 0
+    gamma: float = 1.0
+    solving: Solving = field(default_factory=Solving)
+    picture: Path | None = None
+    """Also draw the maze and the path that the optimal policy predicts into this PNG."""
+
+
+@dataclass(frozen=True)
+class File:
+    """Your own MDP: an .npz file with P of shape (S, A, S), r of shape (S, A) and gamma."""
+
+    path: tyro.conf.Positional[Path]
+    solving: Solving = field(default_factory=Solving)
+
+
+Problem = (
+    Annotated[TwoState, tyro.conf.subcommand("two-state")]
+    | Annotated[Chain, tyro.conf.subcommand("chain")]
+    | Annotated[Maze, tyro.conf.subcommand("maze")]
+    | Annotated[File, tyro.conf.subcommand("file")]
+)
+
+
+def load(path: Path) -> MDP:
+    """Read an MDP from a file that can hold numbers only."""
+    unreadable = f"{path} must be an .npz file of arrays of numbers; it can't be read as one: save it with numpy.savez"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError, TypeError) as error:
+        raise ValueError(unreadable) from error
+    for name in ("P", "r", "gamma"):
+        if name not in arrays:
+            raise ValueError(f"{path} must hold P, r and gamma; {name} is missing: save it with numpy.savez")
+        if not np.issubdtype(arrays[name].dtype, np.number):
+            raise ValueError(unreadable)
+    if arrays["gamma"].size != 1:
+        raise ValueError(f"gamma is one number; {path} holds {arrays['gamma'].shape}: save it with numpy.savez")
+    return MDP(arrays["P"], arrays["r"], float(arrays["gamma"].item()))
+
+
+def _mdp(problem: Any) -> tuple[MDP, dict[str, Any]]:
+    if isinstance(problem, TwoState):
+        return two_state(problem.p, problem.gamma), {"problem": "two-state", "p": problem.p}
+    if isinstance(problem, Chain):
+        return chain(problem.states, problem.gamma), {"problem": "chain", "states": problem.states}
+    if isinstance(problem, Maze):
+        P, r = model(carve(problem.size, problem.maze_seed), check_noise(problem.noise))
+        about = {"size": problem.size, "noise": problem.noise, "maze_seed": problem.maze_seed}
+        return MDP(P, r, problem.gamma), {"problem": "maze", **about}
+    return load(problem.path), {"problem": str(problem.path)}
+
+
+def plan(problem: Any) -> int:
+    """Solve one problem and print the answer; 1 if the solver did not converge."""
+    how: Solving = problem.solving
+    mdp, about = _mdp(problem)
+    maze = isinstance(problem, Maze)
+    small = mdp.states * mdp.actions ** max(how.delay, 0) <= 3000
+    usual = "policy_iteration" if small else "modified_policy_iteration"
+    method = how.method or ("beliefs" if maze and problem.noise == 0 else usual)
+    horizon = 10 * problem.size**2 if maze and how.horizon is None and problem.gamma == 1 else how.horizon
+    queue = tuple(how.queue) if how.queue is not None else (0,) * max(how.delay, 0)
+    solution = solve(mdp, how.delay, method, tol=how.tol, horizon=horizon)
+    if len(queue) != how.delay or not all(0 <= a < mdp.actions for a in queue) or not 0 <= how.start < mdp.states:
+        raise ValueError(
+            f"--start is a state below {mdp.states}, --queue {how.delay} actions below {mdp.actions}; "
+            f"got {how.start} and {list(queue)}: give as many actions as the delay, oldest first"
+        )
+    answer = {**about, "gamma": mdp.gamma, "delay": how.delay, "horizon": horizon, "method": method}
+    answer |= {"start": how.start, "queue": list(queue), **_values(solution, how.start, queue)}
+    if isinstance(problem, TwoState) and horizon is None and problem.gamma < 1:
+        answer["closed_form"] = two_state_optimum(problem.p, problem.gamma, how.delay)
+    answer |= {name: getattr(solution, name) for name in ("iterations", "residual", "error_bound", "converged", "message")}
+    if isinstance(problem, TwoState) and problem.heat_map is not None:
+        answer["heat_map"] = str(figures.two_state_heat_map(problem.gamma, problem.heat_map))
+    if isinstance(problem, Maze) and problem.picture is not None:
+        answer["picture"] = str(
+            figures.maze_path(carve(problem.size, problem.maze_seed), mdp, solution, queue, problem.picture)
+        )
+    _print(answer, how.json)
+    return 0 if solution.converged else 1
+
+
+def _values(solution: Any, start: int, queue: tuple[int, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {"optimal_augmented_value": solution.value(start, queue)}
+    if isinstance(solution, BeliefSolution):
+        found |= {"optimal_delayed_value": solution.delayed_value(start, queue), "classes": solution.classes}
+    else:
+        found["optimal_delayed_value"] = float(solution.delayed_values[(start, *queue)])
+        small = solution.values.size <= _PRINTED
+        found["optimal_augmented_values"] = solution.values.tolist() if small else None
+    found["action"] = solution.action(start, queue)
+    return found
+
+
+def _print(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(answer))
+        return
+    table = Table("", "", show_header=False)
+    for name, value in answer.items():
+        if value is not None and name != "optimal_augmented_values":
+            table.add_row(name.replace("_", " "), f"{value:.12g}" if isinstance(value, float) else str(value))
+    Console().print(table)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Solve a finite MDP with execution delay exactly."""
+
+    problem: Problem
+
+    def run(self) -> int:
+        """Solve and print."""
+        return plan(self.problem)
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Check each claim of the paper numerically; exit 1 if a verdict is not the one in docs/claims.md."""
+
+    only: tuple[str, ...] = ()
+    """Names of the claims to check; default: all."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        """Check and print."""
+        return verify(self)
+
+
+def verify(arguments: Verify) -> int:
+    """Run the checks and print what was found."""
+    names = [claim.name for claim in CLAIMS]
+    for name in arguments.only:
+        if name not in names:
+            raise ValueError(f"no claim is called {name!r}: choose from {', '.join(names)}")
+    chosen = [claim for claim in CLAIMS if not arguments.only or claim.name in arguments.only]
+    steps = chosen if arguments.json else track(chosen, "checking", console=Console(stderr=True), transient=True)
+    found = [(claim, claim.check()) for claim in steps]
+    if arguments.json:
+        rows = [
+            {"claim": c.name, "where": c.where, "statement": c.statement, **vars(f), "as_expected": f.holds == c.expected}
+            for c, f in found
+        ]
+        print(json.dumps({"claims": rows}))
+    else:
+        table = Table("claim", "where", "statement", "cases", "verdict", "what was found")
+        for claim, finding in found:
+            verdict = "[green]holds" if finding.holds else "[yellow]fails as written"
+            if finding.holds != claim.expected:
+                verdict += " [red](unexpected)"
+            table.add_row(claim.name, claim.where, claim.statement, str(finding.cases), verdict, finding.detail)
+        Console(width=max(Console().width, 140)).print(table)
+    return 0 if all(finding.holds == claim.expected for claim, finding in found) else 1
+
+
+Command = Annotated[Plan, tyro.conf.subcommand("plan")] | Annotated[Verify, tyro.conf.subcommand("verify")]

@@ -1,0 +1,77 @@
+"""Small MDPs whose answers are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deadtime.planning.mdp import MDP
+
+
+def two_state(p: float = 0.8, gamma: float = 0.5) -> MDP:
+    """The paper's Example 3.1: the state flips with probability p whatever is done; action i pays 1 in state i."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"p is a probability; got {p!r}: choose one in [0, 1]")
+    flip = np.array([[1 - p, p], [p, 1 - p]])
+    return MDP(np.repeat(flip[:, None], 2, axis=1), np.eye(2), gamma)
+
+
+def two_state_optimum(p: float, gamma: float, delay: int) -> float:
+    """The optimal delayed value of the two-state MDP (paper, Prop. 3.1, with |2p - 1| so that it holds for p < ½ too)."""
+    return (1 + abs(2 * p - 1) ** delay) / (2 * (1 - gamma))
+
+
+def chain(states: int, gamma: float = 0.9) -> MDP:
+    """The paper's lower-bound MDP: action 1 moves up a row whose last state pays 1 - γ for it, action 0 leads to a sink.
+
+    Howard's policy iteration, begun with action 0 everywhere, changes one state an iteration: S - 1 changes, S evaluations.
+    """
+    if states < 2:
+        raise ValueError(f"a chain has two states or more; got {states!r}: the last is the sink")
+    top, sink = states - 2, states - 1
+    P, r = np.zeros((states, 2, states)), np.zeros((states, 2))
+    for s in range(states - 1):
+        P[s, 0, sink] = P[s, 1, min(s + 1, top)] = 1
+    P[sink, :, sink] = 1
+    r[top, 1] = 1 - gamma
+    return MDP(P, r, gamma)
+
+
+def hidden_queue(gamma: float = 0.9, revealing: bool = False) -> MDP:
+    """A delay-1 problem in which the state does not reveal the pending action, and that matters. Start in state 0.
+
+    0 goes to x (1) or y (2) by a fair coin. x goes to x' (3) or z (5), y to y' (4) or z, each with probability ½. Action 0 pays
+    1 in x', action 1 in y'. z moves to A' (6) or B' (7) by the action executed in it; there the matching action pays 1. So
+    the action chosen in x should be 0, in y 1, and in z the one that is pending. A Markov rule can't know which that is.
+    All else absorbs in 8. With `revealing`, A' and B' lead to 8 on a match and to 9 else: the laws of states differ too.
+    """
+    P, r = np.zeros((10, 2, 10)), np.zeros((10, 2))
+    P[0, :, [1, 2]] = P[1, :, [3, 5]] = P[2, :, [4, 5]] = 0.5
+    P[[3, 4], :, 8] = 1
+    P[5, [0, 1], [6, 7]] = 1
+    for match, state in ((0, 6), (1, 7)):
+        P[state, match, 8] = P[state, 1 - match, 9 if revealing else 8] = 1
+        r[state, match] = 1
+    P[[8, 9], :, [8, 9]] = 1
+    r[3, 0] = r[4, 1] = 1
+    return MDP(P, r, gamma)
+
+
+def alternating(gamma: float = 0.9) -> MDP:
+    """Deterministic, and with delay 1 from state 0 and queue (0) no stationary policy is optimal. Action i leads to state i.
+
+    Only a move to the other state pays (1). The state to come is the pending action, so the best choice is always the other
+    of that. Once the actions alternate, the state seen is the one to choose again (it was the action two steps back), so
+    d(s) = s keeps the alternation going; but it can't begin it: from state 0 with 0 pending it stays at 0 for ever. The
+    Markov policy d_0(0) = 1, then d(s) = s, earns the optimum 1 / (1 - γ). Found by search over random deterministic MDPs.
+    """
+    return MDP(np.repeat(np.eye(2)[None], 2, axis=0), 1 - np.eye(2), gamma)
+
+
+def random_mdp(rng: np.random.Generator, states: int, actions: int, gamma: float, successors: int | None = None) -> MDP:
+    """Random transition probabilities, to all states or to `successors` of them, and standard normal rewards."""
+    P = np.zeros((states, actions, states))
+    for s in range(states):
+        for a in range(actions):
+            reached = rng.choice(states, successors or states, replace=False)
+            P[s, a, reached] = rng.dirichlet(np.ones(len(reached)))
+    return MDP(P, rng.normal(size=(states, actions)), gamma)

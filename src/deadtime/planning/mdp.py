@@ -1,0 +1,79 @@
+"""Finite Markov decision processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse import csr_array, issparse
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    """A finite MDP (S, A, P, r, γ): P[s, a, s'] dense, or sparse of shape (S·A, S) with row s·A + a; r[s, a].
+
+    After construction `P` is sparse of shape (S·A, S), whatever was given. γ = 1 is for problems with a horizon.
+    """
+
+    P: Any
+    r: Float[np.ndarray, "S A"]
+    gamma: float
+    check: bool = True
+
+    def __post_init__(self) -> None:
+        """Bring P and r into one form, and say which row is wrong if one is."""
+        r = np.array(self.r, np.float64)
+        if r.ndim != 2 or 0 in r.shape:
+            raise ValueError(
+                f"r has shape (S, A), at least one of each; got {r.shape}: give one reward for each state and action"
+            )
+        states, actions = r.shape
+        dense = self.P if issparse(self.P) else np.asarray(self.P, np.float64)
+        wanted = (states * actions, states) if issparse(self.P) else (states, actions, states)
+        if dense.shape != wanted:
+            raise ValueError(f"P has shape {wanted} when r has shape {r.shape}; got {dense.shape}: reorder or reshape it")
+        P = csr_array(dense if issparse(dense) else dense.reshape(-1, states), dtype=np.float64, copy=True)
+        P.sum_duplicates()
+        gamma = self.gamma
+        if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.number) or not 0 <= gamma <= 1:
+            raise ValueError(f"gamma lies in [0, 1]; got {gamma!r}: choose a discount such as 0.95")
+        if self.check:
+            _check(P, r)
+        P.eliminate_zeros()
+        for name, value in (("P", P), ("r", r), ("gamma", float(gamma))):
+            object.__setattr__(self, name, value)
+
+    @property
+    def states(self) -> int:
+        """The number of states, S."""
+        return self.r.shape[0]
+
+    @property
+    def actions(self) -> int:
+        """The number of actions, A."""
+        return self.r.shape[1]
+
+    @property
+    def dense(self) -> Float[np.ndarray, "S A S"]:
+        """P as one array."""
+        return self.P.toarray().reshape(self.states, self.actions, self.states)
+
+
+def _check(P: csr_array, r: np.ndarray) -> None:
+    actions = r.shape[1]
+    if not np.isfinite(r).all():
+        s, a = np.argwhere(~np.isfinite(r))[0]
+        raise ValueError(f"r[{s}, {a}] is {r[s, a]}: rewards are finite numbers")
+    rows = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
+    wrong = ~np.isfinite(P.data) | (P.data < 0)
+    if wrong.any():
+        k = np.flatnonzero(wrong)[0]
+        s, a = divmod(int(rows[k]), actions)
+        raise ValueError(f"P[{s}, {a}, {P.indices[k]}] is {P.data[k]}: probabilities are finite and not negative")
+    total = P.sum(axis=1)
+    off = np.abs(total - 1)
+    if (off > 1e-9).any():
+        s, a = divmod(int(np.argmax(off > 1e-9)), actions)
+        raise ValueError(f"P[{s}, {a}] sums to {total[s * actions + a]:.12g}, not 1: normalise the row or pass check=False")

@@ -1,0 +1,158 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from brute import policy_value
+
+from deadtime.planning import (
+    at_queue,
+    exact_values,
+    law_at,
+    markov,
+    path_probability,
+    queue_aware,
+    recursive_values,
+    simulate,
+    solve,
+    stationary,
+)
+from deadtime.planning.examples import random_mdp
+from deadtime.planning.policies import Policy
+
+
+def policies(mdp, delay, rng):
+    yield stationary(mdp, rng.integers(mdp.actions, size=mdp.states))
+    yield stationary(mdp, rng.dirichlet(np.ones(mdp.actions), mdp.states))
+    yield markov(mdp, rng.integers(mdp.actions, size=(3, mdp.states)))
+    yield markov(mdp, rng.dirichlet(np.ones(mdp.actions), (2, mdp.states)))
+    shape = (mdp.states, *[mdp.actions] * delay)
+    yield queue_aware(mdp, delay, rng.integers(mdp.actions, size=shape))
+    yield queue_aware(mdp, delay, rng.dirichlet(np.ones(mdp.actions), shape))
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2])
+def test_laws_by_enumerating_paths(delay):
+    """The law of (s_t, executed actions so far), from path probabilities, against the propagated law and its queue."""
+    rng = np.random.default_rng(delay)
+    mdp = random_mdp(rng, 2, 2, 0.9)
+    queue, steps = rng.integers(2, size=delay), 3
+    for policy in policies(mdp, delay, rng):
+        law = np.zeros((2, *[2] * delay))
+        for states in product(range(2), repeat=steps + delay):
+            for actions in product(range(2), repeat=steps + delay):
+                path = [0] + [x for pair in zip(actions, states, strict=True) for x in pair]
+                law[(([0, *states])[steps], *actions[steps : steps + delay])] += path_probability(
+                    mdp, policy, delay, queue, path
+                )
+        np.testing.assert_allclose(law, law_at(mdp, policy, delay, 0, queue, steps), atol=1e-12)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+def test_simulated_frequencies_match_the_exact_law(delay):
+    rng = np.random.default_rng(delay)
+    mdp = random_mdp(rng, 3, 2, 0.9, 2)
+    queue, steps, paths = rng.integers(2, size=delay), 5, 100_000
+    for k, policy in enumerate(policies(mdp, delay, rng)):
+        states, actions = simulate(mdp, policy, delay, 0, queue, steps=steps + delay, paths=paths, seed=k)
+        assert states.shape == (paths, steps + delay + 1)
+        law = law_at(mdp, policy, delay, 0, queue, steps)
+        seen = np.zeros_like(law)
+        np.add.at(seen, (states[:, steps], *actions[:, steps : steps + delay].T), 1 / paths)
+        np.testing.assert_allclose(seen, law, atol=5 * 0.5 / paths**0.5)
+        if delay:
+            assert (actions[:, :delay] == queue).all()
+
+
+def test_simulation_starts_from_laws_and_is_seeded():
+    mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
+    policy = stationary(mdp, [0, 1, 0])
+    start, queue = np.array([0.2, 0.0, 0.8]), np.array([[0.25, 0.75]])
+    states, actions = simulate(mdp, policy, 1, start, queue, steps=1, paths=50_000, seed=1)
+    assert (states[:, 0] == 2).mean() == pytest.approx(0.8, abs=0.01)
+    assert (actions[:, 0] == 1).mean() == pytest.approx(0.75, abs=0.01)
+    again, _ = simulate(mdp, policy, 1, start, queue, steps=1, paths=50_000, seed=1)
+    assert (states == again).all()
+    other, _ = simulate(mdp, policy, 1, start, queue, steps=1, paths=50_000, seed=2)
+    assert (states != other).any()
+
+
+def test_history_dependent_paths_sum_to_one_and_respect_the_queue():
+    mdp = random_mdp(np.random.default_rng(0), 2, 2, 0.9)
+
+    def policy(history):
+        return np.eye(2)[sum(history) % 2] * 0.7 + 0.15
+
+    total = 0.0
+    for states in product(range(2), repeat=4):
+        for actions in product(range(2), repeat=4):
+            path = [0] + [x for pair in zip(actions, states, strict=True) for x in pair]
+            probability = path_probability(mdp, policy, 2, [1, 0], path)
+            assert probability == 0 or actions[:2] == (1, 0)
+            total += probability
+    assert total == pytest.approx(1)
+    assert path_probability(mdp, policy, 0, [], [0, 1, 1]) == pytest.approx(policy((0,))[1] * mdp.dense[0, 1, 1])
+    assert path_probability(mdp, policy, 0, [], [1], start=[0.3, 0.7]) == 0.7
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2, 3])
+def test_delayed_values_by_recursion_linear_system_and_following_paths(delay):
+    rng = np.random.default_rng(10 + delay)
+    mdp = random_mdp(rng, 3, 2, 0.6, 2)
+    for policy in policies(mdp, delay, rng):
+        exact = exact_values(mdp, policy, delay)
+        recursive, error = recursive_values(mdp, policy, delay, tol=1e-9)
+        assert error <= 1e-9
+        assert np.abs(exact - recursive).max() <= error + 1e-12
+        coarse, coarse_error = recursive_values(mdp, policy, delay, tol=1e-1)
+        assert np.abs(exact - coarse).max() <= coarse_error <= 1e-1
+    rules = rng.integers(2, size=(3, 3))
+    exact = exact_values(mdp, markov(mdp, rules), delay)
+    queue, steps = rng.integers(2, size=delay), 8
+    followed = policy_value(mdp, delay, rules, 1, queue, steps)
+    assert at_queue(mdp, delay, exact, 1, queue) == pytest.approx(followed, abs=0.6**steps * np.abs(mdp.r).max() / 0.4)
+
+
+def test_delayed_value_by_simulation():
+    rng = np.random.default_rng(1)
+    mdp, delay, steps = random_mdp(rng, 3, 2, 0.7), 2, 40
+    policy = markov(mdp, rng.dirichlet(np.ones(2), (2, 3)))
+    states, actions = simulate(mdp, policy, delay, 0, [0, 1], steps=steps, paths=100_000, seed=0)
+    returns = (mdp.r[states[:, delay:-1], actions[:, delay:]] * 0.7 ** np.arange(steps - delay)).sum(axis=1)
+    exact = at_queue(mdp, delay, exact_values(mdp, policy, delay), 0, [0, 1])
+    assert returns.mean() == pytest.approx(exact, abs=5 * returns.std() / 100_000**0.5)
+
+
+def test_the_optimal_queue_aware_policy_has_the_optimal_delayed_value():
+    mdp = random_mdp(np.random.default_rng(2), 3, 2, 0.8)
+    solution = solve(mdp, 2, tol=1e-10)
+    policy = queue_aware(mdp, 2, solution.policy.astype(int))
+    np.testing.assert_allclose(exact_values(mdp, policy, 2), solution.delayed_values, atol=1e-8)
+
+
+def test_laws_in_the_queue_average_over_it():
+    mdp = random_mdp(np.random.default_rng(3), 2, 2, 0.8)
+    values = exact_values(mdp, stationary(mdp, [0, 1]), 2)
+    mixed = at_queue(mdp, 2, values, 0, np.array([[0.3, 0.7], [1.0, 0.0]]))
+    assert mixed == pytest.approx(0.3 * values[0, 0, 0] + 0.7 * values[0, 1, 0])
+
+
+def test_policies_repeat_and_can_begin_later():
+    mdp = random_mdp(np.random.default_rng(3), 2, 2, 0.8)
+    policy = markov(mdp, [[0, 0], [0, 1], [1, 1]])
+    assert isinstance(policy, Policy)
+    assert policy.rule(4)[1, 0].tolist() == [0, 1]
+    assert policy.after(1).rule(0)[1, 0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m: markov(m, [[0, 1, 0]]), "a Markov policy is rules of shape"),
+        (lambda m: stationary(m, [[0.5, 0.6], [1, 0]]), "a Markov policy is rules of shape"),
+        (lambda m: queue_aware(m, 2, [[0, 1], [1, 0]]), r"a queue-aware rule has shape \(2, 2, 2\)"),
+        (lambda m: law_at(m, stationary(m, [0, 1]), 2, 0, [0], 1), "a queue has as many actions as the delay, 2; got 1"),
+    ],
+)
+def test_bad_policies_and_queues(make, message):
+    with pytest.raises(ValueError, match=message):
+        make(random_mdp(np.random.default_rng(3), 2, 2, 0.8))

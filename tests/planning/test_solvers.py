@@ -1,0 +1,204 @@
+import numpy as np
+import pytest
+from brute import augmented_arrays, horizon_values, optimum
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadtime.planning import MDP, augment, solve
+from deadtime.planning.augmented import Operator, delayed_reward, pending_reward
+from deadtime.planning.examples import chain, random_mdp, two_state, two_state_optimum
+
+METHODS = ["modified_policy_iteration", "policy_iteration", "value_iteration"]
+problems = st.builds(
+    lambda seed, states, actions, gamma, sparse: random_mdp(
+        np.random.default_rng(seed), states, actions, gamma, min(2, states) if sparse else None
+    ),
+    st.integers(0, 10_000),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 0.3, 0.9, 0.99]),
+    st.booleans(),
+)
+small_delays = st.integers(0, 4)
+
+
+def fits(mdp, delay):
+    return mdp.states * mdp.actions**delay <= 200
+
+
+@given(problems, small_delays)
+@settings(deadline=None, max_examples=60)
+def test_explicit_augmented_mdp_is_the_definition(mdp, delay):
+    if fits(mdp, delay):
+        F, g = augmented_arrays(mdp, delay)
+        explicit = augment(mdp, delay)
+        np.testing.assert_allclose(explicit.dense, F)
+        np.testing.assert_array_equal(explicit.r, g)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(problems, small_delays)
+@settings(deadline=None, max_examples=40)
+def test_every_method_agrees_with_brute_force(method, mdp, delay):
+    if not fits(mdp, delay):
+        return
+    v, q = optimum(mdp, delay)
+    solution = solve(mdp, delay, method)
+    assert solution.converged
+    assert solution.values.shape == solution.policy.shape == (mdp.states, *[mdp.actions] * delay)
+    error = np.abs(solution.values.ravel() - v).max()
+    assert error <= 1e-8
+    assert error <= solution.error_bound + 1e-13 * max(1, np.abs(v).max()) / (1 - mdp.gamma), "the bound is honest"
+    unique = (q >= q.max(axis=1, keepdims=True) - 1e-6).sum(axis=1) == 1
+    np.testing.assert_array_equal(solution.policy.ravel()[unique], q.argmax(axis=1)[unique])
+    F, g = augmented_arrays(mdp, delay)
+    backed_up = (g + mdp.gamma * F @ solution.values.ravel()).max(axis=1)
+    assert np.abs(backed_up - solution.values.ravel()).max() == pytest.approx(solution.residual, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6, 1e-10])
+def test_the_error_bound_is_honest_at_any_tolerance(method, tol):
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        mdp = random_mdp(rng, 4, 2, 0.9, 2)
+        v, _ = optimum(mdp, 2)
+        solution = solve(mdp, 2, method, tol=tol)
+        assert np.abs(solution.values.ravel() - v).max() <= solution.error_bound <= tol
+
+
+@given(problems, small_delays, st.integers(0, 8))
+@settings(deadline=None, max_examples=60)
+def test_horizon_is_solved_backwards(mdp, delay, horizon):
+    if fits(mdp, delay):
+        solution = solve(mdp, delay, horizon=horizon)
+        np.testing.assert_allclose(solution.values.ravel(), horizon_values(mdp, delay, horizon), atol=1e-10)
+        assert solution.policy.shape == (horizon, *solution.values.shape)
+
+
+def test_horizon_policy_earns_the_horizon_value():
+    mdp = random_mdp(np.random.default_rng(3), 3, 2, 1.0, 2)
+    delay, horizon = 2, 6
+    solution = solve(mdp, delay, horizon=horizon)
+    F, g = augmented_arrays(mdp, delay)
+    v = np.zeros(len(g))
+    for t in range(horizon - 1, -1, -1):
+        rows = np.arange(len(g)), solution.policy[t].ravel()
+        v = g[rows] + F[rows] @ v
+    np.testing.assert_allclose(v, solution.values.ravel())
+
+
+def test_delay_0_is_the_ordinary_problem():
+    mdp = random_mdp(np.random.default_rng(0), 5, 3, 0.9)
+    v = np.zeros(5)
+    for _ in range(500):
+        v = (mdp.r + 0.9 * mdp.dense @ v).max(axis=1)
+    np.testing.assert_allclose(solve(mdp, 0).values, v, atol=1e-8)
+
+
+def test_the_maximum_stands_outside_the_expectation():
+    """Inside it, the value would be that of a shorter delay: knowing s' before choosing."""
+    mdp = two_state(0.8, 0.5)
+    for delay in (1, 2, 3):
+        assert solve(mdp, delay).delayed_values[0].max() == pytest.approx(two_state_optimum(0.8, 0.5, delay))
+        assert two_state_optimum(0.8, 0.5, delay) < two_state_optimum(0.8, 0.5, delay - 1)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("delay", range(6))
+def test_two_state_closed_form_at_every_state_and_queue(p, delay):
+    values = solve(two_state(p, 0.5), delay, "policy_iteration").delayed_values
+    np.testing.assert_allclose(values, two_state_optimum(p, 0.5, delay), rtol=1e-10)
+
+
+@given(problems, st.integers(0, 3))
+@settings(deadline=None, max_examples=30)
+def test_pending_and_delayed_rewards_by_following_the_queue(mdp, delay):
+    if not fits(mdp, delay):
+        return
+    earned, later = pending_reward(mdp, delay), delayed_reward(mdp, delay)
+    for flat, queue in enumerate(np.ndindex(*[mdp.actions] * delay)):
+        for s in range(mdp.states):
+            law, total = np.eye(mdp.states)[s], 0.0
+            for k, a in enumerate(queue):
+                total += mdp.gamma**k * law @ mdp.r[:, a]
+                law = law @ mdp.dense[:, a]
+            assert earned[s, flat] == pytest.approx(total, abs=1e-12)
+            np.testing.assert_allclose(later[s, flat], law @ mdp.r, atol=1e-12)
+
+
+@pytest.mark.parametrize("states", [2, 5, 12, 30])
+def test_howards_chain_counts_evaluations(states):
+    solution = solve(chain(states, 0.9), 0, "policy_iteration")
+    assert solution.iterations == states, "S evaluations, S - 1 policy changes"
+    np.testing.assert_allclose(solution.values[:-1], 0.9 ** np.arange(states - 2, -1, -1))
+
+
+def test_counts_on_augmented_chains():
+    assert [solve(chain(12), m, "policy_iteration").iterations - 1 for m in range(4)] == [11, 10, 9, 8]
+
+
+def test_ties_go_to_the_lowest_index():
+    mdp = MDP(np.ones((3, 3, 3)) / 3, np.ones((3, 3)), 0.9)
+    for method in METHODS:
+        assert not solve(mdp, 2, method).policy.any()
+
+
+def test_large_enough_for_several_blocks_and_the_iterative_evaluation():
+    mdp = random_mdp(np.random.default_rng(1), 5, 3, 0.8, 2)
+    answers = [solve(mdp, 7, method, tol=1e-9) for method in METHODS]
+    assert answers[0].values.size == 10_935
+    for other in answers[1:]:
+        np.testing.assert_allclose(other.values, answers[0].values, atol=2e-9)
+    operator, v = Operator(mdp, 7), answers[1].values.reshape(5, -1)
+    after, policy = np.empty_like(v), np.zeros(v.shape, np.uint8)
+    operator.improve(v, after, policy)
+    ahead = (mdp.P @ v).reshape(5, 3, 3**6, 3).max(axis=-1)
+    np.testing.assert_allclose(after.reshape(5, 3, -1), mdp.r[:, :, None] + 0.8 * ahead)
+
+
+def test_the_same_bits_twice():
+    mdp = random_mdp(np.random.default_rng(1), 5, 3, 0.9, 2)
+    assert solve(mdp, 6).values.tobytes() == solve(mdp, 6).values.tobytes()
+
+
+def test_one_action_and_one_state():
+    assert solve(MDP([[[1.0]]], [[2.0]], 0.5), 3).values.ravel() == pytest.approx([4.0])
+
+
+def test_not_converged_says_so():
+    solution = solve(random_mdp(np.random.default_rng(0), 6, 2, 0.99, 2), 2, "value_iteration", max_iterations=5)
+    assert not solution.converged
+    assert "after 5 iterations the error may be" in solution.message
+    assert "raise max_iterations" in solution.message
+
+
+def test_a_tolerance_below_rounding_is_not_claimed():
+    solution = solve(random_mdp(np.random.default_rng(0), 4, 2, 0.9), 1, "policy_iteration", tol=1e-18)
+    assert not solution.converged
+    assert "raise tol, doubles can't show more" in solution.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"delay": -1}, "delay is a whole number of steps, 0 or more; got -1"),
+        ({"delay": 1, "method": "magic"}, "no method is called 'magic': choose one of modified_policy_iteration"),
+        ({"delay": 1, "tol": 0}, "tol is the largest error allowed, above 0; got 0"),
+        ({"delay": 1, "horizon": -2}, "horizon is a whole number of steps, 0 or more; got -2"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        solve(two_state(), **arguments)
+
+
+def test_no_discount_without_a_horizon():
+    with pytest.raises(ValueError, match=r"gamma 1.0 without a horizon has no finite value: pass gamma < 1 or a horizon"):
+        solve(two_state(0.8, 1.0), 1)
+
+
+@pytest.mark.parametrize("call", [lambda m: solve(m, 40), lambda m: solve(m, 16, horizon=10**6), lambda m: augment(m, 30)])
+def test_too_large_is_refused_before_allocating(call):
+    with pytest.raises(MemoryError, match=r"S·A\^m = 2·2\^\d+ = .* states and needs .* GiB; .* are free: shorten the delay"):
+        call(two_state())
