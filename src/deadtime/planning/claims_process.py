@@ -65,7 +65,9 @@ def not_markov() -> Finding:
             gaps[delay > 0].append(float(np.abs(given[0] - given[1]).max()))
     holds = max(gaps[False]) < 1e-12 and min(gaps[True]) > 1e-6
     return Finding(
-        16, holds, f"P(s_3 | s_2, s_1) varies with s_1 by {np.mean(gaps[True]):.2g} on average at m = 1, by 0 at m = 0"
+        len(gaps[True]) + len(gaps[False]),
+        holds,
+        f"P(s_3 | s_2, s_1) varies with s_1 by {np.mean(gaps[True]):.2g} on average at m = 1, by 0 at m = 0",
     )
 
 
