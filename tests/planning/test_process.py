@@ -150,9 +150,35 @@ def test_policies_repeat_and_can_begin_later():
         (lambda m: markov(m, [[0, 1, 0]]), "a Markov policy is rules of shape"),
         (lambda m: stationary(m, [[0.5, 0.6], [1, 0]]), "a Markov policy is rules of shape"),
         (lambda m: queue_aware(m, 2, [[0, 1], [1, 0]]), r"a queue-aware rule has shape \(2, 2, 2\)"),
-        (lambda m: law_at(m, stationary(m, [0, 1]), 2, 0, [0], 1), "a queue has as many actions as the delay, 2; got 1"),
+        (
+            lambda m: law_at(m, stationary(m, [0, 1]), 2, 0, [0], 1),
+            r"its queue holds 2 actions below 2, oldest first; got state 0 and queue \[0\]",
+        ),
+        (lambda m: law_at(m, stationary(m, [0, 1]), 1, -1, [0], 1), "got state -1"),
+        (
+            lambda m: law_at(m, stationary(m, [0, 1]), 1, [0.5, 0.6], [0], 1),
+            r"start is given by indices or by laws of shape \(2,\)",
+        ),
+        (
+            lambda m: law_at(m, stationary(m, [0, 1]), 1, 0, [[0.5, 0.6]], 1),
+            r"queue is given by indices or by laws of shape \(1, 2\)",
+        ),
+        (lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0, 1]), "an odd number of entries; got 2"),
+        (lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0, 2, 1]), r"got state 1 and queue \[2\]"),
     ],
 )
 def test_bad_policies_and_queues(make, message):
     with pytest.raises(ValueError, match=message):
         make(random_mdp(np.random.default_rng(3), 2, 2, 0.8))
+
+
+def test_blocks_of_draws_change_no_path(monkeypatch):
+    from deadtime.planning import process
+
+    mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
+    policy = stationary(mdp, [0, 1, 0])
+    whole = simulate(mdp, policy, 2, 0, [0, 1], steps=7, paths=50, seed=3)
+    monkeypatch.setattr(process, "_DRAWS", 30)
+    parts = simulate(mdp, policy, 2, 0, [0, 1], steps=7, paths=50, seed=3)
+    np.testing.assert_array_equal(whole[0], parts[0])
+    np.testing.assert_array_equal(whole[1], parts[1])

@@ -202,3 +202,21 @@ def test_no_discount_without_a_horizon():
 def test_too_large_is_refused_before_allocating(call):
     with pytest.raises(MemoryError, match=r"S·A\^m = 2·2\^\d+ = .* states and needs .* GiB; .* are free: shorten the delay"):
         call(two_state())
+
+
+@pytest.mark.parametrize("method", ["policy_iteration", "beliefs"])
+@pytest.mark.parametrize(("state", "queue"), [(-1, (0, 0)), (2, (0, 0)), (0, (0,)), (0, (0, 2)), (0, (0, -1)), (0.5, (0, 0))])
+def test_nothing_wraps_around(method, state, queue):
+    solution = solve(two_state(), 2, method)
+    for ask in (solution.value, solution.delayed_value, solution.action):
+        with pytest.raises(
+            ValueError, match="a state is below 2 and its queue holds 2 actions below 2, oldest first; got state"
+        ):
+            ask(state, queue)
+
+
+@pytest.mark.parametrize("method", ["policy_iteration", "beliefs"])
+@pytest.mark.parametrize("time", [-1, 5, 1.5])
+def test_no_decision_outside_the_horizon(method, time):
+    with pytest.raises(ValueError, match="time is a step from 0 to below the horizon, 5; got"):
+        solve(two_state(), 2, method, horizon=5).action(0, (0, 0), time=time)

@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array, eye_array, vstack
 
-from deadtime.planning.mdp import MDP
-from deadtime.planning.solvers import Solution, solve
+from deadtime.planning.mdp import MDP, check_augmented_state
+from deadtime.planning.solvers import Solution, check_time, solve
 
 SAME = 1e-12
 """Two laws are the same when they have the same outcomes and probabilities that agree after rounding to this multiple."""
@@ -86,17 +86,23 @@ class BeliefSolution:
 
     def delayed_value(self, state: int, queue: Any = ()) -> float:
         """The optimal value from the first reward that the agent can still decide."""
-        return float(self.solution.values[self.beliefs.find(state, queue)])
+        return float(self.solution.values[self._find(state, queue)])
+
+    def _find(self, state: int, queue: Any) -> int:
+        first, *pending = check_augmented_state(self.mdp, self.delay, state, queue)
+        return self.beliefs.find(first, pending)
 
     def action(self, state: int, queue: Any = (), time: int = 0) -> int:
         """The action to choose (at step `time` of a problem with a horizon)."""
-        found = self.beliefs.find(state, queue)
+        found = self._find(state, queue)
         if self.horizon is None:
             return int(self.solution.policy[found])
-        return int(self.solution.policy[time, found]) if time < len(self.solution.policy) else 0
+        time = check_time(time, self.horizon)
+        return int(self.solution.policy[time, found]) if time < len(self.solution.policy) else 0  # never executed
 
     def value(self, state: int, queue: Any = ()) -> float:
         """The optimal value with the pending actions' own rewards: what `Solution.value` gives."""
+        state, *queue = check_augmented_state(self.mdp, self.delay, state, queue)
         law, earned, discount = np.eye(self.mdp.states)[state], 0.0, 1.0
         steps = len(queue) if self.horizon is None else min(len(queue), self.horizon)
         for action in queue[:steps]:

@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from deadtime.delay import check_delay
 from deadtime.envs.maze_layout import carve, model
 from deadtime.envs.noise import check_noise
 from deadtime.planning import figures
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.claims import CLAIMS
 from deadtime.planning.examples import chain, two_state, two_state_optimum
-from deadtime.planning.mdp import MDP
+from deadtime.planning.mdp import MDP, check_augmented_state
 from deadtime.planning.solvers import solve
 
 Method = Literal["modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs"]
@@ -136,12 +137,8 @@ def plan(problem: Any) -> int:
     method = how.method or ("beliefs" if maze and problem.noise == 0 else usual)
     horizon = 10 * problem.size**2 if maze and how.horizon is None and problem.gamma == 1 else how.horizon
     queue = tuple(how.queue) if how.queue is not None else (0,) * max(how.delay, 0)
+    check_augmented_state(mdp, check_delay(how.delay), how.start, queue)
     solution = solve(mdp, how.delay, method, tol=how.tol, horizon=horizon)
-    if len(queue) != how.delay or not all(0 <= a < mdp.actions for a in queue) or not 0 <= how.start < mdp.states:
-        raise ValueError(
-            f"--start is a state below {mdp.states}, --queue {how.delay} actions below {mdp.actions}; "
-            f"got {how.start} and {list(queue)}: give as many actions as the delay, oldest first"
-        )
     answer = {**about, "gamma": mdp.gamma, "delay": how.delay, "horizon": horizon, "method": method}
     answer |= {"start": how.start, "queue": list(queue), **_values(solution, how.start, queue)}
     if isinstance(problem, TwoState) and horizon is None and problem.gamma < 1:
@@ -162,7 +159,7 @@ def _values(solution: Any, start: int, queue: tuple[int, ...]) -> dict[str, Any]
     if isinstance(solution, BeliefSolution):
         found |= {"optimal_delayed_value": solution.delayed_value(start, queue), "classes": solution.classes}
     else:
-        found["optimal_delayed_value"] = float(solution.delayed_values[(start, *queue)])
+        found["optimal_delayed_value"] = solution.delayed_value(start, queue)
         small = solution.values.size <= _PRINTED
         found["optimal_augmented_values"] = solution.values.tolist() if small else None
     found["action"] = solution.action(start, queue)

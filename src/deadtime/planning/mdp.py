@@ -61,6 +61,18 @@ class MDP:
         return self.P.toarray().reshape(self.states, self.actions, self.states)
 
 
+def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple[int, ...]:
+    """(s, a_0, …, a_{m-1}) as indices, or what is wrong with it: nothing wraps around."""
+    actions = tuple(queue)
+    whole = all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in (state, *actions))
+    if not whole or len(actions) != delay or not 0 <= state < mdp.states or not all(0 <= a < mdp.actions for a in actions):
+        raise ValueError(
+            f"a state is below {mdp.states} and its queue holds {delay} actions below {mdp.actions}, oldest first; "
+            f"got state {state} and queue [{', '.join(map(str, actions))}]: give as many pending actions as the delay"
+        )
+    return (int(state), *(int(a) for a in actions))
+
+
 def _check(P: csr_array, r: np.ndarray) -> None:
     actions = r.shape[1]
     if not np.isfinite(r).all():

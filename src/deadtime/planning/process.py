@@ -15,7 +15,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from deadtime.delay import check_delay
-from deadtime.planning.mdp import MDP
+from deadtime.planning.mdp import MDP, check_augmented_state
+
+_DRAWS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +76,19 @@ def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
 
 def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarray, "S Q"]:
     """The law of (s_0, queue): `start` a state or a law of states; `queue` m actions, or m laws of actions (m, A)."""
+    delay, queue = check_delay(delay), np.asarray(queue)
+    if np.ndim(start) == 0 and queue.ndim < 2:
+        start, *pending = check_augmented_state(mdp, delay, start, queue)
+        queue = np.array(pending, int)
+    laws = queue if queue.ndim == 2 else np.eye(mdp.actions)[queue.astype(int)].reshape(-1, mdp.actions)
     law = np.eye(mdp.states)[start] if np.ndim(start) == 0 else np.asarray(start, np.float64)
-    queue = np.asarray(queue)
-    if len(queue) != check_delay(delay):
-        raise ValueError(f"a queue has as many actions as the delay, {delay}; got {len(queue)}: oldest first")
+    for what, part, shape in (("start", law, (mdp.states,)), ("queue", laws, (delay, mdp.actions))):
+        if part.shape != shape or (part < 0).any() or not np.allclose(part.sum(axis=-1), 1):
+            raise ValueError(
+                f"{what} is given by indices or by laws of shape {shape} that sum to 1; got {part.tolist()}: normalise it"
+            )
     law = law[:, None]
-    for action in queue if queue.ndim == 2 else np.eye(mdp.actions)[queue.astype(int)]:
+    for action in laws:
         law = (law[:, :, None] * action).reshape(mdp.states, -1)
     return law
 
@@ -113,7 +122,12 @@ def path_probability(
     `policy` may also be a function of the history (s_0, a_0, …, s_k) that returns probabilities of actions. `start` is a law
     of s_0; without one the probability is given s_0.
     """
-    states, actions = path[::2], path[1::2]
+    states, actions = tuple(path[::2]), tuple(path[1::2])
+    if len(states) != len(actions) + 1:
+        raise ValueError(f"a path is s_0, a_0, s_1, …, s_t, an odd number of entries; got {len(path)}: end it with a state")
+    check_augmented_state(mdp, delay, states[0], queue)
+    for state, action in zip(states[1:], actions, strict=True):
+        check_augmented_state(mdp, 1, state, (action,))
     probability = 1.0 if start is None else float(np.asarray(start)[states[0]])
     for k, action in enumerate(actions):
         if k < delay:
@@ -175,6 +189,10 @@ def simulate(
     powers = mdp.actions ** np.arange(delay - 1, -1, -1)
     states, executed = np.empty((paths, steps + 1), np.int64), np.empty((paths, steps), np.int64)
     pending = (pending[:, None] // powers) % mdp.actions if delay else np.zeros((paths, 0), np.int64)
-    draws = rng.random((paths, steps, 2))
-    _run(mdp.P.indptr, mdp.P.indices, mdp.P.data, policy.probabilities, state, pending, draws, states, executed)
+    block = max(_DRAWS // max(steps, 1), 1)
+    for low in range(0, paths, block):  # the draws of a block follow those of the last, so its length changes no path
+        part = slice(low, min(low + block, paths))
+        draws = rng.random((part.stop - low, steps, 2))
+        problem = (mdp.P.indptr, mdp.P.indices, mdp.P.data, policy.probabilities)
+        _run(*problem, state[part], pending[part], draws, states[part], executed[part])
     return states, executed

@@ -20,11 +20,18 @@ from scipy.sparse.linalg import splu
 
 from deadtime.delay import check_delay
 from deadtime.planning.augmented import Operator, check_memory, pending_reward, queue_shape
-from deadtime.planning.mdp import MDP
+from deadtime.planning.mdp import MDP, check_augmented_state
 
 METHODS = ("modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs")
 _LU_STATES = 3000
 _EPS = np.finfo(np.float64).eps
+
+
+def check_time(time: Any, horizon: int) -> int:
+    """A step of a problem with a horizon, or what is wrong with it."""
+    if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
+        raise ValueError(f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: nothing is decided after it")
+    return int(time)
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,18 @@ class Solution:
             raise ValueError("at gamma 0 the value of a delayed decision is lost in the discount: use a positive gamma")
         return (self.values - earned) / self.mdp.gamma**self.delay
 
+    def delayed_value(self, state: int, queue: Any = ()) -> float:
+        """The delayed value of one augmented state."""
+        return float(self.delayed_values[check_augmented_state(self.mdp, self.delay, state, queue)])
+
     def value(self, state: int, queue: Any = ()) -> float:
         """The value of one augmented state."""
-        return float(self.values[(state, *queue)])
+        return float(self.values[check_augmented_state(self.mdp, self.delay, state, queue)])
 
     def action(self, state: int, queue: Any = (), time: int = 0) -> int:
         """The action to choose in one augmented state (at step `time` of a problem with a horizon)."""
-        at = (state, *queue) if self.horizon is None else (time, state, *queue)
-        return int(self.policy[at])
+        at = check_augmented_state(self.mdp, self.delay, state, queue)
+        return int(self.policy[at] if self.horizon is None else self.policy[check_time(time, self.horizon)][at])
 
 
 def solve(
