@@ -103,3 +103,40 @@ def test_a_deterministic_maze_at_any_delay():
 def test_too_many_classes_are_refused():
     with pytest.raises(ValueError, match=r"level \d of 9 has [\d,]+ distinct nested laws, above max_classes = 500: raise it"):
         solve(random_mdp(np.random.default_rng(0), 4, 3, 0.9), 9, "beliefs", max_classes=500)
+
+
+def test_laws_that_differ_stay_apart():
+    P = np.zeros((4, 2, 4))
+    P[0, 0, [2, 3]], P[0, 1, [2, 3]] = [0.3, 0.7], [0.3 + 1e-6, 0.7 - 1e-6]
+    P[1], P[2, :, 2], P[3, :, 3] = P[0], 1, 1
+    beliefs = nested_laws(MDP(P, np.zeros((4, 2)), 0.9), 1, 100)
+    assert beliefs.find(0, (0,)) != beliefs.find(0, (1,))
+    assert beliefs.find(0, (0,)) == beliefs.find(1, (0,))
+
+
+def test_the_bound_counts_what_merging_moved():
+    P, r = np.zeros((4, 2, 4)), np.zeros((4, 2))
+    P[0, 0, [2, 3]], P[0, 1, [2, 3]] = [0.3, 0.7], [0.3 + 4e-13, 0.7 - 4e-13]
+    P[1], P[2, :, 2], P[3, :, 3], r[2] = P[0], 1, 1, 1e12
+    mdp = MDP(P, r, 0.9)
+    merged, plain = solve(mdp, 1, "beliefs", tol=0.5), solve(mdp, 1, "policy_iteration", tol=0.5)
+    assert abs(merged.delayed_value(0, (1,)) - plain.delayed_value(0, (1,))) <= merged.error_bound + plain.delayed.error_bound
+    assert not merged.converged
+    assert "merging may have moved a value" in merged.message
+
+
+def test_decisions_change_with_time_as_the_plain_ones_do():
+    """One step pays 1, waiting a step pays 3 later: worth it only while there is time."""
+    P, r = np.zeros((3, 2, 3)), np.zeros((3, 2))
+    P[0, 0, 2] = P[0, 1, 1] = P[1, :, 2] = P[2, :, 2] = 1
+    r[0, 0], r[1] = 1, 3
+    mdp = MDP(P, r, 1.0)
+    for delay in (0, 1):
+        merged, plain = solve(mdp, delay, "beliefs", horizon=4 + delay), solve(mdp, delay, horizon=4 + delay)
+        start = (0,) if delay == 0 else (0, 0)
+        for time in range(4):
+            for x in np.ndindex(*plain.values.shape):
+                values = [merged.action(x[0], x[1:], time), plain.action(x[0], x[1:], time)]
+                assert values[0] == values[1], (time, x, start)
+    undelayed = solve(mdp, 0, "beliefs", horizon=4)
+    assert [undelayed.action(0, (), time) for time in range(4)] == [1, 1, 1, 0]

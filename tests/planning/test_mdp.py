@@ -18,7 +18,12 @@ def changed(array, at, value):
 @pytest.mark.parametrize(
     ("P", "r", "gamma", "message"),
     [
-        (changed(P, (1, 2, 0), 0.47), R, 0.9, r"P\[1, 2\] sums to 0.97, not 1: normalise the row or pass check=False"),
+        (
+            changed(P, (1, 2, 0), 0.47),
+            R,
+            0.9,
+            r"P\[1, 2\] sums to 0.97, not 1: divide it by its sum, in float64, or pass check=False",
+        ),
         (changed(P, (0, 1, 1), np.nan), R, 0.9, r"P\[0, 1, 1\] is nan: probabilities are finite and not negative"),
         (changed(changed(P, (1, 0, 0), -0.5), (1, 0, 1), 1.5), R, 0.9, r"P\[1, 0, 0\] is -0.5"),
         (P, changed(R, (1, 2), np.inf), 0.9, r"r\[1, 2\] is inf: rewards are finite numbers"),

@@ -8,11 +8,13 @@ from deadtime.planning import at_queue, exact_values, stationary
 from deadtime.planning.claims_process import markov_twin_gap
 from deadtime.planning.examples import alternating, hidden_queue, random_mdp, two_state, two_state_optimum
 from deadtime.planning.policies import (
+    _MarkovSearch,
     best_markov_deterministic,
     best_queue_aware,
     best_stationary_deterministic,
     best_stationary_randomized,
 )
+from deadtime.planning.process import initial_law
 from deadtime.planning.stationarity import PAPER, exact_rows, sampled_row
 
 
@@ -120,3 +122,44 @@ def test_the_third_row_is_selection_on_noise():
     exact = np.array(exact_rows()["best over all policies"])
     assert (few[1:] - exact[2:] > 0.2).all()
     assert (many - exact[4:] < 0.1).all(), "with more paths it falls towards the optimum"
+
+
+def test_the_search_answers_the_same_whatever_it_has_solved_before():
+    """Partial results of an earlier, bounded search must never pass for exact ones."""
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        mdp = random_mdp(rng, 3, 2, 0.5, int(rng.integers(1, 3)))
+        law = initial_law(mdp, 1, 0, [0])
+        truth = _MarkovSearch(mdp, 1, 3, 10**6).best(0, law, -np.inf)[0]
+        search = _MarkovSearch(mdp, 1, 3, 10**6)
+        for wanted in truth + rng.normal(scale=0.3, size=4):
+            found = search.best(0, law, wanted)
+            assert (found is None) == (truth <= wanted)
+            assert found is None or found[0] == pytest.approx(truth)
+        assert search.best(0, law, -np.inf)[0] == pytest.approx(truth)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_no_discount_and_nothing_but_discount(gamma):
+    rng = np.random.default_rng(2)
+    mdp = random_mdp(rng, 2, 2, gamma)
+    rules = product(product(range(2), repeat=2), repeat=3)
+    brute = max(policy_value(mdp, 1, rule, 0, [1], 3) for rule in rules)
+    found = best_markov_deterministic(mdp, 1, 0, [1], 3)
+    assert found.value == pytest.approx(brute)
+    assert found.upper_bound >= brute
+    assert np.isinf(found.upper_bound) == (gamma == 1)
+
+
+def test_bounds_on_what_comes_after_the_horizon():
+    mdp = two_state(0.8, 0.5)
+    short, long = best_markov_deterministic(mdp, 1, 0, [0], 2), best_markov_deterministic(mdp, 1, 0, [0], 9)
+    assert short.value < long.value <= short.upper_bound
+    best = best_queue_aware(mdp, 1, 0, [0])
+    assert best.upper_bound > best.value
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 1.5])
+def test_bad_horizon(horizon):
+    with pytest.raises(ValueError, match="horizon is a whole number of decisions, 1 or more; got"):
+        best_markov_deterministic(two_state(), 1, 0, [0], horizon)

@@ -147,14 +147,14 @@ def test_policies_repeat_and_can_begin_later():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: markov(m, [[0, 1, 0]]), "a Markov policy is rules of shape"),
-        (lambda m: stationary(m, [[0.5, 0.6], [1, 0]]), "a Markov policy is rules of shape"),
-        (lambda m: queue_aware(m, 2, [[0, 1], [1, 0]]), r"a queue-aware rule has shape \(2, 2, 2\)"),
+        (lambda m: markov(m, [[0, 1, 0]]), r"a Markov policy is actions of shape \(2,\) or probabilities .*got \(1, 3\)"),
+        (lambda m: stationary(m, [[0.5, 0.6], [1, 0]]), r"not negative and sum to 1; got sums \[1.  1.1\]"),
+        (lambda m: queue_aware(m, 2, [[0, 1], [1, 0]]), r"a queue-aware policy is actions of shape \(2, 2, 2\)"),
         (
             lambda m: law_at(m, stationary(m, [0, 1]), 2, 0, [0], 1),
-            r"its queue holds 2 actions below 2, oldest first; got state 0 and queue \[0\]",
+            r"as many actions as the delay, 2, oldest first; got \[0\]",
         ),
-        (lambda m: law_at(m, stationary(m, [0, 1]), 1, -1, [0], 1), "got state -1"),
+        (lambda m: law_at(m, stationary(m, [0, 1]), 1, -1, [0], 1), "each state is a whole number from 0 to 1; got -1"),
         (
             lambda m: law_at(m, stationary(m, [0, 1]), 1, [0.5, 0.6], [0], 1),
             r"start is given by indices or by laws of shape \(2,\)",
@@ -163,8 +163,21 @@ def test_policies_repeat_and_can_begin_later():
             lambda m: law_at(m, stationary(m, [0, 1]), 1, 0, [[0.5, 0.6]], 1),
             r"queue is given by indices or by laws of shape \(1, 2\)",
         ),
+        (lambda m: stationary(m, [0, -1]), "chooses actions from 0 to 1; got -1 to 0"),
+        (lambda m: queue_aware(m, 1, np.full((2, 2, 2), 0.9)), "sum to 1; got sums"),
+        (lambda m: queue_aware(m, 1, np.full((2, 2), 2)), "chooses actions from 0 to 1; got 2 to 2"),
+        (
+            lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0], start=[5, 0]),
+            "start is given by indices or by laws",
+        ),
+        (lambda m: law_at(m, stationary(m, [0, 1]), 1, 0, [0], -5), "time is a whole number of steps, 0 or more; got -5"),
+        (lambda m: recursive_values(m, stationary(m, [0, 1]), 1, tol=0), "tol is the largest error allowed, above 0; got 0"),
+        (lambda m: at_queue(m, 1, np.zeros(2), 0, [0]), r"values have shape \(2, 2\) at delay 1; got \(2,\)"),
         (lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0, 1]), "an odd number of entries; got 2"),
-        (lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0, 2, 1]), r"got state 1 and queue \[2\]"),
+        (
+            lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0, 2, 1]),
+            "each action of a path is a whole number from 0 to 1; got 2",
+        ),
     ],
 )
 def test_bad_policies_and_queues(make, message):
@@ -182,3 +195,33 @@ def test_blocks_of_draws_change_no_path(monkeypatch):
     parts = simulate(mdp, policy, 2, 0, [0, 1], steps=7, paths=50, seed=3)
     np.testing.assert_array_equal(whole[0], parts[0])
     np.testing.assert_array_equal(whole[1], parts[1])
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+def test_a_policy_of_another_problem_or_delay_is_refused_everywhere(delay):
+    mdp, other = random_mdp(np.random.default_rng(0), 3, 2, 0.8), random_mdp(np.random.default_rng(0), 2, 2, 0.8)
+    queue = [0] * delay
+    for policy in (queue_aware(mdp, 2, np.zeros((3, 2, 2), int)), stationary(other, [0, 1])):
+        for use in (
+            lambda p: law_at(mdp, p, delay, 0, queue, 2),
+            lambda p: simulate(mdp, p, delay, 0, queue, steps=3, paths=2, seed=0),
+            lambda p: path_probability(mdp, p, delay, queue, [0, 0, 1]),
+            lambda p: exact_values(mdp, p, delay),
+            lambda p: recursive_values(mdp, p, delay),
+        ):
+            with pytest.raises(ValueError, match="this policy is for .*make it with the same MDP and delay"):
+                use(policy)
+
+
+def test_a_policy_with_a_horizon_can_be_followed():
+    mdp = random_mdp(np.random.default_rng(4), 3, 2, 1.0, 2)
+    solution = solve(mdp, 1, horizon=6)
+    states, actions = simulate(mdp, solution.as_policy(), 1, 0, [1], steps=6, paths=100_000, seed=0)
+    returns = mdp.r[states[:, :-1], actions].sum(axis=1)
+    assert returns.mean() == pytest.approx(solution.value(0, (1,)), abs=5 * returns.std() / 100_000**0.5)
+
+
+def test_long_delays_are_simulated_without_all_queues():
+    mdp = random_mdp(np.random.default_rng(4), 3, 2, 0.9)
+    _, actions = simulate(mdp, stationary(mdp, [0, 1, 0]), 60, 0, [1] * 60, steps=61, paths=4, seed=0)
+    assert (actions[:, :60] == 1).all()

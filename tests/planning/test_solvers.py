@@ -1,8 +1,11 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from brute import augmented_arrays, horizon_values, optimum
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from deadtime.planning import MDP, augment, solve
 from deadtime.planning.augmented import Operator, delayed_reward, pending_reward
@@ -198,9 +201,11 @@ def test_no_discount_without_a_horizon():
         solve(two_state(0.8, 1.0), 1)
 
 
-@pytest.mark.parametrize("call", [lambda m: solve(m, 40), lambda m: solve(m, 16, horizon=10**6), lambda m: augment(m, 30)])
+@pytest.mark.parametrize("call", [lambda m: solve(m, 40), lambda m: solve(m, 2000), lambda m: augment(m, 30)])
 def test_too_large_is_refused_before_allocating(call):
-    with pytest.raises(MemoryError, match=r"S·A\^m = 2·2\^\d+ = .* states and needs .* GiB; .* are free: shorten the delay"):
+    with pytest.raises(
+        MemoryError, match=r"S·A\^m = 2·2\^\d+ = 10\^.* states and needs .* GiB; .* are free: shorten the delay"
+    ):
         call(two_state())
 
 
@@ -210,7 +215,7 @@ def test_nothing_wraps_around(method, state, queue):
     solution = solve(two_state(), 2, method)
     for ask in (solution.value, solution.delayed_value, solution.action):
         with pytest.raises(
-            ValueError, match="a state is below 2 and its queue holds 2 actions below 2, oldest first; got state"
+            ValueError, match="is a whole number from 0 to 1; got|as many actions as the delay, 2, oldest first; got"
         ):
             ask(state, queue)
 
@@ -220,3 +225,147 @@ def test_nothing_wraps_around(method, state, queue):
 def test_no_decision_outside_the_horizon(method, time):
     with pytest.raises(ValueError, match="time is a step from 0 to below the horizon, 5; got"):
         solve(two_state(), 2, method, horizon=5).action(0, (0, 0), time=time)
+
+
+def test_a_long_horizon_is_refused_as_that():
+    with pytest.raises(
+        MemoryError, match=r"the problem with horizon 1000000 has .* are free: shorten the horizon or the delay"
+    ):
+        solve(two_state(), 16, horizon=10**6)
+
+
+def test_more_axes_than_arrays_have():
+    with pytest.raises(ValueError, match="arrays have at most 63 queue axes; got delay 70"):
+        solve(MDP([[[1.0]]], [[2.0]], 0.5), 70)
+    assert solve(MDP([[[1.0]]], [[2.0]], 0.5), 70, "beliefs").value(0, [0] * 70) == pytest.approx(4)
+
+
+def exact(mdp, delay):
+    """v* in rational arithmetic by enumerating policies is too slow; policy iteration with fractions is not."""
+    F, g = augmented_arrays(mdp, delay)
+    n, gamma = len(g), Fraction(mdp.gamma)
+    F = [[[Fraction(x) for x in row] for row in block] for block in F]
+    g = [[Fraction(x) for x in row] for row in g]
+    policy = [0] * n
+    while True:
+        rows = [[Fraction(int(i == j)) - gamma * F[i][policy[i]][j] for j in range(n)] + [g[i][policy[i]]] for i in range(n)]
+        for i in range(n):
+            pivot = next(k for k in range(i, n) if rows[k][i] != 0)
+            rows[i], rows[pivot] = rows[pivot], rows[i]
+            rows[i] = [x / rows[i][i] for x in rows[i]]
+            for k in range(n):
+                if k != i and rows[k][i] != 0:
+                    rows[k] = [x - rows[k][i] * y for x, y in zip(rows[k], rows[i], strict=True)]
+        v = [row[-1] for row in rows]
+        q = [[g[i][a] + gamma * sum(F[i][a][j] * v[j] for j in range(n)) for a in range(mdp.actions)] for i in range(n)]
+        after = [max(range(mdp.actions), key=lambda a, i=i: (q[i][a], -a)) for i in range(n)]
+        if all(q[i][after[i]] == q[i][policy[i]] for i in range(n)):
+            return v
+        policy = [after[i] if q[i][after[i]] > q[i][policy[i]] else policy[i] for i in range(n)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.999])
+def test_bounds_hold_against_rational_arithmetic(method, scale, gamma):
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        P = rng.multinomial(4, [1 / 3] * 3, size=(3, 2)) / 4
+        mdp = MDP(P, rng.integers(-3, 4, size=(3, 2)) * scale, gamma)
+        truth = exact(mdp, 1)
+        solution = solve(mdp, 1, method, tol=1e-8 * scale)
+        assert (
+            max(abs(Fraction(float(x)) - y) for x, y in zip(solution.values.ravel(), truth, strict=True))
+            <= solution.error_bound
+        )
+        assert solution.converged or "doubles can't show more" in solution.message
+
+
+def test_cancellation_does_not_hide_an_error():
+    """A reward of -1e9 that is never taken: the values end small, and their error is measured there."""
+    mdp = MDP([[[1.0]] * 2], [[0.1, -1e9]], 0.999)
+    for method in METHODS:
+        for delay in (0, 1):
+            solution = solve(mdp, delay, method)
+            truth = 100.0 if delay == 0 else solution.values[0, 0]
+            assert abs(solution.values.ravel()[0] - truth) <= solution.error_bound
+    assert solve(mdp, 0).values[0] == pytest.approx(100, abs=1e-8)
+
+
+def test_rows_that_almost_sum_to_one_are_normalised():
+    mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.999)
+    nearly = MDP(mdp.P * (1 + 9e-10), mdp.r, 0.999)
+    answers = [solve(nearly, 1, method).values for method in METHODS]
+    np.testing.assert_allclose(answers[0], answers[1], atol=2e-8)
+    np.testing.assert_allclose(answers[0], solve(mdp, 1).values, atol=2e-8)
+    leaking = MDP(mdp.P * 0.9, mdp.r, 0.9, check=False)
+    answers = [solve(leaking, 1, method) for method in METHODS]
+    for other in answers[1:]:
+        assert np.abs(other.values - answers[0].values).max() <= other.error_bound + answers[0].error_bound
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("scale", "gamma"), [(1e-12, 0.9), (1e-11, 0.9), (1.0, 0.99999)])
+def test_policy_iteration_stops_among_ties(seed, scale, gamma):
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        P = rng.multinomial(3, [0.5, 0.5], size=(2, 3)) / 3
+        solution = solve(MDP(P, rng.integers(0, 3, size=(2, 3)) * scale, gamma), 1, "policy_iteration", max_iterations=60)
+        assert solution.iterations < 60
+
+
+def test_policy_iteration_that_is_cut_short_is_honest():
+    mdp = chain(8, 0.9)
+    solution = solve(mdp, 0, "policy_iteration", max_iterations=2)
+    assert np.abs(solution.values - solve(mdp, 0).values).max() <= solution.error_bound
+    assert "raise max_iterations" in solution.message
+
+
+def test_many_actions_do_not_wrap():
+    r = np.zeros((1, 66_000))
+    r[0, 65_999] = 1
+    mdp = MDP(csr_array(np.ones((66_000, 1))), r, 1.0)
+    assert solve(mdp, 1, horizon=2).action(0, (0,)) == 65_999
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.01, 0.1, 0.5, 0.99])
+@pytest.mark.parametrize("delay", [1, 6, 14])
+@pytest.mark.parametrize("method", METHODS)
+def test_delayed_values_keep_their_digits_at_any_discount(gamma, delay, method):
+    """Taken from v by subtraction they would lose them all at γ = 0.1, m = 14."""
+    solution = solve(two_state(0.8, gamma), delay, method)
+    closed = two_state_optimum(0.8, gamma, delay)
+    error = np.abs(solution.delayed_values - closed).max()
+    assert error <= solution.delayed.error_bound <= 1e-8
+    assert error <= 1e-8
+
+
+def test_a_horizon_shorter_than_the_delay_decides_nothing():
+    for method in ("policy_iteration", "beliefs"):
+        solution = solve(two_state(), 5, method, horizon=2)
+        assert solution.delayed_value(0, [0] * 5) == 0
+        assert solution.value(0, [0] * 5) == pytest.approx(1 + 0.5 * 0.2)
+
+
+@pytest.mark.parametrize("max_iterations", [0, -1, 2.5])
+def test_bad_max_iterations(max_iterations):
+    with pytest.raises(ValueError, match="max_iterations is a whole number, 1 or more; got"):
+        solve(two_state(), 1, max_iterations=max_iterations)
+
+
+def test_horizon_bound_against_rational_arithmetic():
+    rng = np.random.default_rng(1)
+    P = rng.multinomial(4, [0.5, 0.5], size=(2, 2)) / 4
+    mdp = MDP(P, rng.normal(size=(2, 2)), 1.0)
+    F, g = augmented_arrays(mdp, 1)
+    v = [Fraction(0)] * 4
+    for _ in range(12):
+        ahead = [
+            [Fraction(float(g[i, a])) + sum(Fraction(float(F[i, a, j])) * v[j] for j in range(4)) for a in range(2)]
+            for i in range(4)
+        ]
+        v = [max(row) for row in ahead]
+    solution = solve(mdp, 1, horizon=12)
+    error = max(abs(Fraction(float(x)) - y) for x, y in zip(solution.values.ravel(), v, strict=True))
+    assert error <= solution.error_bound
+    assert solution.error_bound < 1e-11

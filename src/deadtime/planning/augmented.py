@@ -12,6 +12,7 @@ axis in blocks that stay in the cache, for all states at once.
 
 from __future__ import annotations
 
+import math
 import os
 
 import numba
@@ -27,17 +28,21 @@ _BLOCK = 128
 
 def queue_shape(mdp: MDP, delay: int) -> tuple[int, ...]:
     """The shape (S, A, …, A) of an array over augmented states."""
+    if check_delay(delay) > 63:
+        raise ValueError(f'arrays have at most 63 queue axes; got delay {delay}: shorten it, or try the method "beliefs"')
     return (mdp.states, *([mdp.actions] * check_delay(delay)))
 
 
-def check_memory(mdp: MDP, delay: int, bytes_a_state: float, what: str = "the augmented problem") -> None:
+def check_memory(mdp: MDP, delay: int, bytes_a_state: float, what: str = "the augmented problem", remedy: str = "") -> None:
     """Refuse, before anything is allocated, what would not fit into the memory that is free."""
-    count = mdp.states * mdp.actions ** check_delay(delay)
+    log = math.log10(mdp.states) + check_delay(delay) * math.log10(mdp.actions)
+    count = 10.0 ** min(log, 300)
     needed, free = count * bytes_a_state, _free_memory()
     if needed > 0.9 * free:
+        remedy = remedy or 'shorten the delay, or try the method "beliefs", which merges what has the same future'
         raise MemoryError(
-            f"{what} has S·A^m = {mdp.states}·{mdp.actions}^{delay} = {count:.3g} states and needs {needed / 2**30:.3g} GiB; "
-            f'{free / 2**30:.3g} GiB are free: shorten the delay, or try method="beliefs" on near-deterministic dynamics'
+            f"{what} has S·A^m = {mdp.states}·{mdp.actions}^{delay} = 10^{log:.1f} states and needs {needed / 2**30:.3g} GiB; "
+            f"{free / 2**30:.3g} GiB are free: {remedy}"
         )
 
 
@@ -102,7 +107,7 @@ class Operator:
         """Nothing is written out but what `mdp` holds."""
         self.mdp, self.delay = mdp, check_delay(delay)
         self.shape = (mdp.states, mdp.actions**self.delay)
-        self.policy_type = np.uint8 if mdp.actions <= 256 else np.uint16
+        self.policy_type = np.min_scalar_type(mdp.actions - 1).type
         self._parts = (mdp.P.indptr, mdp.P.indices, mdp.P.data, mdp.r, mdp.gamma)
 
     def improve(self, v: Float[np.ndarray, "S Q"], after: np.ndarray, policy: np.ndarray, tie: float = 0.0) -> None:

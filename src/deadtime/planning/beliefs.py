@@ -30,11 +30,15 @@ SAME = 1e-12
 
 @dataclass(frozen=True)
 class Beliefs:
-    """The classes of each level 0 … m: `extend[k][c, a]` is the class of level k + 1 that c becomes when a is added."""
+    """The classes of each level 0 … m: `extend[k][c, a]` is the class of level k + 1 that c becomes when a is added.
+
+    `laws` are the plain laws of s_{t+m}, `problem` the MDP on classes, and `moved` how far merging moved a law in all.
+    """
 
     extend: list[Int[np.ndarray, "n A"]]
     laws: csr_array
     problem: MDP
+    moved: float
 
     def find(self, state: int, queue: Any) -> int:
         """The class of an augmented state."""
@@ -52,6 +56,7 @@ class BeliefSolution:
     beliefs: Beliefs
     mdp: MDP
     delay: int
+    tol: float
     horizon: int | None
 
     @property
@@ -61,8 +66,8 @@ class BeliefSolution:
 
     @property
     def converged(self) -> bool:
-        """Whether the values of the classes are within the tolerance."""
-        return self.solution.converged
+        """Whether the values are within the tolerance."""
+        return bool(self.solution.converged and self.error_bound <= max(self.tol, self.solution.error_bound))
 
     @property
     def iterations(self) -> int:
@@ -76,12 +81,16 @@ class BeliefSolution:
 
     @property
     def error_bound(self) -> float:
-        """Bounds the error of every delayed value, but for merging, which changes no probability by more than `SAME`."""
-        return self.solution.error_bound
+        """Bounds the error of every delayed value, that of merging laws which agree to `SAME` only included."""
+        worth = float(np.abs(self.mdp.r).max() + self.mdp.gamma * np.abs(self.solution.values).max())
+        steps = self.horizon if self.horizon is not None else 1 / (1 - self.mdp.gamma)
+        return float(self.solution.error_bound + self.beliefs.moved * worth * steps)
 
     @property
     def message(self) -> str:
         """How it ended."""
+        if self.solution.converged and not self.converged:
+            return f"not converged: merging may have moved a value by {self.error_bound:.3g}, above tol: raise tol"
         return f"{self.classes} classes; {self.solution.message}"
 
     def delayed_value(self, state: int, queue: Any = ()) -> float:
@@ -117,11 +126,13 @@ def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
     members: csr_array | None = None  # members[c] is the law over classes one level below
     ends = eye_array(mdp.states, format="csr")  # ends[c] is the plain law of the state at the end
     extend: list[np.ndarray] = []
+    moved = 0.0
     for level in range(delay + 1):
         after = _add_action(mdp, members, extend[-1] if extend else None)
         if level == delay:
             break
-        first, labels = _distinct(after)
+        first, labels, distance = _distinct(after)
+        moved += distance
         if len(first) > max_classes:
             raise ValueError(
                 f"level {level + 1} of {delay} has {len(first):,} distinct nested laws, above max_classes = {max_classes:,}: "
@@ -130,7 +141,7 @@ def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
         extend.append(labels.reshape(-1, mdp.actions))
         members = csr_array(after[first])
         ends = csr_array(members @ ends)
-    return Beliefs(extend, csr_array(ends), MDP(after, np.asarray(ends @ mdp.r), mdp.gamma, check=False))
+    return Beliefs(extend, csr_array(ends), MDP(after, np.asarray(ends @ mdp.r), mdp.gamma, check=False), moved)
 
 
 def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) -> csr_array:
@@ -149,20 +160,25 @@ def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) 
     return csr_array(vstack(rows, format="csr")[order])
 
 
-def _distinct(laws: csr_array) -> tuple[list[int], Int[np.ndarray, " rows"]]:
-    """The first row of each distinct law, and the class of every row."""
+def _distinct(laws: csr_array) -> tuple[list[int], Int[np.ndarray, " rows"], float]:
+    """The first row of each distinct law, the class of every row, and the largest distance of a row from its class."""
     laws = laws.sorted_indices()
     rounded = np.round(laws.data / SAME).astype(np.int64)
     found: dict[bytes, int] = {}
     first: list[int] = []
     labels = np.empty(laws.shape[0], np.int64)
+    distance = 0.0
     for row in range(laws.shape[0]):
         part = slice(laws.indptr[row], laws.indptr[row + 1])
         key = laws.indices[part].tobytes() + rounded[part].tobytes()
         labels[row] = found.setdefault(key, len(found))
         if labels[row] == len(first):
             first.append(row)
-    return first, labels
+        else:
+            start = laws.indptr[first[labels[row]]]
+            gap = laws.data[part] - laws.data[start : start + part.stop - part.start]
+            distance = max(distance, float(np.abs(gap).sum()))
+    return first, labels, distance
 
 
 def solve_beliefs(
@@ -172,7 +188,7 @@ def solve_beliefs(
     beliefs = nested_laws(mdp, delay, max_classes)
     left = None if horizon is None else max(horizon - delay, 0)
     solution = solve(beliefs.problem, 0, tol=tol, horizon=left, max_iterations=max_iterations)
-    return BeliefSolution(solution, beliefs, mdp, delay, horizon)
+    return BeliefSolution(solution, beliefs, mdp, delay, tol, horizon)
 
 
 def belief_values(solution: BeliefSolution) -> Float[np.ndarray, " *x"]:

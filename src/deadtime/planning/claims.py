@@ -38,7 +38,7 @@ CLAIMS = (
     ),
     Claim("evaluation", "App. B.3", "mA-PI's evaluation and improvement", True, optima.evaluation_and_improvement),
     Claim("Howard's chain", "App. B.4", "Howard's PI needs |S| - 1 changes on the chain", True, optima.howard),
-    Claim("mA-PI lower bound", "Thm. 4.1", "mA-PI needs Ω(|S||A|^m) iterations", False, optima.lower_bound),
+    Claim("mA-PI lower bound", "Thm. 4.1", "mA-PI needs Ω(|S||A|^m) iterations, as the chain shows", False, optima.lower_bound),
     Claim(
         "mA-PI upper bound", "Thm. 4.2", "mA-PI needs at most |S||A|^m(|A|-1)⌈log(1/(1-γ))/log(1/γ)⌉", True, optima.upper_bound
     ),

@@ -12,7 +12,7 @@ import numpy as np
 import tyro
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+from rich.table import Column, Table
 
 from deadtime.delay import check_delay
 from deadtime.envs.maze_layout import carve, model
@@ -61,7 +61,7 @@ class TwoState:
 
 @dataclass(frozen=True)
 class Chain:
-    """The chain on which Howard's policy iteration changes one state an iteration."""
+    """The chain on which Howard's policy iteration changes one state an iteration; `iterations` are evaluations, one more."""
 
     states: int = 12
     gamma: float = 0.9
@@ -70,7 +70,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Maze:
-    """A random maze, scored as an episode is unless gamma is below 1."""
+    """A random maze, scored as an episode is unless gamma is below 1. Actions: 0 up, 1 right, 2 down, 3 left."""
 
     size: int = 10
     noise: float = 0.0
@@ -108,7 +108,7 @@ def load(path: Path) -> MDP:
     for name in ("P", "r", "gamma"):
         if name not in arrays:
             raise ValueError(f"{path} must hold P, r and gamma; {name} is missing: save it with numpy.savez")
-        if not np.issubdtype(arrays[name].dtype, np.number):
+        if not np.issubdtype(arrays[name].dtype, np.integer) and not np.issubdtype(arrays[name].dtype, np.floating):
             raise ValueError(unreadable)
     if arrays["gamma"].size != 1:
         raise ValueError(f"gamma is one number; {path} holds {arrays['gamma'].shape}: save it with numpy.savez")
@@ -130,6 +130,7 @@ def _mdp(problem: Any) -> tuple[MDP, dict[str, Any]]:
 def plan(problem: Any) -> int:
     """Solve one problem and print the answer; 1 if the solver did not converge."""
     how: Solving = problem.solving
+    figures.check_picture(getattr(problem, "picture", None) or getattr(problem, "heat_map", None))
     mdp, about = _mdp(problem)
     maze = isinstance(problem, Maze)
     small = mdp.states * mdp.actions ** max(how.delay, 0) <= 3000
@@ -144,26 +145,31 @@ def plan(problem: Any) -> int:
     if isinstance(problem, TwoState) and horizon is None and problem.gamma < 1:
         answer["closed_form"] = two_state_optimum(problem.p, problem.gamma, how.delay)
     answer |= {name: getattr(solution, name) for name in ("iterations", "residual", "error_bound", "converged", "message")}
+    if horizon is None and answer["delayed_error_bound"] > how.tol and answer["converged"]:
+        answer |= {"converged": False, "message": "not converged: the delayed value may be off by more than tol: raise tol"}
     if isinstance(problem, TwoState) and problem.heat_map is not None:
         answer["heat_map"] = str(figures.two_state_heat_map(problem.gamma, problem.heat_map))
     if isinstance(problem, Maze) and problem.picture is not None:
         answer["picture"] = str(
-            figures.maze_path(carve(problem.size, problem.maze_seed), mdp, solution, queue, problem.picture)
+            figures.maze_path(mdp, solution, (how.start, *queue), carve(problem.size, problem.maze_seed), problem.picture)
         )
     _print(answer, how.json)
-    return 0 if solution.converged else 1
+    return 0 if answer["converged"] else 1
 
 
 def _values(solution: Any, start: int, queue: tuple[int, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {"optimal_augmented_value": solution.value(start, queue)}
     if isinstance(solution, BeliefSolution):
         found |= {"optimal_delayed_value": solution.delayed_value(start, queue), "classes": solution.classes}
+        found["delayed_error_bound"] = solution.error_bound
     else:
         found["optimal_delayed_value"] = solution.delayed_value(start, queue)
+        found["delayed_error_bound"] = solution.delayed.error_bound
         small = solution.values.size <= _PRINTED
         found["optimal_augmented_values"] = solution.values.tolist() if small else None
-    found["action"] = solution.action(start, queue)
-    return found
+        found["action"] = int(solution.delayed.policy[(start, *queue)])
+        return found
+    return {**found, "action": solution.action(start, queue) if solution.horizon != 0 else 0}
 
 
 def _print(answer: dict[str, Any], as_json: bool) -> None:
@@ -218,7 +224,7 @@ def verify(arguments: Verify) -> int:
         ]
         print(json.dumps({"claims": rows}))
     else:
-        table = Table("claim", "where", "statement", "cases", "verdict", "what was found")
+        table = Table("claim", "where", Column("statement", overflow="fold"), "cases", "verdict", "what was found")
         for claim, finding in found:
             verdict = "[green]holds" if finding.holds else "[yellow]fails as written"
             if finding.holds != claim.expected:

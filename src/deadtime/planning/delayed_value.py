@@ -20,7 +20,7 @@ from scipy.sparse.linalg import splu
 
 from deadtime.planning.augmented import Operator, check_memory, delayed_reward, queue_shape
 from deadtime.planning.mdp import MDP
-from deadtime.planning.process import Policy, initial_law
+from deadtime.planning.process import Policy, check_policy, initial_law
 
 
 def _step(mdp: MDP, delay: int, rule: np.ndarray, later: np.ndarray, reward: np.ndarray) -> np.ndarray:
@@ -35,7 +35,10 @@ def recursive_values(mdp: MDP, policy: Policy, delay: int, tol: float = 1e-10) -
     """v_0(s, q) for every state and queue by the recursion, and a bound on what stopping it leaves out."""
     if mdp.gamma >= 1:
         raise ValueError(f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon")
-    check_memory(mdp, delay, 8 * (mdp.actions + 3), "the delayed value function")
+    check_policy(mdp, delay, policy)
+    if not tol > 0:
+        raise ValueError(f"tol is the largest error allowed, above 0; got {tol!r}: choose one such as 1e-10")
+    check_memory(mdp, delay, 8 * (mdp.actions + 3), "the delayed value function", "shorten the delay")
     reward = delayed_reward(mdp, delay)
     largest = max(float(np.abs(mdp.r).max()), 1e-300)
     steps = 0 if mdp.gamma == 0 else max(math.ceil(math.log(tol * (1 - mdp.gamma) / largest, mdp.gamma)), 0)
@@ -49,8 +52,10 @@ def exact_values(mdp: MDP, policy: Policy, delay: int) -> Float[np.ndarray, " *x
     """v_0(s, q) for every state and queue as the solution of the linear system over (phase, state, queue)."""
     if mdp.gamma >= 1:
         raise ValueError(f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon")
+    check_policy(mdp, delay, policy)
     size = mdp.states * mdp.actions**delay
-    check_memory(mdp, delay, 200.0 * policy.period * mdp.P.nnz / mdp.states, "the linear system of the delayed value")
+    needed = 200.0 * policy.period * mdp.P.nnz / mdp.states
+    check_memory(mdp, delay, needed, "the linear system of the delayed value", "shorten the delay, or use recursive_values")
     operator = Operator(mdp, delay)
     chains = [operator.chain(np.full(operator.shape, a))[0] for a in range(mdp.actions)]
     reward = delayed_reward(mdp, delay)
@@ -69,4 +74,9 @@ def exact_values(mdp: MDP, policy: Policy, delay: int) -> Float[np.ndarray, " *x
 
 def at_queue(mdp: MDP, delay: int, values: Float[np.ndarray, " *x"], start: Any, queue: Any) -> float:
     """The value at a start and a queue; laws of either average over it: v^{μ_0:μ_{m-1}, π}(s_0)."""
+    values = np.asarray(values)
+    if values.shape != queue_shape(mdp, delay):
+        raise ValueError(
+            f"values have shape {queue_shape(mdp, delay)} at delay {delay}; got {values.shape}: use those of the same delay"
+        )
     return float((initial_law(mdp, delay, start, queue) * values.reshape(mdp.states, -1)).sum())

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from deadtime.delay import check_delay
 from deadtime.planning.mdp import MDP
 
 
 def two_state(p: float = 0.8, gamma: float = 0.5) -> MDP:
     """The paper's Example 3.1: the state flips with probability p whatever is done; action i pays 1 in state i."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"p is a probability; got {p!r}: choose one in [0, 1]")
+    _check_probability(p)
     flip = np.array([[1 - p, p], [p, 1 - p]])
     return MDP(np.repeat(flip[:, None], 2, axis=1), np.eye(2), gamma)
 
 
 def two_state_optimum(p: float, gamma: float, delay: int) -> float:
     """The optimal delayed value of the two-state MDP (paper, Prop. 3.1, with |2p - 1| so that it holds for p < ½ too)."""
-    return (1 + abs(2 * p - 1) ** delay) / (2 * (1 - gamma))
+    _check_probability(p)
+    return (1 + abs(2 * p - 1) ** check_delay(delay)) / (2 * (1 - gamma))
+
+
+def _check_probability(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise ValueError(f"p is a probability; got {p!r}: choose one in [0, 1]")
 
 
 def chain(states: int, gamma: float = 0.9) -> MDP:
@@ -72,6 +78,6 @@ def random_mdp(rng: np.random.Generator, states: int, actions: int, gamma: float
     P = np.zeros((states, actions, states))
     for s in range(states):
         for a in range(actions):
-            reached = rng.choice(states, successors or states, replace=False)
+            reached = rng.choice(states, states if successors is None else successors, replace=False)
             P[s, a, reached] = rng.dirichlet(np.ones(len(reached)))
     return MDP(P, rng.normal(size=(states, actions)), gamma)

@@ -32,15 +32,16 @@ def two_state_heat_map(gamma: float, path: Path) -> Path:
     return _save(figure, path)
 
 
-def maze_path(leads_to: np.ndarray, mdp: MDP, solution: Any, queue: tuple[int, ...], path: Path) -> Path:
-    """Draw the most likely path of the optimal policy: what the queue was given (dashed), what the policy chose (solid)."""
+def maze_path(mdp: MDP, solution: Any, start: tuple[int, ...], leads_to: np.ndarray, path: Path) -> Path:
+    """Draw the most likely path of the optimal policy from (cell, queue): the queue's part dashed, the policy's own solid."""
+    (first, *queue) = start
     size, pixels = round(len(leads_to) ** 0.5), 24
-    cells, pending = [0], list(queue)
+    cells, pending = [first], list(queue)
     limit = 10 * size**2 if solution.horizon is None else solution.horizon
-    while cells[-1] != size**2 - 1 and len(cells) <= limit:
+    while cells[-1] != size**2 - 1 and len(cells) - 1 < limit:
         pending.append(solution.action(cells[-1], tuple(pending), time=len(cells) - 1))
         cells.append(int(np.argmax(mdp.dense[cells[-1], pending.pop(0)])))
-    image = draw_image(leads_to, 0, pixels)
+    image = draw_image(leads_to, first, pixels)
     figure = Figure(figsize=(5, 5.3), layout="constrained")
     axes = figure.add_subplot()
     axes.imshow(image)
@@ -58,10 +59,14 @@ def maze_path(leads_to: np.ndarray, mdp: MDP, solution: Any, queue: tuple[int, .
 
 def _save(figure: Figure, path: Path) -> Path:
     """Write whole or not at all."""
-    if path.suffix != ".png":
-        raise ValueError(f"pictures are written as PNG; got {path}: end the name in .png")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     figure.savefig(part, format="png", dpi=130)
     part.replace(path)
     return path
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse a name that is no PNG before any work is done."""
+    if path is not None and path.suffix != ".png":
+        raise ValueError(f"pictures are written as PNG; got {path}: end the name in .png")

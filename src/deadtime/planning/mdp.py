@@ -41,7 +41,10 @@ class MDP:
             raise ValueError(f"gamma lies in [0, 1]; got {gamma!r}: choose a discount such as 0.95")
         if self.check:
             _check(P, r)
+            P.data /= np.repeat(P.sum(axis=1), np.diff(P.indptr))  # what float32 or printing lost, so that rows sum to 1
         P.eliminate_zeros()
+        for array in (r, P.data, P.indices, P.indptr):
+            array.flags.writeable = False
         for name, value in (("P", P), ("r", r), ("gamma", float(gamma))):
             object.__setattr__(self, name, value)
 
@@ -63,14 +66,24 @@ class MDP:
 
 def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple[int, ...]:
     """(s, a_0, …, a_{m-1}) as indices, or what is wrong with it: nothing wraps around."""
-    actions = tuple(queue)
-    whole = all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in (state, *actions))
-    if not whole or len(actions) != delay or not 0 <= state < mdp.states or not all(0 <= a < mdp.actions for a in actions):
+    actions = tuple(queue) if np.ndim(queue) == 1 else None
+    if actions is None or len(actions) != delay:
         raise ValueError(
-            f"a state is below {mdp.states} and its queue holds {delay} actions below {mdp.actions}, oldest first; "
-            f"got state {state} and queue [{', '.join(map(str, actions))}]: give as many pending actions as the delay"
+            f"a queue holds as many actions as the delay, {delay}, oldest first; got {_plain(queue)}: give all of them"
         )
+    for what, index, count in (("state", state, mdp.states), *(("pending action", a, mdp.actions) for a in actions)):
+        check_index(what, index, count)
     return (int(state), *(int(a) for a in actions))
+
+
+def check_index(what: str, index: Any, count: int) -> None:
+    """Refuse an index that is not one of 0 … count - 1."""
+    if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < count:
+        raise ValueError(f"each {what} is a whole number from 0 to {count - 1}; got {_plain(index)}: count from 0")
+
+
+def _plain(value: Any) -> str:
+    return str(np.asarray(value).tolist())
 
 
 def _check(P: csr_array, r: np.ndarray) -> None:
@@ -88,4 +101,6 @@ def _check(P: csr_array, r: np.ndarray) -> None:
     off = np.abs(total - 1)
     if (off > 1e-9).any():
         s, a = divmod(int(np.argmax(off > 1e-9)), actions)
-        raise ValueError(f"P[{s}, {a}] sums to {total[s * actions + a]:.12g}, not 1: normalise the row or pass check=False")
+        raise ValueError(
+            f"P[{s}, {a}] sums to {total[s * actions + a]:.12g}, not 1: divide it by its sum, in float64, or pass check=False"
+        )

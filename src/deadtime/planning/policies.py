@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from deadtime.planning.augmented import delayed_reward
+from deadtime.planning.augmented import check_memory, delayed_reward
 from deadtime.planning.delayed_value import at_queue, exact_values
 from deadtime.planning.mdp import MDP
 from deadtime.planning.process import Policy, advance, initial_law, markov, queue_aware, stationary
@@ -24,7 +24,10 @@ from deadtime.planning.solvers import solve
 
 @dataclass(frozen=True)
 class Best:
-    """The best value found in a class, the policy that has it, and a bound that no policy of the class exceeds."""
+    """The best value found in a class, a policy that has it, and a bound that no policy of the class exceeds.
+
+    For `best_markov_deterministic` the value counts as many decisions as were asked for, and the policy repeats after them.
+    """
 
     value: float
     policy: Policy
@@ -34,10 +37,9 @@ class Best:
 
 def best_queue_aware(mdp: MDP, delay: int, start: Any, queue: Any, tol: float = 1e-10) -> Best:
     """The optimum over all policies: the augmented problem, solved."""
-    solution = solve(mdp, delay, tol=tol * mdp.gamma**delay)
-    policy = queue_aware(mdp, delay, solution.policy.astype(int))
-    value = at_queue(mdp, delay, solution.delayed_values, start, queue)
-    return Best(value, policy, value + solution.error_bound / mdp.gamma**delay, 1)
+    delayed = solve(mdp, delay, tol=tol).delayed
+    value = at_queue(mdp, delay, delayed.values, start, queue)
+    return Best(value, queue_aware(mdp, delay, delayed.policy), value + delayed.error_bound, 1)
 
 
 def best_stationary_deterministic(mdp: MDP, delay: int, start: Any, queue: Any, limit: int = 100_000) -> Best:
@@ -79,51 +81,58 @@ def best_markov_deterministic(mdp: MDP, delay: int, start: Any, queue: Any, hori
     A Markov policy can't see the queue, so what it controls is the law of (s, queue), which moves deterministically. The search
     goes depth first over rules on the states that law reaches, takes the queue-aware optimum from there as the bound on
     what a branch can still earn, and never solves the same law twice. It is exact for the `horizon` decisions;
-    `upper_bound` adds γ^horizon · max r / (1 - γ) for those after. Its cost grows as A^(states reached at a time): fine for
-    a handful of reachable states or near-deterministic dynamics, not beyond.
+    `upper_bound` adds γ^horizon · max(r, 0) / (1 - γ) for those after (at γ = 1 it is infinite). Its cost grows as
+    A^(states reached at a time): fine for a handful of reachable states or near-deterministic dynamics, not beyond.
     """
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise ValueError(f"horizon is a whole number of decisions, 1 or more; got {horizon!r}: choose one such as 10")
     search = _MarkovSearch(mdp, delay, horizon, max_nodes)
-    value, rules = search.best(0, initial_law(mdp, delay, start, queue), -np.inf)
-    tail = 0.0 if mdp.gamma == 1 else mdp.gamma**horizon * max(float(mdp.r.max()), 0.0) / (1 - mdp.gamma)
+    found = search.best(0, initial_law(mdp, delay, start, queue), -np.inf)
+    assert found is not None  # every return is above -inf
+    value, rules = found
+    tail = np.inf if mdp.gamma == 1 else mdp.gamma**horizon * max(float(mdp.r.max()), 0.0) / (1 - mdp.gamma)
     return Best(value, markov(mdp, np.array(rules)), value + tail, search.nodes)
 
 
 class _MarkovSearch:
     def __init__(self, mdp: MDP, delay: int, horizon: int, max_nodes: int):
         self.mdp, self.delay, self.horizon, self.max_nodes = mdp, delay, horizon, max_nodes
+        check_memory(mdp, delay, 8 * (horizon + mdp.actions + 4), "the search", "shorten the delay or the horizon")
         self.reward = delayed_reward(mdp, delay)
         self.nodes = 0
         self.solved: dict[tuple[int, bytes], tuple[float, list[np.ndarray]]] = {}
+        self.at_most: dict[tuple[int, bytes], float] = {}
         self.bounds = [np.zeros((mdp.states, mdp.actions**delay))]
         for _ in range(horizon):
             ahead = (mdp.P @ self.bounds[-1]).reshape(mdp.states, -1, mdp.actions)
             self.bounds.append((self.reward + mdp.gamma * ahead).max(axis=-1))
 
-    def best(self, time: int, law: np.ndarray, wanted: float) -> tuple[float, list[np.ndarray]]:
-        """The best return from `time` on and its rules, if it is above `wanted`; else a return of -inf."""
+    def best(self, time: int, law: np.ndarray, wanted: float) -> tuple[float, list[np.ndarray]] | None:
+        """The best return from `time` on and its rules, exactly, if it is above `wanted`; None if it is not."""
         if time == self.horizon:
-            return 0.0, []
+            return (0.0, []) if wanted < 0 else None
         key = (time, np.round(law, 13).tobytes())
         if key in self.solved:
-            return self.solved[key]
+            return self.solved[key] if self.solved[key][0] > wanted else None
+        if self.at_most.get(key, np.inf) <= wanted:
+            return None
         self.nodes += 1
         if self.nodes > self.max_nodes:
             raise ValueError(
                 f"the search passed max_nodes = {self.max_nodes:,}: raise it, or shorten the horizon of {self.horizon}"
             )
-        value, rules = -np.inf, [np.zeros(self.mdp.states, int)] * (self.horizon - time)
-        complete = True
+        value, rules, gamma = wanted, None, self.mdp.gamma
         for bound, earned, after, rule in sorted(self._branches(time, law), key=lambda branch: -branch[0]):
-            if bound <= max(value, wanted):
-                complete = complete and bound <= value
+            if bound <= value:
                 break
-            later, rest = self.best(time + 1, after, (max(value, wanted) - earned) / self.mdp.gamma)
-            complete = complete and later > -np.inf
-            if earned + self.mdp.gamma * later > value:
-                value, rules = earned + self.mdp.gamma * later, [rule, *rest]
-        if complete or value > wanted:
-            self.solved[key] = (value, rules)
-        return value, rules
+            later = self.best(time + 1, after, (value - earned) / gamma if gamma else -np.inf)
+            if later is not None and earned + gamma * later[0] > value:
+                value, rules = earned + gamma * later[0], [rule, *later[1]]
+        if rules is None:
+            self.at_most[key] = wanted
+            return None
+        self.solved[key] = (value, rules)
+        return self.solved[key]
 
     def _branches(self, time: int, law: np.ndarray) -> Any:
         reached = np.flatnonzero(law.sum(axis=1) > 1e-15)

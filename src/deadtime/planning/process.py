@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from deadtime.delay import check_delay
-from deadtime.planning.mdp import MDP, check_augmented_state
+from deadtime.planning.augmented import check_memory
+from deadtime.planning.mdp import MDP, check_augmented_state, check_index
 
 _DRAWS = 2**22
 
@@ -42,20 +43,7 @@ class Policy:
 
 def markov(mdp: MDP, rules: Any) -> Policy:
     """A Markov policy from rules d_0, d_1, … (repeated after the last): actions d_k[s], or probabilities d_k[s, a]."""
-    rules = np.asarray(rules)
-    if np.issubdtype(rules.dtype, np.integer):
-        rules = np.eye(mdp.actions)[rules]
-    if (
-        rules.ndim != 3
-        or rules.shape[1:] != (mdp.states, mdp.actions)
-        or not np.allclose(rules.sum(-1), 1)
-        or (rules < 0).any()
-    ):
-        raise ValueError(
-            f"a Markov policy is rules of shape (period, S) in actions or (period, S, A) in probabilities, with S, A = "
-            f"{mdp.states}, {mdp.actions}; got {rules.shape}: give one row for each step of the period"
-        )
-    return Policy(rules[:, :, None, :].astype(np.float64))
+    return Policy(_rules(mdp, rules, (mdp.states,), "a Markov policy")[:, :, None, :])
 
 
 def stationary(mdp: MDP, rule: Any) -> Policy:
@@ -64,19 +52,46 @@ def stationary(mdp: MDP, rule: Any) -> Policy:
 
 
 def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
-    """A stationary queue-aware policy: actions d[s, a_0, …, a_{m-1}], or probabilities with one more axis."""
-    rule = np.asarray(rule)
-    shape = (mdp.states, *([mdp.actions] * check_delay(delay)))
-    if np.issubdtype(rule.dtype, np.integer) and rule.shape == shape:
-        rule = np.eye(mdp.actions)[rule]
-    if rule.shape != (*shape, mdp.actions):
-        raise ValueError(f"a queue-aware rule has shape {shape} in actions; got {rule.shape}: queue axes come oldest first")
-    return Policy(rule.reshape(1, mdp.states, -1, mdp.actions).astype(np.float64))
+    """A queue-aware policy: actions d[s, a_0, …, a_{m-1}] or probabilities with one more axis; an axis for time may lead."""
+    rule, shape = np.asarray(rule), (mdp.states, *([mdp.actions] * check_delay(delay)))
+    one = rule.shape in (shape, (*shape, mdp.actions))
+    rules = _rules(mdp, rule[None] if one else rule, shape, "a queue-aware policy")
+    return Policy(rules.reshape(len(rules), mdp.states, -1, mdp.actions))
 
 
-def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarray, "S Q"]:
-    """The law of (s_0, queue): `start` a state or a law of states; `queue` m actions, or m laws of actions (m, A)."""
-    delay, queue = check_delay(delay), np.asarray(queue)
+def _rules(mdp: MDP, rules: Any, shape: tuple[int, ...], what: str) -> Float[np.ndarray, " period *x A"]:
+    given = np.asarray(rules)
+    if given.shape[1:] == shape and np.issubdtype(given.dtype, np.integer):
+        if given.size and (given.min() < 0 or given.max() >= mdp.actions):
+            raise ValueError(
+                f"{what} chooses actions from 0 to {mdp.actions - 1}; got {given.min()} to {given.max()}: count from 0"
+            )
+        given = np.eye(mdp.actions)[given]
+    if given.shape[1:] != (*shape, mdp.actions) or len(given) == 0:
+        raise ValueError(
+            f"{what} is actions of shape {shape} or probabilities of shape {(*shape, mdp.actions)} for each step of a period; "
+            f"got {np.shape(rules)}, the first axis being time: give one rule a step"
+        )
+    if (given < 0).any() or not np.allclose(given.sum(axis=-1), 1):
+        raise ValueError(
+            f"{what} has probabilities that are not negative and sum to 1; got sums {np.unique(given.sum(axis=-1))[:3]}"
+        )
+    return given.astype(np.float64)
+
+
+def check_policy(mdp: MDP, delay: int, policy: Policy) -> None:
+    """Refuse a policy of another problem or another delay."""
+    _, states, queues, actions = policy.probabilities.shape
+    if (states, actions) != (mdp.states, mdp.actions) or queues not in (1, mdp.actions ** check_delay(delay)):
+        raise ValueError(
+            f"this policy is for {states} states, {actions} actions and {queues} queues; the problem has {mdp.states}, "
+            f"{mdp.actions} and, at delay {delay}, {mdp.actions**delay}: make it with the same MDP and delay"
+        )
+
+
+def _start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The laws of s_0 and of each pending action, validated."""
+    queue = np.asarray(queue)
     if np.ndim(start) == 0 and queue.ndim < 2:
         start, *pending = check_augmented_state(mdp, delay, start, queue)
         queue = np.array(pending, int)
@@ -87,6 +102,13 @@ def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarra
             raise ValueError(
                 f"{what} is given by indices or by laws of shape {shape} that sum to 1; got {part.tolist()}: normalise it"
             )
+    return law, laws
+
+
+def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarray, "S Q"]:
+    """The law of (s_0, queue): `start` a state or a law of states; `queue` m actions, or m laws of actions (m, A)."""
+    law, laws = _start_laws(mdp, check_delay(delay), start, queue)
+    check_memory(mdp, delay, 24, "the law of (state, queue)", "shorten the delay")
     law = law[:, None]
     for action in laws:
         law = (law[:, :, None] * action).reshape(mdp.states, -1)
@@ -103,6 +125,9 @@ def advance(mdp: MDP, delay: int, law: Float[np.ndarray, "S Q"], rule: Float[np.
 
 def law_at(mdp: MDP, policy: Policy, delay: int, start: Any, queue: Any, time: int) -> Float[np.ndarray, " *x"]:
     """The exact law of (s_t, queue) as an array of shape (S, A, …, A)."""
+    check_policy(mdp, delay, policy)
+    if isinstance(time, bool) or not isinstance(time, int | np.integer) or time < 0:
+        raise ValueError(f"time is a whole number of steps, 0 or more; got {time!r}")
     law = initial_law(mdp, delay, start, queue)
     for t in range(time):
         law = advance(mdp, delay, law, policy.rule(t))
@@ -125,10 +150,13 @@ def path_probability(
     states, actions = tuple(path[::2]), tuple(path[1::2])
     if len(states) != len(actions) + 1:
         raise ValueError(f"a path is s_0, a_0, s_1, …, s_t, an odd number of entries; got {len(path)}: end it with a state")
+    if isinstance(policy, Policy):
+        check_policy(mdp, delay, policy)
     check_augmented_state(mdp, delay, states[0], queue)
     for state, action in zip(states[1:], actions, strict=True):
-        check_augmented_state(mdp, 1, state, (action,))
-    probability = 1.0 if start is None else float(np.asarray(start)[states[0]])
+        check_index("state of a path", state, mdp.states)
+        check_index("action of a path", action, mdp.actions)
+    probability = 1.0 if start is None else float(_start_laws(mdp, delay, start, queue)[0][states[0]])
     for k, action in enumerate(actions):
         if k < delay:
             probability *= float(action == queue[k])
@@ -183,12 +211,13 @@ def simulate(
 ) -> tuple[Int[np.ndarray, "paths steps+1"], Int[np.ndarray, "paths steps"]]:
     """Sample paths: the states s_0 … s_steps and the executed actions."""
     rng = np.random.default_rng(seed)
-    law = initial_law(mdp, delay, start, queue)
-    first = rng.choice(law.size, size=paths, p=law.ravel() / law.sum())
-    state, pending = np.divmod(first, law.shape[1])
-    powers = mdp.actions ** np.arange(delay - 1, -1, -1)
+    check_policy(mdp, delay, policy)
+    law, laws = _start_laws(mdp, check_delay(delay), start, queue)
+    state = rng.choice(mdp.states, size=paths, p=law / law.sum())
+    pending = np.zeros((paths, delay), np.int64)
+    for k, one in enumerate(laws):
+        pending[:, k] = rng.choice(mdp.actions, size=paths, p=one / one.sum())
     states, executed = np.empty((paths, steps + 1), np.int64), np.empty((paths, steps), np.int64)
-    pending = (pending[:, None] // powers) % mdp.actions if delay else np.zeros((paths, 0), np.int64)
     block = max(_DRAWS // max(steps, 1), 1)
     for low in range(0, paths, block):  # the draws of a block follow those of the last, so its length changes no path
         part = slice(low, min(low + block, paths))

@@ -3,14 +3,15 @@
 All three work on the m-augmented problem without writing it out (`augmented`). Values count the rewards of the pending
 actions too, from the present step on; `Solution.delayed_values` counts from the first reward the agent can still decide.
 
-How good an answer is, is measured, not assumed. With δ = T v - v, the optimum lies between T v + γ/(1-γ) min δ and
-T v + γ/(1-γ) max δ (MacQueen); the middle of the two is returned, and `error_bound` is half their distance plus what
-rounding can have added.
+How good an answer is, is measured, not assumed: `residual` is max |T v - v| at the values v that are returned, and
+`error_bound` is that over 1 - γ, with what rounding can have hidden. Sweeps end early by MacQueen's argument: when T v - v
+is nearly constant, v is off by nearly a constant, and is moved by it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import splu
 
 from deadtime.delay import check_delay
-from deadtime.planning.augmented import Operator, check_memory, pending_reward, queue_shape
+from deadtime.planning.augmented import Operator, check_memory, delayed_reward, pending_reward, queue_shape
 from deadtime.planning.mdp import MDP, check_augmented_state
+from deadtime.planning.process import Policy, queue_aware
 
 METHODS = ("modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs")
 _LU_STATES = 3000
@@ -32,6 +34,18 @@ def check_time(time: Any, horizon: int) -> int:
     if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
         raise ValueError(f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: nothing is decided after it")
     return int(time)
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """Optimal values from the m-th reward on, discounted from there, their greedy policy, and a bound on their error.
+
+    They are not taken from v by subtraction, which would divide its error by γ^m, but by sweeps of their own operator.
+    """
+
+    values: Float[np.ndarray, " *x"]
+    policy: Int[np.ndarray, " *x"]
+    error_bound: float
 
 
 @dataclass(frozen=True)
@@ -52,19 +66,18 @@ class Solution:
     message: str
     mdp: MDP
     delay: int
+    tol: float
     horizon: int | None = None
+
+    @cached_property
+    def delayed(self) -> Delayed:
+        """The optimum counted from the first reward that the agent can still decide (see `Delayed`)."""
+        return _delayed(self)
 
     @property
     def delayed_values(self) -> Float[np.ndarray, " *x"]:
-        """The optimal delayed value (from the m-th reward on): (v - what the pending actions earn) / γ^m."""
-        if self.horizon is not None and self.horizon < self.delay:
-            raise ValueError(
-                f"with horizon {self.horizon} < delay {self.delay} no decision is ever executed: lengthen the horizon"
-            )
-        earned = pending_reward(self.mdp, self.delay).reshape(self.values.shape)
-        if self.delay and self.mdp.gamma == 0:
-            raise ValueError("at gamma 0 the value of a delayed decision is lost in the discount: use a positive gamma")
-        return (self.values - earned) / self.mdp.gamma**self.delay
+        """The optimal delayed value of every augmented state."""
+        return self.delayed.values
 
     def delayed_value(self, state: int, queue: Any = ()) -> float:
         """The delayed value of one augmented state."""
@@ -78,6 +91,10 @@ class Solution:
         """The action to choose in one augmented state (at step `time` of a problem with a horizon)."""
         at = check_augmented_state(self.mdp, self.delay, state, queue)
         return int(self.policy[at] if self.horizon is None else self.policy[check_time(time, self.horizon)][at])
+
+    def as_policy(self) -> Policy:
+        """The solution as a policy that can be simulated and evaluated."""
+        return queue_aware(self.mdp, self.delay, self.policy.astype(int))
 
 
 def solve(
@@ -105,6 +122,8 @@ def solve(
         raise ValueError(f"gamma {mdp.gamma} without a horizon has no finite value: pass gamma < 1 or a horizon")
     if horizon is not None and (isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 0):
         raise ValueError(f"horizon is a whole number of steps, 0 or more; got {horizon!r}: pass None for none")
+    if isinstance(max_iterations, bool) or not isinstance(max_iterations, int | np.integer) or max_iterations < 1:
+        raise ValueError(f"max_iterations is a whole number, 1 or more; got {max_iterations!r}: leave it out for 100,000")
     if method == "beliefs":
         from deadtime.planning.beliefs import solve_beliefs  # noqa: PLC0415  (it calls this function on the merged problem)
 
@@ -112,9 +131,12 @@ def solve(
     operator = Operator(mdp, delay)
     size = operator.policy_type(0).nbytes
     if horizon is not None:
-        check_memory(mdp, delay, 16 + size * (horizon + 1))
+        check_memory(
+            mdp, delay, 16 + size * (horizon + 1), f"the problem with horizon {horizon}", "shorten the horizon or the delay"
+        )
         return _solve_horizon(operator, int(horizon))
     check_memory(mdp, delay, 16 + 2 * size)
+    queue_shape(mdp, delay)
     solver = {"policy_iteration": _policy_iteration, "value_iteration": _modified}.get(method, _modified)
     return solver(operator, tol, max_iterations, 0 if method == "value_iteration" else 8)
 
@@ -125,51 +147,64 @@ def _shaped(operator: Operator, solution: Solution) -> Solution:
     return replace(solution, values=solution.values.reshape(shape), policy=solution.policy.reshape(*lead, *shape))
 
 
-def _rounding(mdp: MDP, largest: float) -> float:
-    """What rounding in the sweeps can add to the error of a value that `largest` bounds."""
-    row = int(np.diff(mdp.P.indptr).max())
-    return 2 * (row + 3) * _EPS * largest / (1 - mdp.gamma)
+def _contraction(mdp: MDP) -> float:
+    """γ, or with `check=False` and rows that do not sum to 1, γ times the largest sum."""
+    return mdp.gamma * max(1.0, float(mdp.P.sum(axis=1).max()))
 
 
-def _finish(operator: Operator, v: np.ndarray, policy: np.ndarray, iterations: int, error: float, tol: float) -> Solution:
-    """Measure the residual at the values that are returned, take the greedy policy there, and say how it ended."""
-    after = np.empty_like(v)
-    operator.improve(v, after, policy, tie=_tie(v))
-    np.subtract(after, v, out=after)
-    residual = float(np.abs(after, out=after).max())
-    error = float(error + _rounding(operator.mdp, float(np.abs(v).max())))
-    converged = bool(error <= tol)
+def _bound(mdp: MDP, change: float, largest: float) -> float:
+    """What |T v - v| ≤ `change`, computed in doubles from values up to `largest`, says of |v - v*|."""
+    row, kappa = int(np.diff(mdp.P.indptr).max()), _contraction(mdp)
+    return (change + 2 * (row + 3) * _EPS * largest) / (1 - kappa) if kappa < 1 else np.inf
+
+
+def _tie(mdp: MDP, v: np.ndarray) -> float:
+    """Differences between actions that rounding alone can make."""
+    return 16 * _EPS * float(np.abs(v).max()) / (1 - min(_contraction(mdp), 1 - 1e-6))
+
+
+def _ended(
+    operator: Operator, v: np.ndarray, policy: np.ndarray, iterations: int, change: float, tol: float, cut: bool
+) -> Solution:
+    """Say how it ended; `change` is max |T v - v| at the values v that are returned."""
+    error = _bound(operator.mdp, change, float(np.abs(v).max()))
     message = f"converged: every value is within {error:.3g} of the optimum"
-    if not converged:
+    if error > tol:
         message = f"not converged: after {iterations} iterations the error may be {error:.3g}, above tol {tol:.3g}: "
-        message += "raise max_iterations" if residual > 4 * _EPS * np.abs(v).max() else "raise tol, doubles can't show more"
-    solution = Solution(v, policy, iterations, residual, error, converged, message, operator.mdp, operator.delay)
+        message += "raise max_iterations" if cut else "raise tol, doubles can't show more"
+    converged = bool(error <= tol)
+    solution = Solution(v, policy, iterations, change, error, converged, message, operator.mdp, operator.delay, tol)
     return _shaped(operator, solution)
 
 
-def _tie(v: np.ndarray) -> float:
-    return 1e-12 * max(1.0, float(np.abs(v).max()))
-
-
 def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) -> Solution:
-    """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none of those is value iteration."""
-    gamma = operator.mdp.gamma
-    v = np.full(operator.shape, operator.mdp.r.min() / (1 - gamma))
+    """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none of those is value iteration.
+
+    Once T v - v is nearly constant, the constant is worth 1/(1-γ) of itself: v is moved by that, and measured again.
+    """
+    mdp, gamma = operator.mdp, operator.mdp.gamma
+    v = np.zeros(operator.shape)
     after, policy = np.empty_like(v), np.zeros(operator.shape, operator.policy_type)
-    goal = max(tol - _rounding(operator.mdp, float(np.abs(operator.mdp.r).max()) / (1 - gamma)), 0.1 * tol)
+    moved = 0
     for iteration in range(1, max_iterations + 1):
-        operator.improve(v, after, policy)
+        operator.improve(v, after, policy, tie=_tie(mdp, v))
         low, high = _extremes(after, v)
-        error = gamma * (high - low) / (2 * (1 - gamma))
-        v, after = after, v
-        if error <= goal or iteration == max_iterations:
+        if not np.isfinite(high - low):
+            raise ValueError(
+                "the values do not stay finite: the rows of P must sum to 1 and r must be finite (check=True says where)"
+            )
+        change = max(abs(low), abs(high))
+        if _bound(mdp, change, float(np.abs(v).max())) <= tol or iteration == max_iterations or moved == 5:
             break
+        v, after = after, v
+        if gamma * (high - low) / (2 * (1 - gamma)) <= 0.5 * tol:
+            v += gamma * (high + low) / (2 * (1 - gamma))
+            moved += 1
+            continue
         for _ in range(sweeps):
             operator.follow(v, after, policy)
             v, after = after, v
-    v += gamma * (high + low) / (2 * (1 - gamma))
-    del after
-    return _finish(operator, v, policy, iteration, error, tol)
+    return _ended(operator, v, policy, iteration, change, tol, moved < 5)
 
 
 def _extremes(after: np.ndarray, before: np.ndarray) -> tuple[float, float]:
@@ -179,20 +214,17 @@ def _extremes(after: np.ndarray, before: np.ndarray) -> tuple[float, float]:
 
 
 def _policy_iteration(operator: Operator, tol: float, max_iterations: int, _: int) -> Solution:
-    """The paper's mA-PI (Alg. 1): evaluate, take the greedy policy of lowest index, until the policy stays."""
-    gamma = operator.mdp.gamma
-    policy = np.zeros(operator.shape, operator.policy_type)
-    after = np.empty(operator.shape)
-    evaluations, changed = 0, True
-    while changed and evaluations < max_iterations:
-        v = evaluate(operator, policy)
-        evaluations += 1
-        before = policy.copy()
-        operator.improve(v, after, policy, tie=_tie(v))
-        changed = bool((policy != before).any())
+    """The paper's mA-PI (Alg. 1): evaluate, take the greedy policy of lowest index, until it stays or gains only rounding."""
+    mdp, policy = operator.mdp, np.zeros(operator.shape, operator.policy_type)
+    after, v = np.empty(operator.shape), np.full(operator.shape, -np.inf)
+    evaluations, stays = 0, False
+    while not stays and evaluations < max_iterations:
+        last, v, evaluations = v, evaluate(operator, policy), evaluations + 1
+        before, tie = policy.copy(), _tie(mdp, v)
+        operator.improve(v, after, policy, tie=tie)
+        stays = bool((policy == before).all()) or float((v - last).max()) <= tie
     low, high = _extremes(after, v)
-    error = max(abs(low), abs(high)) / (1 - gamma)
-    return _finish(operator, v, policy, evaluations, error, tol)
+    return _ended(operator, v, policy, evaluations, max(abs(low), abs(high)), tol, not stays)
 
 
 def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.ndarray, "S Q"]:
@@ -213,13 +245,50 @@ def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.nda
 
 
 def _solve_horizon(operator: Operator, horizon: int) -> Solution:
-    v, after = np.zeros(operator.shape), np.empty(operator.shape)
+    v, after, largest = np.zeros(operator.shape), np.empty(operator.shape), float(np.abs(operator.mdp.r).max())
     policy = np.zeros((horizon, *operator.shape), operator.policy_type)
     for step in range(horizon - 1, -1, -1):
-        operator.improve(v, after, policy[step], tie=_tie(v))
+        operator.improve(v, after, policy[step], tie=16 * _EPS * largest)
         v, after = after, v
+        largest = max(largest, float(np.abs(v).max()))
     row = int(np.diff(operator.mdp.P.indptr).max())
-    error = 2 * (row + 3) * _EPS * horizon * max(float(np.abs(v).max()), float(np.abs(operator.mdp.r).max()))
+    error = 2 * (row + 3) * _EPS * horizon * largest
     message = f"converged: exact to rounding, {horizon} steps backwards"
-    solution = Solution(v, policy, horizon, 0.0, error, True, message, operator.mdp, operator.delay, horizon)
+    solution = Solution(v, policy, horizon, 0.0, error, True, message, operator.mdp, operator.delay, error, horizon)
     return _shaped(operator, solution)
+
+
+def _delayed(solution: Solution) -> Delayed:
+    """Sweeps of U(s, q) = max_a [E r(s_m, a) + γ E U(s', a_1 … a_{m-1}, a)], begun where the solved values point."""
+    mdp, delay, gamma = solution.mdp, solution.delay, solution.mdp.gamma
+    check_memory(mdp, delay, 8 * (2 * mdp.actions + 4), "the delayed value function")
+    reward = delayed_reward(mdp, delay)
+    shape, value_shape = reward.shape, queue_shape(mdp, delay)
+
+    def sweep(u: np.ndarray) -> np.ndarray:
+        return reward + gamma * (mdp.P @ u).reshape(shape)
+
+    if solution.horizon is not None:
+        u = np.zeros(shape[:2])
+        for _ in range(solution.horizon - delay):
+            u = sweep(u).max(axis=-1)
+        greedy = _first_best(sweep(u)) if solution.horizon <= delay else solution.policy[0].reshape(shape[:2])
+        return Delayed(u.reshape(value_shape), greedy.reshape(value_shape), solution.error_bound)
+    low, high = mdp.r.min() / (1 - gamma), mdp.r.max() / (1 - gamma)
+    scale, u = gamma**delay, np.zeros(shape[:2])
+    if scale > 1e-8:
+        u = np.clip((solution.values.reshape(shape[:2]) - pending_reward(mdp, delay)) / scale, low, high)
+    for step in range(100_000):
+        ahead = sweep(u)
+        change = ahead.max(axis=-1) - u
+        span, middle = float(change.max() - change.min()), float(change.max() + change.min()) / 2
+        error = _bound(mdp, float(np.abs(change).max()), float(np.abs(u).max()) + delay * float(np.abs(mdp.r).max()))
+        if error <= 0.1 * solution.tol or (span <= 4 * _EPS * float(np.abs(u).max()) and step > 3):
+            break
+        u = u + change + (gamma * middle / (1 - gamma) if gamma * span < 0.1 * solution.tol * (1 - gamma) else 0.0)
+    return Delayed(u.reshape(value_shape), _first_best(ahead).reshape(value_shape), error)
+
+
+def _first_best(values: np.ndarray) -> np.ndarray:
+    """The lowest index among the best, up to rounding."""
+    return np.argmax(values >= values.max(axis=-1, keepdims=True) - 1e-13 * float(np.abs(values).max()), axis=-1)
