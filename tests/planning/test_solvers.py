@@ -369,3 +369,16 @@ def test_horizon_bound_against_rational_arithmetic():
     error = max(abs(Fraction(float(x)) - y) for x, y in zip(solution.values.ravel(), v, strict=True))
     assert error <= solution.error_bound
     assert solution.error_bound < 1e-11
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_that_have_no_bound_are_refused(method):
+    mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
+    with pytest.raises(ValueError, match="gamma times the largest row sum of P is 1.8, so values grow without end"):
+        solve(MDP(mdp.P * 2, mdp.r, 0.9, check=False), 1, method)
+
+
+def test_rewards_that_are_no_numbers_are_noticed():
+    mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
+    with pytest.raises(ValueError, match="the values do not stay finite"):
+        solve(MDP(mdp.P, mdp.r * np.nan, 0.9, check=False), 1)

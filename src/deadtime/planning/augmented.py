@@ -100,6 +100,24 @@ def _follow(indptr, indices, data, r, gamma, v, after, policy):  # type: ignore[
                 after[s, a0 * rests + i] = r[s, a0] + gamma * total
 
 
+@numba.njit(parallel=True, cache=True)
+def changes(after, before):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """The least and the greatest change, and the largest absolute value before it, in one pass."""
+    rows = after.shape[0]
+    low, high, largest = np.empty(rows), np.empty(rows), np.empty(rows)
+    for i in numba.prange(rows):
+        least, most, size = np.inf, -np.inf, 0.0
+        for j in range(after.shape[1]):
+            change = after[i, j] - before[i, j]
+            least = min(least, change)
+            most = max(most, change)
+            size = max(size, abs(before[i, j]))
+        low[i], high[i], largest[i] = least, most, size
+        if not (least - least == 0.0 and most - most == 0.0):  # a NaN hides from min and max
+            low[i] = np.nan
+    return low.min(), high.max(), largest.max()
+
+
 class Operator:
     """T and T^π of one problem; arrays are flat in the queue: (S, A^m)."""
 

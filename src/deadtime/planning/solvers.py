@@ -20,7 +20,7 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import splu
 
 from deadtime.delay import check_delay
-from deadtime.planning.augmented import Operator, check_memory, delayed_reward, pending_reward, queue_shape
+from deadtime.planning.augmented import Operator, changes, check_memory, delayed_reward, pending_reward, queue_shape
 from deadtime.planning.mdp import MDP, check_augmented_state
 from deadtime.planning.process import Policy, queue_aware
 
@@ -128,6 +128,10 @@ def solve(
         from deadtime.planning.beliefs import solve_beliefs  # noqa: PLC0415  (it calls this function on the merged problem)
 
         return solve_beliefs(mdp, delay, tol=tol, horizon=horizon, max_iterations=max_iterations, max_classes=max_classes)
+    if horizon is None and (kappa := _contraction(mdp)) >= 1:
+        raise ValueError(
+            f"gamma times the largest row sum of P is {kappa:.6g}, so values grow without end: normalise the rows of P"
+        )
     operator = Operator(mdp, delay)
     size = operator.policy_type(0).nbytes
     if horizon is not None:
@@ -155,12 +159,12 @@ def _contraction(mdp: MDP) -> float:
 def _bound(mdp: MDP, change: float, largest: float) -> float:
     """What |T v - v| ≤ `change`, computed in doubles from values up to `largest`, says of |v - v*|."""
     row, kappa = int(np.diff(mdp.P.indptr).max()), _contraction(mdp)
-    return (change + 2 * (row + 3) * _EPS * largest) / (1 - kappa) if kappa < 1 else np.inf
+    return (change + 2 * (row + 3) * _EPS * largest) / (1 - kappa)
 
 
-def _tie(mdp: MDP, v: np.ndarray) -> float:
-    """Differences between actions that rounding alone can make."""
-    return 16 * _EPS * float(np.abs(v).max()) / (1 - min(_contraction(mdp), 1 - 1e-6))
+def _tie(mdp: MDP, largest: float) -> float:
+    """Differences between actions that rounding alone can make in values up to `largest`."""
+    return 16 * _EPS * largest / (1 - _contraction(mdp))
 
 
 def _ended(
@@ -177,6 +181,13 @@ def _ended(
     return _shaped(operator, solution)
 
 
+def _check_finite(span: float) -> None:
+    if not np.isfinite(span):
+        raise ValueError(
+            "the values do not stay finite: the rows of P must sum to 1 and r must be finite (check=True says where)"
+        )
+
+
 def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) -> Solution:
     """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none of those is value iteration.
 
@@ -185,16 +196,16 @@ def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) 
     mdp, gamma = operator.mdp, operator.mdp.gamma
     v = np.zeros(operator.shape)
     after, policy = np.empty_like(v), np.zeros(operator.shape, operator.policy_type)
-    moved = 0
+    moved, largest = 0, 0.0
     for iteration in range(1, max_iterations + 1):
-        operator.improve(v, after, policy, tie=_tie(mdp, v))
-        low, high = _extremes(after, v)
+        operator.improve(v, after, policy, tie=_tie(mdp, largest))
+        low, high, largest = changes(after, v)
         if not np.isfinite(high - low):
             raise ValueError(
                 "the values do not stay finite: the rows of P must sum to 1 and r must be finite (check=True says where)"
             )
         change = max(abs(low), abs(high))
-        if _bound(mdp, change, float(np.abs(v).max())) <= tol or iteration == max_iterations or moved == 5:
+        if _bound(mdp, change, largest) <= tol or iteration == max_iterations or moved == 5:
             break
         v, after = after, v
         if gamma * (high - low) / (2 * (1 - gamma)) <= 0.5 * tol:
@@ -207,23 +218,17 @@ def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) 
     return _ended(operator, v, policy, iteration, change, tol, moved < 5)
 
 
-def _extremes(after: np.ndarray, before: np.ndarray) -> tuple[float, float]:
-    """The least and the greatest change, row by row, without a third array of that size."""
-    changes = [(float(change.min()), float(change.max())) for change in (a - b for a, b in zip(after, before, strict=True))]
-    return min(low for low, _ in changes), max(high for _, high in changes)
-
-
-def _policy_iteration(operator: Operator, tol: float, max_iterations: int, _: int) -> Solution:
+def _policy_iteration(operator: Operator, tol: float, max_iterations: int, _sweeps: int) -> Solution:
     """The paper's mA-PI (Alg. 1): evaluate, take the greedy policy of lowest index, until it stays or gains only rounding."""
     mdp, policy = operator.mdp, np.zeros(operator.shape, operator.policy_type)
     after, v = np.empty(operator.shape), np.full(operator.shape, -np.inf)
     evaluations, stays = 0, False
     while not stays and evaluations < max_iterations:
         last, v, evaluations = v, evaluate(operator, policy), evaluations + 1
-        before, tie = policy.copy(), _tie(mdp, v)
+        before, tie = policy.copy(), _tie(mdp, float(np.abs(v).max()))
         operator.improve(v, after, policy, tie=tie)
         stays = bool((policy == before).all()) or float((v - last).max()) <= tie
-    low, high = _extremes(after, v)
+    low, high, _ = changes(after, v)
     return _ended(operator, v, policy, evaluations, max(abs(low), abs(high)), tol, not stays)
 
 
@@ -237,9 +242,10 @@ def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.nda
     after = np.empty_like(v)
     while True:
         operator.follow(v, after, policy)
-        low, high = _extremes(after, v)
+        low, high, largest = changes(after, v)
+        _check_finite(high - low)
         v, after = after, v
-        if gamma * (high - low) <= 8 * _EPS * np.abs(v).max():
+        if gamma * (high - low) <= 8 * _EPS * largest:
             v += gamma * (high + low) / (2 * (1 - gamma))
             return v
 
