@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 import numba
 import numpy as np
@@ -118,6 +119,18 @@ def changes(after, before):  # type: ignore[no-untyped-def]  # pragma: no cover
     return low.min(), high.max(), largest.max()
 
 
+def on_threads(work: int, kernel: Any, *arguments: Any) -> Any:
+    """Call a kernel on one thread if there is little work: waking the others would take longer."""
+    if work > 200_000:
+        return kernel(*arguments)
+    allowed = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        return kernel(*arguments)
+    finally:
+        numba.set_num_threads(allowed)
+
+
 class Operator:
     """T and T^π of one problem; arrays are flat in the queue: (S, A^m)."""
 
@@ -126,12 +139,13 @@ class Operator:
         self.mdp, self.delay = mdp, check_delay(delay)
         self.shape = (mdp.states, mdp.actions**self.delay)
         self.policy_type = np.min_scalar_type(mdp.actions - 1).type
+        self._work = mdp.P.nnz * self.shape[1]
         self._parts = (mdp.P.indptr, mdp.P.indices, mdp.P.data, mdp.r, mdp.gamma)
 
     def improve(self, v: Float[np.ndarray, "S Q"], after: np.ndarray, policy: np.ndarray, tie: float = 0.0) -> None:
         """Write T v into `after` and its greedy policy, ties to the lowest index, into `policy`."""
         if self.delay:
-            _improve(*self._parts, v, after, policy, tie)
+            on_threads(self._work, _improve, *self._parts, v, after, policy, tie)
             return
         q = self.mdp.r + self.mdp.gamma * (self.mdp.P @ v).reshape(self.mdp.r.shape)
         after[:, 0] = q.max(axis=1)
@@ -143,7 +157,7 @@ class Operator:
     def follow(self, v: Float[np.ndarray, "S Q"], after: np.ndarray, policy: np.ndarray) -> None:
         """Write T^π v into `after`."""
         if self.delay:
-            _follow(*self._parts, v, after, policy)
+            on_threads(self._work, _follow, *self._parts, v, after, policy)
             return
         rows = np.arange(self.mdp.states) * self.mdp.actions + policy[:, 0]
         after[:] = (self.mdp.r.ravel()[rows] + self.mdp.gamma * (self.mdp.P[rows] @ v[:, 0]))[:, None]

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from deadtime.delay import check_delay
-from deadtime.planning.augmented import check_memory
+from deadtime.planning.augmented import check_memory, on_threads
 from deadtime.planning.mdp import MDP, check_augmented_state, check_index
 
 _DRAWS = 2**22
@@ -223,5 +223,5 @@ def simulate(
         part = slice(low, min(low + block, paths))
         draws = rng.random((part.stop - low, steps, 2))
         problem = (mdp.P.indptr, mdp.P.indices, mdp.P.data, policy.probabilities)
-        _run(*problem, state[part], pending[part], draws, states[part], executed[part])
+        on_threads(draws.size, _run, *problem, state[part], pending[part], draws, states[part], executed[part])
     return states, executed

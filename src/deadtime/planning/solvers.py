@@ -20,7 +20,7 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import splu
 
 from deadtime.delay import check_delay
-from deadtime.planning.augmented import Operator, changes, check_memory, delayed_reward, pending_reward, queue_shape
+from deadtime.planning.augmented import Operator, changes, check_memory, delayed_reward, on_threads, pending_reward, queue_shape
 from deadtime.planning.mdp import MDP, check_augmented_state
 from deadtime.planning.process import Policy, queue_aware
 
@@ -199,7 +199,7 @@ def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) 
     moved, largest = 0, 0.0
     for iteration in range(1, max_iterations + 1):
         operator.improve(v, after, policy, tie=_tie(mdp, largest))
-        low, high, largest = changes(after, v)
+        low, high, largest = on_threads(v.size, changes, after, v)
         if not np.isfinite(high - low):
             raise ValueError(
                 "the values do not stay finite: the rows of P must sum to 1 and r must be finite (check=True says where)"
@@ -228,7 +228,7 @@ def _policy_iteration(operator: Operator, tol: float, max_iterations: int, _swee
         before, tie = policy.copy(), _tie(mdp, float(np.abs(v).max()))
         operator.improve(v, after, policy, tie=tie)
         stays = bool((policy == before).all()) or float((v - last).max()) <= tie
-    low, high, _ = changes(after, v)
+    low, high, _ = on_threads(v.size, changes, after, v)
     return _ended(operator, v, policy, evaluations, max(abs(low), abs(high)), tol, not stays)
 
 
@@ -242,7 +242,7 @@ def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.nda
     after = np.empty_like(v)
     while True:
         operator.follow(v, after, policy)
-        low, high, largest = changes(after, v)
+        low, high, largest = on_threads(v.size, changes, after, v)
         _check_finite(high - low)
         v, after = after, v
         if gamma * (high - low) <= 8 * _EPS * largest:
