@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated, Any
 
 import deadtime
 
@@ -11,17 +12,15 @@ _DESCRIPTION = "Planning and reinforcement learning when actions land late. `dea
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and exit: 0 done, 1 an answer that is not what was asked for, 2 bad input."""
+    """Run one command and exit: 0 done, 1 an answer that is not what was asked for, 2 bad input, 130 interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in (["--version"], ["-V"]):
         print(f"deadtime {deadtime.__version__}")
         return
     import tyro  # noqa: PLC0415  (it and the commands take a second to load)
 
-    from deadtime.planning import command  # noqa: PLC0415
-
-    chosen = tyro.cli(
-        command.Command,
+    chosen: Any = tyro.cli(
+        _commands(),
         prog="deadtime",
         description=_DESCRIPTION,
         args=given or ["--help"],
@@ -29,7 +28,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     try:
         status = chosen.run()
+    except KeyboardInterrupt:
+        print("deadtime: interrupted; what was finished is recorded, and the same command goes on from there", file=sys.stderr)
+        status = 130
     except (ValueError, MemoryError, OSError) as error:
         print(f"deadtime: {error}", file=sys.stderr)
         status = 2
     sys.exit(status)
+
+
+def _commands() -> Any:
+    """The union of all commands; each is a dataclass of its arguments with a method `run`."""
+    from tyro.conf import subcommand  # noqa: PLC0415
+
+    from deadtime.experiments.command import Reproduce  # noqa: PLC0415
+    from deadtime.planning.command import Plan, Verify  # noqa: PLC0415
+    from deadtime.training.command import Compare, Train, Watch  # noqa: PLC0415
+
+    return (
+        Annotated[Train, subcommand("train")]
+        | Annotated[Compare, subcommand("compare")]
+        | Annotated[Watch, subcommand("watch")]
+        | Annotated[Plan, subcommand("plan")]
+        | Annotated[Verify, subcommand("verify")]
+        | Annotated[Reproduce, subcommand("reproduce")]
+    )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FUNCTIONAL: dict[str, tuple[str, dict[str, Any]]] = {
     "maze": ("maze:Maze", {}),
     "noisy-maze": ("maze:Maze", {"noise": 0.1}),
+    "walk": ("walk:Walk", {}),
     "cartpole": ("cartpole:CartPole", {}),
     "noisy-cartpole": ("cartpole:CartPole", {"noise": 0.1}),
     "acrobot": ("acrobot:Acrobot", {}),
@@ -28,14 +29,14 @@ def make(name: str, **settings: Any) -> Environment:
         return _make_gymnax(name.removeprefix("gymnax:"), settings)
     if name not in FUNCTIONAL:
         names = ", ".join([*FUNCTIONAL, "gymnax:NAME"])
-        raise ValueError(f"no environment is called {name!r}{_nearest(name, FUNCTIONAL)}: choose one of {names}")
+        raise ValueError(f"no environment is called {name!r}{nearest(name, FUNCTIONAL)}: choose one of {names}")
     where, defaults = FUNCTIONAL[name]
     module, _, kind = where.partition(":")
     environment = getattr(import_module(f"deadtime.envs.{module}"), kind)
     known = list(signature(environment).parameters)
     for setting in settings:
         if setting not in known:
-            raise ValueError(f"{name} has no setting {setting!r}{_nearest(setting, known)}: it takes {', '.join(known)}")
+            raise ValueError(f"{name} has no setting {setting!r}{nearest(setting, known)}: it takes {', '.join(known)}")
     return environment(**{**defaults, **settings})
 
 
@@ -51,12 +52,13 @@ def _make_gymnax(name: str, settings: dict[str, Any]) -> Any:
         raise ImportError(f"gymnax:{name} needs gymnax ({error}): pip install gymnax six") from error
     if name not in gymnax.registered_envs:
         raise ValueError(
-            f"gymnax has no environment {name!r}{_nearest(name, gymnax.registered_envs)}: see gymnax.registered_envs"
+            f"gymnax has no environment {name!r}{nearest(name, gymnax.registered_envs)}: see gymnax.registered_envs"
         )
     return gymnax.make(name, **settings)[0]
 
 
-def _nearest(name: str, names: Any) -> str:
+def nearest(name: str, names: Any) -> str:
+    """A hint at the known name that is closest to an unknown one, if any is close."""
     close = get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

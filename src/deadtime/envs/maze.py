@@ -11,8 +11,9 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Float
 
+from deadtime.envs.finite import Finite
 from deadtime.envs.functional import Environment, Key, Step
-from deadtime.envs.maze_layout import carve, check_maze_seed, check_size, model
+from deadtime.envs.maze_layout import carve, check_maze_seed, check_size, finite, model
 from deadtime.envs.noise import check_noise
 
 
@@ -51,6 +52,10 @@ class Maze(Environment):
     def model(self) -> tuple[Float[np.ndarray, "S 4 S"], Float[np.ndarray, "S 4"]]:
         """The exact transition probabilities P and rewards r of this maze."""
         return model(carve(self.size, self.maze_seed), self.noise)
+
+    def finite(self) -> Finite:
+        """This maze as arrays, for tabular learners."""
+        return finite(carve(self.size, self.maze_seed), self.noise)
 
     @property
     def num_actions(self) -> int:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from deadtime.envs.finite import Finite
+
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 """Row and column steps of the four actions: up, right, down, left."""
 
@@ -64,16 +66,24 @@ def model(leads_to: Int[np.ndarray, "S 4"], noise: float) -> tuple[Float[np.ndar
 
     The goal keeps its agent and pays nothing, so the return of an episode is the sum of r.
     """
+    return finite(leads_to, noise).model()
+
+
+def finite(leads_to: Int[np.ndarray, "S 4"], noise: float) -> Finite:
+    """The same maze as arrays to step through; the outcome of the action itself comes first, since it is the most likely."""
     cells = len(leads_to)
-    goal = cells - 1
-    P = np.zeros((cells, 4, cells))
-    for action in range(4):
-        for executed in range(4):
-            share = noise / 4 + (1 - noise) * (executed == action)
-            P[np.arange(cells), action, leads_to[:, executed]] += share
-    r = P[:, :, goal] - (1 - P[:, :, goal]) / (10 * cells)
-    P[goal], r[goal] = np.eye(cells)[goal], 0.0
-    return P, r
+    orders = np.array([[action, *(other for other in range(4) if other != action)] for action in range(4)])
+    successors = leads_to[:, orders] if noise else leads_to[:, :, None]
+    shares = np.cumsum([1 - 3 * noise / 4, noise / 4, noise / 4, noise / 4])[: successors.shape[2]]
+    shares[-1] = 1.0
+    return Finite(
+        np.ascontiguousarray(successors, np.int32),
+        np.ascontiguousarray(np.broadcast_to(shares, successors.shape)),
+        np.where(successors == cells - 1, 1.0, -1 / (10 * cells)),
+        np.arange(cells) == cells - 1,
+        0,
+        10 * cells,
+    )
 
 
 def draw_text(leads_to: Int[np.ndarray, "S 4"], cell: int) -> str:

@@ -38,7 +38,7 @@ def check_memory(mdp: MDP, delay: int, bytes_a_state: float, what: str = "the au
     """Refuse, before anything is allocated, what would not fit into the memory that is free."""
     log = math.log10(mdp.states) + check_delay(delay) * math.log10(mdp.actions)
     count = 10.0 ** min(log, 300)
-    needed, free = count * bytes_a_state, _free_memory()
+    needed, free = count * bytes_a_state, free_memory()
     if needed > 0.9 * free:
         remedy = remedy or 'shorten the delay, or try the method "beliefs", which merges what has the same future'
         raise MemoryError(
@@ -47,7 +47,8 @@ def check_memory(mdp: MDP, delay: int, bytes_a_state: float, what: str = "the au
         )
 
 
-def _free_memory() -> float:
+def free_memory() -> float:
+    """Bytes that can be allocated without swapping."""
     try:
         with open("/proc/meminfo") as file:
             lines = dict(line.split(":") for line in file)

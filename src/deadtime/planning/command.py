@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from deadtime.delay import check_delay
 from deadtime.envs.maze_layout import carve, model
 from deadtime.envs.noise import check_noise
+from deadtime.pictures import check_picture
 from deadtime.planning import figures
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.claims import CLAIMS
@@ -130,7 +131,7 @@ def _mdp(problem: Any) -> tuple[MDP, dict[str, Any]]:
 def plan(problem: Any) -> int:
     """Solve one problem and print the answer; 1 if the solver did not converge."""
     how: Solving = problem.solving
-    figures.check_picture(getattr(problem, "picture", None) or getattr(problem, "heat_map", None))
+    check_picture(getattr(problem, "picture", None) or getattr(problem, "heat_map", None))
     mdp, about = _mdp(problem)
     maze = isinstance(problem, Maze)
     small = mdp.states * mdp.actions ** max(how.delay, 0) <= 3000
@@ -232,6 +233,3 @@ def verify(arguments: Verify) -> int:
             table.add_row(claim.name, claim.where, claim.statement, str(finding.cases), verdict, finding.detail)
         Console(width=max(Console().width, 140)).print(table)
     return 0 if all(finding.holds == claim.expected for claim, finding in found) else 1
-
-
-Command = Annotated[Plan, tyro.conf.subcommand("plan")] | Annotated[Verify, tyro.conf.subcommand("verify")]

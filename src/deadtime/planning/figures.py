@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from deadtime.envs.maze_layout import draw_image
+from deadtime.pictures import save_picture
 from deadtime.planning.examples import two_state
 from deadtime.planning.mdp import MDP
 from deadtime.planning.policies import best_queue_aware
@@ -29,7 +30,7 @@ def two_state_heat_map(gamma: float, path: Path) -> Path:
     for (i, j), value in np.ndenumerate(best):
         axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color="white" if value < 0.75 else "black")
     figure.colorbar(image, ax=axes)
-    return _save(figure, path)
+    return save_picture(figure, path)
 
 
 def maze_path(mdp: MDP, solution: Any, start: tuple[int, ...], leads_to: np.ndarray, path: Path) -> Path:
@@ -54,19 +55,4 @@ def maze_path(mdp: MDP, solution: Any, start: tuple[int, ...], leads_to: np.ndar
     axes.set_title(f"delay {len(queue)}: {reached} the goal after {len(cells) - 1} steps")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2, frameon=False)
     axes.set_axis_off()
-    return _save(figure, path)
-
-
-def _save(figure: Figure, path: Path) -> Path:
-    """Write whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    figure.savefig(part, format="png", dpi=130)
-    part.replace(path)
-    return path
-
-
-def check_picture(path: Path | None) -> None:
-    """Refuse a name that is no PNG before any work is done."""
-    if path is not None and path.suffix != ".png":
-        raise ValueError(f"pictures are written as PNG; got {path}: end the name in .png")
+    return save_picture(figure, path)

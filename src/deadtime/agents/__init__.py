@@ -1,0 +1,1 @@
+"""One learner, several views of a delayed environment."""

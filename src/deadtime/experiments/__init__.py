@@ -1,0 +1,1 @@
+"""Runs as data, their records, and the paper's experiments."""

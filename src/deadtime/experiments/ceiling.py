@@ -1,0 +1,92 @@
+"""The most that any agent can earn in an episode: the exact optimum over its steps, averaged over the random warm-up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from deadtime.experiments.specs import TabularSpec
+from deadtime.planning.augmented import Operator, check_memory
+from deadtime.planning.beliefs import BeliefSolution
+from deadtime.planning.mdp import MDP
+from deadtime.planning.solvers import solve
+
+LARGEST = 6
+"""The largest delay at which noisy dynamics are solved here; its optimum bounds that of every longer delay."""
+
+
+class Ceiling(NamedTuple):
+    """The optimal return, exact if `delay` is the one asked for, else an upper bound: what a shorter delay allows."""
+
+    value: float
+    delay: int
+
+
+def ceiling(environment: Any, delay: int, largest: int = LARGEST) -> Ceiling:
+    """The optimum of a finite environment under a delay, or under the longest shorter one that is solved here.
+
+    A shorter delay can only help: an agent that may decide later can also decide earlier, and draw at random what the
+    warm-up draws.
+    """
+    finite = environment.finite()
+    P, r = environment.model()
+    mdp = MDP(P, r, gamma=1.0)
+    with suppress(ValueError):  # more distinct predictions than that: merging does not help here
+        solution = solve(mdp, delay, "beliefs", horizon=finite.max_steps, max_classes=2 * mdp.states)
+        return Ceiling(_by_beliefs(mdp, solution, finite.start), delay)
+    solved = min(delay, largest)
+    return Ceiling(_by_sweeps(mdp, solved, finite.start, finite.max_steps), solved)
+
+
+def _by_beliefs(mdp: MDP, solution: BeliefSolution, start: int) -> float:
+    classes, state, earned = np.eye(mdp.states)[start], np.eye(mdp.states)[start], 0.0
+    for step in solution.beliefs.extend:
+        earned += float(state @ mdp.r.mean(axis=1))
+        state = _moved(mdp, state)
+        after = np.zeros(step.max() + 1)
+        np.add.at(after, step, classes[:, None] / mdp.actions)
+        classes = after
+    return earned + float(classes @ solution.solution.values)
+
+
+def _moved(mdp: MDP, law: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+    """The law after one uniformly random action."""
+    return np.repeat(law / mdp.actions, mdp.actions) @ mdp.P
+
+
+def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
+    """Backwards through the steps; once a sweep changes nothing that could add up to 1e-9, the rest change no more."""
+    check_memory(mdp, delay, 24)
+    operator = Operator(mdp, delay)
+    v, after = np.zeros(operator.shape), np.empty(operator.shape)
+    policy = np.zeros(operator.shape, operator.policy_type)
+    for step in range(horizon):
+        operator.improve(v, after, policy, tie=0.0)
+        v, after = after, v
+        if float(np.abs(v - after).max()) * (horizon - step) < 1e-9:
+            break
+    return float(v[start].mean())
+
+
+def mean_ceiling(root: Path, spec: TabularSpec, seeds: Sequence[int], largest: int = LARGEST) -> Ceiling:
+    """The mean over seeds, kept in `root` with the records so that a figure is drawn without solving anything twice."""
+    path = root / "ceilings.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    about = json.dumps([spec.env, spec.settings, spec.delay, largest], sort_keys=True)
+    found = known.setdefault(about, {})
+    missing = [seed for seed in seeds if str(seed) not in found]
+    for seed in missing:
+        found[str(seed)] = list(ceiling(spec.environment(seed), spec.delay, largest))
+    if missing:
+        part = path.with_suffix(".part")
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        part.replace(path)
+    chosen = [found[str(seed)] for seed in seeds]
+    return Ceiling(float(np.mean([value for value, _ in chosen])), min(solved for _, solved in chosen))

@@ -1,0 +1,85 @@
+"""The drawings that experiments share; each draws into given axes and leaves words to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from deadtime.experiments import statistics
+from deadtime.pictures import COLORS, MARKERS
+
+NAMES = {
+    "delayed": "Delayed-Q",
+    "augmented": "Augmented-Q",
+    "oblivious": "Oblivious-Q",
+    "shifted": "Shifted-Q",
+    "distribution": "Distribution-Q",
+    "mbs": "MBS",
+}
+Scores = dict[Any, Float[np.ndarray, " seeds"]]
+
+
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Figure, Any]:
+    """A figure and its axes."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **how)
+
+
+def return_against_delay(axes: Axes, scores: Scores, best: dict[int, tuple[float, bool]]) -> None:
+    """Means with intervals of each agent, keyed (agent, delay), under the exact optimum or its bound."""
+    for agent in dict.fromkeys(agent for agent, _ in scores):
+        delays = sorted(m for other, m in scores if other == agent)
+        found = [statistics.mean(scores[agent, m]) for m in delays]
+        _line(axes, agent, delays, found)
+    _optimum(axes, best)
+    axes.set(xlabel="delay m (steps)", ylabel="return")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _line(axes: Axes, agent: str, x: Any, found: list[statistics.Estimate]) -> None:
+    low, high = [e.low for e in found], [e.high for e in found]
+    axes.plot(x, [e.mean for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
+    axes.fill_between(x, low, high, color=COLORS[agent], alpha=0.18, lw=0)
+
+
+def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:
+    """Solid where it is exact, dashed where a shorter delay's optimum bounds it."""
+    delays = sorted(best)
+    exact = [m for m in delays if best[m][1]]
+    bounds = [m for m in delays if not best[m][1]]
+    if exact:
+        axes.plot(exact, [best[m][0] for m in exact], color="black", lw=1.2, label="exact optimum")
+    if bounds:
+        x = [*exact[-1:], *bounds]
+        axes.plot(x, [best[m][0] for m in x], color="black", lw=1.2, ls="--", label="upper bound on it")
+
+
+def learning_curves(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], best: tuple[float, bool] | None) -> None:
+    """Mean training return of each agent and its interval, from (episodes, returns of every seed)."""
+    for agent, (episodes, returns) in curves.items():
+        blocks = np.array_split(np.arange(len(episodes)), min(25, len(episodes)))
+        found = [statistics.mean(returns[:, block].mean(axis=1)) for block in blocks]
+        x = [episodes[block[-1]] for block in blocks]
+        axes.plot(x, [e.mean for e in found], color=COLORS[agent], label=NAMES[agent], lw=1.5)
+        axes.fill_between(x, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
+    if best is not None:
+        axes.axhline(
+            best[0], color="black", lw=1, ls="-" if best[1] else "--", label="exact optimum" if best[1] else "upper bound on it"
+        )
+    axes.grid(alpha=0.25)
+
+
+def heat_map(axes: Axes, values: Float[np.ndarray, "rows columns"], rows: list[str], columns: list[str]) -> Any:
+    """Numbers in their cells."""
+    image = axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=-1, vmax=1)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    for (i, j), value in np.ndenumerate(values):
+        axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if value < 0.2 else "black")
+    return image

@@ -1,0 +1,137 @@
+"""A run as data: frozen, checked when made, and known by a hash of what it says.
+
+The hash leaves out what has its default value, so that a new optional setting keeps old ids, and takes in a version of each
+component that shapes the result, so that a fix which changes results gives new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields
+from operator import index
+from typing import Any
+
+from deadtime.agents.tabular import QLearning
+from deadtime.agents.views import VIEWS
+from deadtime.delay import check_delay
+from deadtime.envs import make, nearest
+
+TABULAR = ("maze", "noisy-maze", "walk")
+VERSIONS = {"maze": 1, "walk": 1, "q-learning": 1}
+"""Raise one when a change of that component changes results."""
+
+
+@dataclass(frozen=True)
+class TabularSpec:
+    """Q-learning on a finite environment, whose own settings (size, noise, …) are in `settings`."""
+
+    env: str
+    agent: str
+    delay: int = 0
+    episodes: int = 5000
+    settings: dict[str, Any] = field(default_factory=dict)
+    learner: QLearning = field(default_factory=QLearning)
+    evaluation_episodes: int = 100
+    until_return: float | None = None
+    """Stop a seed once the mean of its last 20 training returns reaches this."""
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be run, before any work is done."""
+        if self.env not in TABULAR:
+            raise ValueError(
+                f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}: choose one of {', '.join(TABULAR)}"
+            )
+        if self.agent not in VIEWS:
+            raise ValueError(f"no agent is called {self.agent!r}{nearest(self.agent, VIEWS)}: choose one of {', '.join(VIEWS)}")
+        object.__setattr__(self, "delay", check_delay(self.delay))
+        for name in ("episodes", "evaluation_episodes"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        environment: Any = make(self.env, **self.settings)
+        usual = make(self.env)
+        given = {name: getattr(environment, name) for name in sorted(self.settings)}
+        kept = {name: value for name, value in given.items() if name == "maze_seed" or value != getattr(usual, name)}
+        object.__setattr__(self, "settings", kept)
+        limit = environment.finite().max_steps
+        if self.delay >= limit:
+            raise ValueError(
+                f"an episode has at most {limit} steps, so with a delay of {self.delay} no decision is ever executed: "
+                f"pass a delay below {limit}"
+            )
+        if VIEWS[self.agent].solves_offline and self.until_return is not None:
+            raise ValueError(f"{self.agent} learns nothing before its last episode: leave until_return out")
+
+    def environment(self, seed: int) -> Any:
+        """The environment of one seed: every seed is a maze of its own, unless the settings name one."""
+        if "maze" in self.env and "maze_seed" not in self.settings:
+            return make(self.env, **self.settings, maze_seed=seed)
+        return make(self.env, **self.settings)
+
+    def canonical(self) -> dict[str, Any]:
+        """All that was asked for beyond the defaults."""
+        said = _beyond_defaults(self)
+        return {"kind": "tabular", "env": self.env, "agent": self.agent, **said}
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits that stand for this spec and the versions of what it uses."""
+        versions = [VERSIONS["walk" if self.env == "walk" else "maze"], VERSIONS["q-learning"]]
+        text = json.dumps([self.canonical(), versions], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        return f"{self.env}-{self.agent}-m{self.delay}-{self.id}"
+
+
+def _beyond_defaults(item: Any) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for f in fields(item):
+        value = getattr(item, f.name)
+        if f.name == "learner":
+            value = _beyond_defaults(value)
+        if value not in ({}, f.default):
+            said[f.name] = value
+    return said
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return `value` as an int of at least 1, or say what is wrong with it."""
+    try:
+        count = -1 if isinstance(value, bool) else index(value)
+    except TypeError:
+        count = -1
+    if count < 1:
+        raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as 5")
+    return count
+
+
+def check_seeds(seeds: Any) -> tuple[int, ...]:
+    """Seeds as a tuple: a number n means 0 … n - 1."""
+    if isinstance(seeds, (list, tuple, range)):
+        chosen = tuple(index(seed) for seed in seeds)
+        if not chosen or min(chosen) < 0 or len(set(chosen)) != len(chosen):
+            raise ValueError(f"seeds are distinct whole numbers, 0 or more, at least one; got {seeds!r}: pass range(5), say")
+        return chosen
+    return tuple(range(check_count("seeds", seeds)))
+
+
+def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> TabularSpec:
+    """Sort named options into the run's own, the learner's and the environment's."""
+    own = {f.name for f in fields(TabularSpec)} - {"env", "agent", "delay", "settings", "learner"}
+    learner = {f.name for f in fields(QLearning)}
+    return TabularSpec(
+        env,
+        agent,
+        delay,
+        settings={name: value for name, value in options.items() if name not in own | learner},
+        learner=QLearning(**{name: options[name] for name in learner & options.keys()}),
+        **{name: options[name] for name in own & options.keys()},
+    )
+
+
+def from_canonical(said: dict[str, Any]) -> TabularSpec:
+    """The spec that a record was made with."""
+    given = {name: value for name, value in said.items() if name != "kind"}
+    return TabularSpec(**{**given, "learner": QLearning(**given.get("learner", {}))})

@@ -1,0 +1,1 @@
+"""One-step forward models, and rolling them through the queue."""

@@ -1,0 +1,206 @@
+"""What `deadtime train`, `compare` and `watch` do: learn, set side by side, look."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from deadtime.experiments import records, statistics
+from deadtime.experiments.ceiling import mean_ceiling
+from deadtime.experiments.figures import new_figure, return_against_delay
+from deadtime.experiments.specs import check_seeds, tabular_spec
+from deadtime.pictures import check_picture, save_picture
+from deadtime.training.result import Result, train_recorded
+from deadtime.training.watch import watch_maze
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of the environment, the run and the learner; what is left out has its default."""
+
+    size: int | None = None
+    """maze: cells on a side (10)."""
+    noise: float | None = None
+    """maze: probability that an action is replaced by a random one (0; noisy-maze 0.1)."""
+    maze_seed: int | None = None
+    """maze: one maze for all seeds; default: a maze of its own for each."""
+    length: int | None = None
+    """walk: steps (40)."""
+    momentum: float | None = None
+    """walk: probability to move away from 0 (0.6)."""
+    near: int | None = None
+    """walk: the largest |x| at which action 0 pays (3)."""
+    episodes: int | None = None
+    """How long to train (5000)."""
+    until_return: float | None = None
+    """Stop a seed once the mean of its last 20 training returns reaches this."""
+    step_size: float | None = None
+    discount: float | None = None
+    epsilon: float | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that were not left out."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train one agent under a delay and record it; seeds that are recorded already are not trained again."""
+
+    env: str
+    """maze, noisy-maze or walk."""
+    options: tyro.conf.OmitArgPrefixes[Options]
+    agent: str = "delayed"
+    """delayed, augmented, oblivious, shifted, distribution or mbs."""
+    delay: int = 0
+    """Steps between choosing an action and its execution."""
+    seeds: int = 5
+    """How many; seed i is maze i."""
+    out: Path = Path("runs")
+    """Where records are kept."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        """Train and print."""
+        spec = tabular_spec(self.env, self.agent, self.delay, self.options.given())
+        result, folder = train_recorded(spec, self.seeds, self.out, bar=not self.json)
+        summary = _summary(result) | {"record": str(folder)}
+        if self.json:
+            print(json.dumps(summary))
+            return 0
+        table = Table("", "", show_header=False)
+        for name, value in summary.items():
+            table.add_row(name.replace("_", " "), _plain(value))
+        console = Console()
+        console.print(table)
+        if "maze" in self.env:
+            console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
+        return 0
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Train several agents under several delays on the same seeds, and print returns, intervals and paired differences."""
+
+    env: str
+    """maze, noisy-maze or walk."""
+    options: tyro.conf.OmitArgPrefixes[Options]
+    agents: tuple[str, ...] = ("delayed", "augmented", "oblivious")
+    delays: tuple[int, ...] = (0, 5, 15)
+    seeds: int = 5
+    out: Path = Path("runs")
+    """Where records are kept."""
+    figure: Path | None = None
+    """Also draw the returns against the delay into this PNG."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        """Train what is not recorded yet, and print."""
+        check_picture(self.figure)
+        if (
+            not self.agents
+            or not self.delays
+            or len({*self.agents}) < len(self.agents)
+            or len({*self.delays}) < len(self.delays)
+        ):
+            raise ValueError(f"name each agent and delay once, at least one; got {self.agents} and {self.delays}: repeat none")
+        specs = {(a, m): tabular_spec(self.env, a, m, self.options.given()) for m in self.delays for a in self.agents}
+        results = {
+            key: train_recorded(spec, self.seeds, self.out, keep_policies=False, bar=not self.json)[0]
+            for key, spec in specs.items()
+        }
+        rows = [self._row(results, m) for m in self.delays]
+        if self.figure is not None:
+            best = {row["delay"]: (row["optimum"]["value"], row["optimum"]["exact"]) for row in rows}
+            scores = {key: result.scores for key, result in results.items()}
+            figure, axes = new_figure(6.4, 4.2)
+            return_against_delay(axes, scores, best)
+            axes.set_title(self.env)
+            save_picture(figure, self.figure)
+        if self.json:
+            print(json.dumps({"env": self.env, "seeds": self.seeds, "delays": rows}))
+        else:
+            self._print(rows)
+        return 0
+
+    def _row(self, results: dict[tuple[str, int], Result], delay: int) -> dict[str, Any]:
+        first = results[self.agents[0], delay]
+        row: dict[str, Any] = {"delay": delay}
+        for agent in self.agents:
+            row[agent] = statistics.mean(results[agent, delay].scores)._asdict()
+            if agent != self.agents[0]:
+                less = statistics.difference(first.scores, results[agent, delay].scores)
+                row[agent] |= {"difference": less._asdict()}
+        best = mean_ceiling(self.out, first.spec, check_seeds(self.seeds))
+        return row | {"optimum": {"value": best.value, "exact": best.delay == delay}}
+
+    def _print(self, rows: list[dict[str, Any]]) -> None:
+        table = Table("delay", "optimum", *self.agents, *(f"{self.agents[0]} - {other}" for other in self.agents[1:]))
+        for row in rows:
+            best = row["optimum"]
+            cells = [_estimate(row[agent]) for agent in self.agents]
+            cells += [_estimate(row[other]["difference"]) for other in self.agents[1:]]
+            table.add_row(str(row["delay"]), f"{'' if best['exact'] else '≤ '}{best['value']:.3f}", *cells)
+        console = Console()
+        console.print(table)
+        console.print(
+            f"mean greedy return over {self.seeds} seeds, 95% intervals; differences are paired by seed", highlight=False
+        )
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Draw an episode of a trained maze agent as an animated GIF: where it is, what is pending, where it believes it will be."""
+
+    record: tyro.conf.Positional[Path]
+    """The folder that `deadtime train` printed."""
+    seed: int | None = None
+    """Which of its seeds; default: the first."""
+    episode: int = 0
+    """Decides the warm-up and the noise."""
+    out: Path = Path("watch.gif")
+
+    def run(self) -> int:
+        """Run the episode and draw it."""
+        if self.out.suffix != ".gif":
+            raise ValueError(f"watch writes a GIF; got {self.out}: end the name in .gif")
+        result = Result(records.read(self.record, policies=True))
+        if "maze" not in result.spec.env:
+            raise ValueError(f"watch draws mazes; {self.record} is of {result.spec.env}: name a record of a maze")
+        seed = result.seeds[0] if self.seed is None else self.seed
+        steps, earned = watch_maze(result.spec.environment(seed), result.policy(seed), self.episode, self.out)
+        print(f"{self.out}: {steps} steps, return {earned:.3f}")
+        return 0
+
+
+def _summary(result: Result) -> dict[str, Any]:
+    spec = result.spec
+    return {
+        **{name: value for name, value in spec.canonical().items() if name not in ("kind", "settings", "learner")},
+        **spec.settings,
+        "delay": spec.delay,
+        "episodes": spec.episodes,
+        "seeds": len(result.seeds),
+        "greedy_return": statistics.mean(result.scores)._asdict(),
+        "training_return": statistics.mean(result.training_scores)._asdict(),
+        "scores": [round(score, 6) for score in result.record.scores],
+        "seconds": round(sum(result.record.seconds), 3),
+    }
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return _estimate(value)
+    return ", ".join(f"{item:.3f}" for item in value) if isinstance(value, list) else str(value)
+
+
+def _estimate(found: dict[str, float]) -> str:
+    return str(statistics.Estimate(found["mean"], found["low"], found["high"]))

@@ -1,0 +1,124 @@
+"""`train`: from names to what was learned."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float32, Int
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from deadtime.agents.tabular_policy import TabularPolicy, from_arrays
+from deadtime.experiments import records
+from deadtime.experiments.records import Record
+from deadtime.experiments.specs import TabularSpec, check_seeds, from_canonical, tabular_spec
+from deadtime.training.tabular import run_seeds
+
+
+class Curve(NamedTuple):
+    """Mean training return of each block of episodes: `returns[i, j]` of seed i over the block that ends at `episodes[j]`."""
+
+    episodes: Int[np.ndarray, " n"]
+    returns: Float32[np.ndarray, "seeds n"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a training gave, an entry a seed."""
+
+    record: Record
+
+    @property
+    def spec(self) -> TabularSpec:
+        """What was run."""
+        return from_canonical(self.record.spec)
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, in the order of every array."""
+        return self.record.seeds
+
+    @property
+    def scores(self) -> Float[np.ndarray, " seeds"]:
+        """Mean greedy return on held-out episodes."""
+        return np.array(self.record.scores)
+
+    @property
+    def training_scores(self) -> Float[np.ndarray, " seeds"]:
+        """Mean return of the last 10% of training episodes."""
+        return np.array(self.record.training_scores)
+
+    @property
+    def curve(self) -> Curve:
+        """How the return grew during training."""
+        return Curve(self.record.points, self.record.curve)
+
+    def policy(self, seed: int) -> TabularPolicy:
+        """What one seed learned; `act(observation, pending_actions)` chooses an action."""
+        arrays = {
+            name.partition("/")[2]: part for name, part in self.record.policies.items() if name.partition("/")[0] == str(seed)
+        }
+        if not arrays:
+            raise ValueError(f"there are policies of the seeds {self.seeds} where they were kept; got seed {seed!r}: train it")
+        spec = self.spec
+        return from_arrays(arrays, spec.environment(seed).finite(), spec.agent, spec.delay, seed)
+
+    def save(self, path: str | Path) -> Path:
+        """Write all of it to a folder, whole or not at all."""
+        return records.write(Path(path), self.record)
+
+
+def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **options: Any) -> Result:
+    """Train an agent under a delay; `seeds` is a number or a list.
+
+    Options are those of the run (`episodes`), of the learner (`step_size`, `discount`, `epsilon`) and the environment's own
+    (`size`, `noise`, …). `deadtime train` takes the same words.
+    """
+    spec = tabular_spec(env, agent, delay, options)
+    return Result(reduce(records.joined, run_seeds(spec, check_seeds(seeds), lambda episodes: None)))
+
+
+def load(path: str | Path, seed: int | None = None) -> TabularPolicy:
+    """The policy of one seed (default: the first) of a saved training."""
+    result = Result(records.read(Path(path), policies=True))
+    return result.policy(result.seeds[0] if seed is None else seed)
+
+
+def train_recorded(
+    spec: TabularSpec, seeds: Any, root: Path, keep_policies: bool = True, bar: bool = True
+) -> tuple[Result, Path]:
+    """Train the seeds that the record under `root` does not hold yet, and record them; an interruption keeps what is done."""
+    wanted, folder = list(check_seeds(seeds)), root / spec.name
+    known = records.read(folder) if records.exists(folder) else None
+    recorded = [] if known is None else known.policy_seeds if keep_policies else known.seeds
+    missing = tuple(seed for seed in wanted if seed not in recorded)
+    if known is not None and missing:
+        known = records.read(folder, policies=True).rows([seed for seed in known.seeds if seed not in missing])
+    done = [] if known is None or not known.seeds else [known]
+    if missing:
+        _check_writable(root)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} episodes"))
+        with Progress(
+            *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not bar
+        ) as progress:
+            task = progress.add_task(f"{spec.env} {spec.agent} m={spec.delay}", total=len(missing) * spec.episodes)
+            try:
+                for record in run_seeds(spec, missing, lambda n: progress.advance(task, n), keep_policies):
+                    done.append(record)
+            finally:
+                if done and done[-1] is not known:
+                    records.write(folder, reduce(records.joined, done))
+    return Result(reduce(records.joined, done).rows(wanted)), folder
+
+
+def _check_writable(root: Path) -> None:
+    """Find out that nothing can be written there before anything is trained."""
+    root.mkdir(parents=True, exist_ok=True)
+    trial = root / ".writable"
+    trial.mkdir(exist_ok=True)
+    shutil.rmtree(trial)

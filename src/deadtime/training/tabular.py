@@ -1,0 +1,121 @@
+"""Training tabular agents: one compiled loop a seed, seeds side by side on threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from itertools import pairwise
+from threading import Event
+from time import perf_counter
+
+import numpy as np
+
+from deadtime.agents.tabular import Agent, new_agent, run_episodes
+from deadtime.agents.tabular_policy import to_arrays
+from deadtime.agents.views import VIEWS
+from deadtime.envs.finite import Finite
+from deadtime.experiments.records import Record, made_now
+from deadtime.experiments.specs import TabularSpec
+from deadtime.models.counts import estimate
+from deadtime.planning.augmented import free_memory
+from deadtime.planning.solvers import solve
+
+_BLOCKS, _LAST = 100, 20
+Progress = Callable[[int], None]
+
+
+def run_seeds(spec: TabularSpec, seeds: tuple[int, ...], progress: Progress, keep_policies: bool = True) -> Iterator[Record]:
+    """The record of each seed as it is done; `progress` is told of every episode that was trained."""
+    env, stop = spec.environment(seeds[0]).finite(), Event()
+    workers = min(len(seeds), _workers(spec, env, len(seeds) if keep_policies else 1))
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(_run_seed, spec, seed, progress, stop, keep_policies) for seed in seeds]
+        try:
+            for future in as_completed(futures):
+                record = future.result()
+                if record is not None:
+                    yield record
+        finally:
+            stop.set()
+            for future in futures:
+                future.cancel()
+
+
+def _workers(spec: TabularSpec, env: Finite, kept: int) -> int:
+    """As many threads as there are cores and memory for; refuses what would not fit even one at a time."""
+    states, actions, _ = env.successors.shape
+    if VIEWS[spec.agent].sees != "queue":
+        return os.cpu_count() or 1
+    pairs = min(spec.episodes * env.max_steps, states * float(actions) ** min(spec.delay, 500))
+    row = 8 * (2 + -(-spec.delay // 32) + actions)
+    growing, held, free = 3 * pairs * row, pairs * row * kept, 0.9 * free_memory()
+    if growing + held > free:
+        raise MemoryError(
+            f"{spec.agent} may visit {pairs:.3g} pairs of state and queue a seed, {(growing + held) / 2**30:.3g} GiB in all; "
+            f"{free / 2**30:.3g} GiB are free: train fewer episodes or fewer seeds at once"
+        )
+    return max(1, min(os.cpu_count() or 1, int((free - held) / growing)))
+
+
+def _run_seed(spec: TabularSpec, seed: int, progress: Progress, stop: Event, keep_policy: bool) -> Record | None:
+    begin, view = perf_counter(), VIEWS[spec.agent]
+    env = spec.environment(seed).finite()
+    agent = new_agent(env, view, spec.delay)
+    settings = replace(spec.learner, epsilon=1.0) if view.solves_offline else spec.learner
+    streams, held_out = (np.random.SeedSequence([seed, use]).generate_state(2, np.uint64) for use in range(2))
+    returns = np.empty(0, np.float32)
+    chunk, reached = max(1, min(spec.episodes // _BLOCKS, 200)), None
+    while len(returns) < spec.episodes and reached is None:
+        if stop.is_set():
+            return None
+        agent, new = run_episodes(env, agent, settings, streams, min(chunk, spec.episodes - len(returns)), learn=True)
+        returns = np.concatenate([returns, new])
+        progress(len(new))
+        reached = _reached(returns[-len(new) - _LAST :], spec.until_return, len(returns))
+    if view.solves_offline:
+        agent.table.q[:] = _solved(agent, env, settings.discount)
+    _, scores = run_episodes(env, agent, settings, held_out, spec.evaluation_episodes, learn=False)
+    return _record(
+        spec, seed, returns, reached, float(scores.mean(dtype=float)), perf_counter() - begin, agent if keep_policy else None
+    )
+
+
+def _reached(recent: np.ndarray, wanted: float | None, episodes: int) -> int | None:
+    """The episode at which the mean of the last 20 returns first reached what is wanted, if one of the recent ones did."""
+    if wanted is None or len(recent) < _LAST:
+        return None
+    sums = np.convolve(recent.astype(float), np.ones(_LAST), "valid") / _LAST
+    good = np.flatnonzero(sums >= wanted)
+    return int(episodes - len(recent) + good[0] + _LAST) if len(good) else None
+
+
+def _solved(agent: Agent, env: Finite, discount: float) -> np.ndarray:
+    """Q of the MDP that the counts describe, solved exactly."""
+    mdp = estimate(agent.model, discount)
+    values = solve(mdp, 0, horizon=env.max_steps if discount == 1 else None).values.reshape(-1)
+    return mdp.r + discount * (mdp.P @ values).reshape(mdp.r.shape)
+
+
+def _record(
+    spec: TabularSpec, seed: int, returns: np.ndarray, reached: int | None, score: float, seconds: float, agent: Agent | None
+) -> Record:
+    edges = np.linspace(0, spec.episodes, min(_BLOCKS, spec.episodes) + 1).astype(int)
+    parts = [returns[low:high] for low, high in pairwise(edges)]
+    curve = [part.mean(dtype=float) if len(part) else np.nan for part in parts]
+    last = returns[-max(len(returns) // 10, 1) :]
+    policies = {} if agent is None else {f"{seed}/{name}": part for name, part in to_arrays(agent).items()}
+    return Record(
+        spec.canonical(),
+        [seed],
+        [score],
+        [float(last.mean(dtype=float))],
+        [reached or len(returns)],
+        [seconds],
+        edges[1:],
+        np.array([curve], np.float32),
+        policies,
+        [] if agent is None else [seed],
+        made_now(),
+    )
