@@ -26,7 +26,7 @@ class Stream:
 class Plain:
     """One run: `q` maps what the agent sees to the values of its actions, `counts` a pair (s, a) to its successors' visits."""
 
-    def __init__(self, env, view, delay, streams, step_size=0.2, discount=0.99, epsilon=0.1):
+    def __init__(self, env, view, delay, streams, step_size=0.1, discount=0.99, epsilon=0.0):
         self.env, self.view, self.delay = env, view, delay
         self.world, self.explorer = (Stream(state) for state in streams)
         self.step_size, self.discount, self.epsilon = step_size, discount, epsilon
@@ -102,7 +102,7 @@ class Plain:
             chosen = self.choose(state, seen, queue)
             executed, *queue = [*queue, chosen]
             after, reward, ended = self.step(state, executed)
-            if self.view.predicts and t >= m:
+            if self.view.predicts:
                 self.observe(state, executed, after)
             then = None if ended else self.see(after, queue)
             if self.view.credits == "chosen":

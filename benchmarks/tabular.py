@@ -1,6 +1,6 @@
 """The compiled tabular learner against a plain Python loop of the same algorithm (`plain.py`), on one core.
 
-Both run noisy 10×10 mazes; a tenth of the episodes is enough for the plain loop. Rates are environment steps a second, the median of rounds.
+Both run noisy 10×10 mazes; the plain loop runs fewer episodes. Rates are environment steps a second, the median of rounds.
 """
 
 from statistics import median
@@ -53,7 +53,7 @@ def main():
             slow = median(plain(agent, delay, 20) for _ in range(3))
             print(f"{agent:12} {delay:2} {fast:18,.0f} {slow:15,.0f} {fast / slow:7.0f}×", flush=True)
     for episodes in (500, 1000, 2000):
-        rate, agent = ours("augmented", 25, episodes)
+        _, agent = ours("augmented", 25, episodes)
         rows = int(agent.table.used[0])
         held = sum(part.nbytes for part in agent.table)
         print(f"augmented m=25, {episodes} episodes: {rows:,} pairs, {held / 2**20:.0f} MiB, {held / rows:.0f} bytes a pair")

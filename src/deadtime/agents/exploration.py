@@ -21,7 +21,7 @@ def uniform(streams: UInt64[np.ndarray, " n"], which: int) -> float:
 
 @numba.njit(cache=True)
 def epsilon_greedy(q: Float[np.ndarray, "rows A"], row: int, epsilon: float, u: float) -> int:
-    """A uniformly random action with probability `epsilon`, else one of the row's best, ties broken at random; `u` decides both."""
+    """A random action with probability `epsilon`, else one of the row's best, ties broken at random; `u` decides it all."""
     actions = q.shape[1]
     if u < epsilon:
         return min(int(u / epsilon * actions), actions - 1)

@@ -30,10 +30,10 @@ _ENVIRONMENT, _EXPLORATION = 0, 1
 class QLearning:
     """Settings of the learner, the same for every view."""
 
-    step_size: float = 0.2
+    step_size: float = 0.1
     discount: float = 0.99
-    epsilon: float = 0.1
-    """How often a training decision is uniformly random."""
+    epsilon: float = 0.0
+    """How often a training decision is random. Where steps cost, as in mazes, values that begin at 0 explore by themselves."""
 
     def __post_init__(self) -> None:
         """Refuse settings that can't learn."""
@@ -130,7 +130,7 @@ def _run(
 
 # fmt: off
 @numba.njit(cache=True)
-def _episode(  # type: ignore[no-untyped-def]
+def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
     successors, cumulative, rewards, terminal, s, max_steps,
     slots, keys, q, used,
     seen_after, visits, likely, sums, ends,
@@ -158,7 +158,7 @@ def _episode(  # type: ignore[no-untyped-def]
                 k += 1
         after, reward = successors[s, executed, k], rewards[s, executed, k]
         ended, earned, changed = terminal[after], earned + reward, False
-        if learn and sees >= _PREDICTION and t >= m:
+        if learn and sees >= _PREDICTION:
             changed = observe(seen_after, visits, likely, sums, ends, s, executed, reward, after, ended)
         then = np.int64(after)
         if sees == _QUEUE:

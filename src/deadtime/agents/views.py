@@ -14,6 +14,9 @@ A view says what Q is shown at a decision, and which transition it learns from:
 | "chosen"     | (what was seen, a_t, r_t, what is seen next)            |
 | "executed"   | (s_t, a_{t-m}, r_t, s_{t+1}) for t ≥ m: the undelayed one |
 | "shifted"    | (s_{t-m}, a_{t-m}, r_t, s_{t-m+1}) for t ≥ m            |
+
+A forward model learns from every step, the warm-up's too: Q is asked only about states that are reached after m steps, but
+a prediction passes through the earlier ones.
 """
 
 from __future__ import annotations

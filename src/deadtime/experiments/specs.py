@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import index
 from typing import Any
 
@@ -17,7 +17,8 @@ from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
 from deadtime.envs import make, nearest
 
-TABULAR = ("maze", "noisy-maze", "walk")
+TABULAR = {"maze": QLearning(), "noisy-maze": QLearning(), "walk": QLearning(epsilon=0.1)}
+"""Finite environments, and the learner's usual settings in each: the walk's rewards make no one explore."""
 VERSIONS = {"maze": 1, "walk": 1, "q-learning": 1}
 """Raise one when a change of that component changes results."""
 
@@ -31,7 +32,8 @@ class TabularSpec:
     delay: int = 0
     episodes: int = 5000
     settings: dict[str, Any] = field(default_factory=dict)
-    learner: QLearning = field(default_factory=QLearning)
+    learner: QLearning = None  # type: ignore[assignment]
+    """Default: what is usual in the environment."""
     evaluation_episodes: int = 100
     until_return: float | None = None
     """Stop a seed once the mean of its last 20 training returns reaches this."""
@@ -42,6 +44,7 @@ class TabularSpec:
             raise ValueError(
                 f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}: choose one of {', '.join(TABULAR)}"
             )
+        object.__setattr__(self, "learner", self.learner or TABULAR[self.env])
         if self.agent not in VIEWS:
             raise ValueError(f"no agent is called {self.agent!r}{nearest(self.agent, VIEWS)}: choose one of {', '.join(VIEWS)}")
         object.__setattr__(self, "delay", check_delay(self.delay))
@@ -68,9 +71,16 @@ class TabularSpec:
         return make(self.env, **self.settings)
 
     def canonical(self) -> dict[str, Any]:
-        """All that was asked for beyond the defaults."""
-        said = _beyond_defaults(self)
-        return {"kind": "tabular", "env": self.env, "agent": self.agent, **said}
+        """All that was asked for beyond what is usual."""
+        said: dict[str, Any] = {"kind": "tabular"}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name == "learner":
+                usual = vars(TABULAR[self.env])
+                value = {name: number for name, number in vars(value).items() if number != usual[name]}
+            if value not in ({}, f.default):
+                said[f.name] = value
+        return said
 
     @property
     def id(self) -> str:
@@ -83,17 +93,6 @@ class TabularSpec:
     def name(self) -> str:
         """What its folder is called."""
         return f"{self.env}-{self.agent}-m{self.delay}-{self.id}"
-
-
-def _beyond_defaults(item: Any) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    for f in fields(item):
-        value = getattr(item, f.name)
-        if f.name == "learner":
-            value = _beyond_defaults(value)
-        if value not in ({}, f.default):
-            said[f.name] = value
-    return said
 
 
 def check_count(name: str, value: Any) -> int:
@@ -126,7 +125,7 @@ def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> T
         agent,
         delay,
         settings={name: value for name, value in options.items() if name not in own | learner},
-        learner=QLearning(**{name: options[name] for name in learner & options.keys()}),
+        learner=replace(TABULAR.get(env, QLearning()), **{name: options[name] for name in learner & options.keys()}),
         **{name: options[name] for name in own & options.keys()},
     )
 
@@ -134,4 +133,4 @@ def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> T
 def from_canonical(said: dict[str, Any]) -> TabularSpec:
     """The spec that a record was made with."""
     given = {name: value for name, value in said.items() if name != "kind"}
-    return TabularSpec(**{**given, "learner": QLearning(**given.get("learner", {}))})
+    return TabularSpec(**{**given, "learner": replace(TABULAR[given["env"]], **given.get("learner", {}))})

@@ -26,7 +26,7 @@ def mean(values: Float[np.ndarray, " seeds"] | Sequence[float]) -> Estimate:
     """The mean over seeds with a bias-corrected bootstrap interval; one value, or equal ones, are their own interval."""
     values = np.asarray(values, float)
     middle = float(values.mean())
-    if len(values) < 2 or np.ptp(values) == 0:
+    if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():
         return Estimate(middle, middle, middle)
     found = stats.bootstrap((values,), np.mean, rng=np.random.default_rng(0), n_resamples=9999, method="BCa")
     return Estimate(middle, float(found.confidence_interval.low), float(found.confidence_interval.high))

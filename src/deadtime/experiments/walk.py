@@ -96,7 +96,7 @@ def _draw(results: Results, root: Path) -> Path:
     right.grid(alpha=0.25)
     right.legend(frameon=False, fontsize=8)
     figure.suptitle(
-        f"Random walk with momentum {walk.momentum:g}, {len(results['delayed', 0].seeds)} seeds: deadtime reproduce point-estimates"
+        f"Walk with momentum {walk.momentum:g}, {len(results['delayed', 0].seeds)} seeds: deadtime reproduce point-estimates"
     )
     return save_picture(figure, root / "figures" / "point-estimates.png")
 

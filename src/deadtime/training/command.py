@@ -158,7 +158,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Watch:
-    """Draw an episode of a trained maze agent as an animated GIF: where it is, what is pending, where it believes it will be."""
+    """Draw an episode of a trained maze agent as a GIF: where it is, what is pending, where it believes it will be."""
 
     record: tyro.conf.Positional[Path]
     """The folder that `deadtime train` printed."""

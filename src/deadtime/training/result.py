@@ -17,7 +17,7 @@ from deadtime.agents.tabular_policy import TabularPolicy, from_arrays
 from deadtime.experiments import records
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec, check_seeds, from_canonical, tabular_spec
-from deadtime.training.tabular import run_seeds
+from deadtime.training.tabular import check_workers, run_seeds
 
 
 class Curve(NamedTuple):
@@ -101,6 +101,7 @@ def train_recorded(
         known = records.read(folder, policies=True).rows([seed for seed in known.seeds if seed not in missing])
     done = [] if known is None or not known.seeds else [known]
     if missing:
+        check_workers(spec, len(missing), keep_policies)
         _check_writable(root)
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} episodes"))
         with Progress(

@@ -28,9 +28,8 @@ Progress = Callable[[int], None]
 
 def run_seeds(spec: TabularSpec, seeds: tuple[int, ...], progress: Progress, keep_policies: bool = True) -> Iterator[Record]:
     """The record of each seed as it is done; `progress` is told of every episode that was trained."""
-    env, stop = spec.environment(seeds[0]).finite(), Event()
-    workers = min(len(seeds), _workers(spec, env, len(seeds) if keep_policies else 1))
-    with ThreadPoolExecutor(workers) as pool:
+    stop = Event()
+    with ThreadPoolExecutor(check_workers(spec, len(seeds), keep_policies)) as pool:
         futures = [pool.submit(_run_seed, spec, seed, progress, stop, keep_policies) for seed in seeds]
         try:
             for future in as_completed(futures):
@@ -43,11 +42,12 @@ def run_seeds(spec: TabularSpec, seeds: tuple[int, ...], progress: Progress, kee
                 future.cancel()
 
 
-def _workers(spec: TabularSpec, env: Finite, kept: int) -> int:
+def check_workers(spec: TabularSpec, seeds: int, keep_policies: bool) -> int:
     """As many threads as there are cores and memory for; refuses what would not fit even one at a time."""
+    env, kept, threads = spec.environment(0).finite(), seeds if keep_policies else 1, min(seeds, os.cpu_count() or 1)
     states, actions, _ = env.successors.shape
     if VIEWS[spec.agent].sees != "queue":
-        return os.cpu_count() or 1
+        return threads
     pairs = min(spec.episodes * env.max_steps, states * float(actions) ** min(spec.delay, 500))
     row = 8 * (2 + -(-spec.delay // 32) + actions)
     growing, held, free = 3 * pairs * row, pairs * row * kept, 0.9 * free_memory()
@@ -56,7 +56,7 @@ def _workers(spec: TabularSpec, env: Finite, kept: int) -> int:
             f"{spec.agent} may visit {pairs:.3g} pairs of state and queue a seed, {(growing + held) / 2**30:.3g} GiB in all; "
             f"{free / 2**30:.3g} GiB are free: train fewer episodes or fewer seeds at once"
         )
-    return max(1, min(os.cpu_count() or 1, int((free - held) / growing)))
+    return max(1, min(threads, int((free - held) / growing)))
 
 
 def _run_seed(spec: TabularSpec, seed: int, progress: Progress, stop: Event, keep_policy: bool) -> Record | None:

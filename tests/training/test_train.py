@@ -1,0 +1,260 @@
+"""Training, its records and its commands."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import deadtime
+from deadtime.envs import make
+from deadtime.experiments import records
+from deadtime.experiments.specs import TabularSpec, check_seeds, from_canonical, tabular_spec
+from deadtime.training.result import train_recorded
+
+COMMAND = Path(sys.executable).parent / "deadtime"
+SMALL = ["--env", "maze", "--size", "4", "--noise", "0.1", "--episodes", "200"]
+
+
+def run(*arguments, cwd):
+    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def small(**options):
+    return tabular_spec(
+        "maze", options.pop("agent", "delayed"), options.pop("delay", 2), {"size": 4, "episodes": 100, **options}
+    )
+
+
+@pytest.mark.parametrize("agent", ["delayed", "augmented", "oblivious", "shifted", "distribution", "mbs"])
+def test_what_is_saved_acts_as_what_was_trained(agent, tmp_path):
+    result = deadtime.train("noisy-maze", agent, delay=3, seeds=[7, 8], size=4, episodes=300)
+    result.save(tmp_path / "run")
+    again = deadtime.load(tmp_path / "run", seed=8)
+    policy = result.policy(8)
+    for cell in range(15):
+        for queue in ([0, 1, 2], [3, 3, 1]):
+            np.testing.assert_array_equal(again.q_values(cell, queue), policy.q_values(cell, queue))
+            assert again.act(cell, queue) in np.flatnonzero(policy.q_values(cell, queue) == policy.q_values(cell, queue).max())
+    assert result.scores.shape == (2,)
+    assert result.curve.returns.shape == (2, 100)
+    assert result.curve.episodes[-1] == 300
+
+
+def test_mbs_solves_what_it_saw():
+    result = deadtime.train("maze", "mbs", delay=6, seeds=3, size=5, episodes=200)
+    best = deadtime.train("maze", "delayed", delay=6, seeds=3, size=5, episodes=3000)
+    np.testing.assert_allclose(result.scores, best.scores, atol=1e-6)
+    undiscounted = deadtime.train("maze", "mbs", delay=6, seeds=3, size=5, episodes=200, discount=1.0)
+    np.testing.assert_allclose(undiscounted.scores, best.scores, atol=1e-6)
+
+
+def test_until_a_return_is_reached():
+    whole = deadtime.train("maze", delay=1, seeds=3, size=5, episodes=400)
+    stopped = deadtime.train("maze", delay=1, seeds=3, size=5, episodes=400, until_return=0.5)
+    assert all(20 <= n < 400 for n in stopped.record.episodes)
+    assert whole.record.episodes == [400] * 3
+    for i, n in enumerate(stopped.record.episodes):
+        returns = deadtime.train("maze", delay=1, seeds=[i], size=5, episodes=n).curve.returns[0]
+        assert len(returns) == n
+        assert returns[-20:].mean() >= 0.5
+        assert n == 20 or returns[-21:-1].mean() < 0.5
+    never = deadtime.train("maze", delay=1, seeds=1, size=5, episodes=50, until_return=2.0)
+    assert never.record.episodes == [50]
+
+
+def test_ids():
+    assert small().id == small(noise=0.0).id == small(step_size=small().learner.step_size).id
+    different = [small(), small(noise=0.1), small(delay=3), small(agent="oblivious"), small(epsilon=0.5), small(maze_seed=0)]
+    assert len({spec.id for spec in different}) == len(different)
+    for spec in different:
+        assert from_canonical(json.loads(json.dumps(spec.canonical()))) == spec
+
+
+def test_more_seeds_keep_the_old_ones(tmp_path):
+    spec = small(noise=0.2)
+    first, folder = train_recorded(spec, 2, tmp_path, bar=False)
+    stamp = (folder / "run.json").stat().st_mtime_ns
+    assert train_recorded(spec, 2, tmp_path, bar=False)[0].scores.tolist() == first.scores.tolist()
+    assert (folder / "run.json").stat().st_mtime_ns == stamp
+    more, _ = train_recorded(spec, 4, tmp_path, bar=False)
+    straight = deadtime.train("maze", delay=2, size=4, episodes=100, noise=0.2, seeds=4)
+    np.testing.assert_array_equal(more.scores, straight.scores)
+    np.testing.assert_array_equal(more.curve.returns, straight.curve.returns)
+    some, _ = train_recorded(spec, [3, 1], tmp_path, bar=False)
+    np.testing.assert_array_equal(some.scores, straight.scores[[3, 1]])
+    assert [path.name for path in tmp_path.iterdir()] == [spec.name]
+
+
+def test_policies_are_trained_again_where_they_were_not_kept(tmp_path):
+    spec = small()
+    bare, folder = train_recorded(spec, 1, tmp_path, keep_policies=False, bar=False)
+    assert not (folder / "policies.npz").exists()
+    with pytest.raises(ValueError, match="got seed 0: train it"):
+        bare.policy(0)
+    kept, _ = train_recorded(spec, 2, tmp_path, bar=False)
+    kept.policy(0)
+    np.testing.assert_array_equal(kept.scores[:1], bare.scores)
+    assert deadtime.load(folder, 1).act(0, [0, 0]) in range(4)
+
+
+def damage(folder, how):
+    if how == "edited":
+        text = (folder / "run.json").read_text()
+        (folder / "run.json").write_text(text.replace('"delay": 2', '"delay": 3'))
+    elif how == "truncated json":
+        (folder / "run.json").write_text((folder / "run.json").read_text()[:-20])
+    elif how == "truncated curves":
+        (folder / "curves.npz").write_bytes((folder / "curves.npz").read_bytes()[:-20])
+    elif how == "no curves":
+        (folder / "curves.npz").unlink()
+    elif how == "binary":
+        (folder / "run.json").write_bytes(b"\xff\xfe\x00")
+    else:
+        (folder / "run.json").write_text("[]")
+
+
+@pytest.mark.parametrize("how", ["edited", "truncated json", "truncated curves", "no curves", "binary", "a list"])
+def test_a_damaged_record_is_reported(how, tmp_path):
+    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    damage(folder, how)
+    with pytest.raises(ValueError, match="is damaged, .*: delete the folder and run it again"):
+        records.read(folder)
+    with pytest.raises(ValueError, match="is damaged"):
+        train_recorded(small(), 2, tmp_path, bar=False)
+
+
+def test_other_schemas_and_no_record(tmp_path):
+    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    said = json.loads((folder / "run.json").read_text()) | {"schema": 99}
+    (folder / "run.json").write_text(json.dumps(said))
+    with pytest.raises(ValueError, match="has the record format 99; this version reads 1"):
+        records.read(folder)
+    with pytest.raises(ValueError, match="a record is a folder with a run.json"):
+        records.read(tmp_path)
+
+
+def test_a_replacement_cut_short_is_put_back(tmp_path):
+    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    folder.rename(folder.with_name(f".{folder.name}.old"))
+    assert records.exists(folder)
+    assert records.read(folder).seeds == [0]
+
+
+def test_a_failed_write_leaves_the_old_record(tmp_path, monkeypatch):
+    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    before = (folder / "run.json").read_bytes()
+
+    def full(*arguments, **named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match="No space"):
+        train_recorded(small(), 2, tmp_path, bar=False)
+    assert (folder / "run.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_interruption_keeps_what_was_finished(tmp_path):
+    first = run("train", *SMALL, "--seeds", 1, "--delay", 2, "--json", cwd=tmp_path)
+    folder = tmp_path / json.loads(first.stdout)["record"]
+    before = records.read(folder)
+    command = [COMMAND, "train", *SMALL[:-1], "3000000", "--delay", "2", "--seeds", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    time.sleep(12)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; what was finished is recorded" in error
+    assert "Traceback" not in error
+    np.testing.assert_array_equal(records.read(folder).curve, before.curve)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder.name]
+
+
+def test_train_and_watch(tmp_path):
+    done = run("train", *SMALL, "--delay", 3, "--seeds", 2, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "greedy return" in done.stdout
+    folder = next((tmp_path / "runs").iterdir())
+    seen = run("watch", folder, "--seed", 1, "--out", "x/maze.gif", cwd=tmp_path)
+    assert seen.returncode == 0, seen.stderr
+    with Image.open(tmp_path / "x/maze.gif") as film:
+        assert seen.stdout.startswith(f"x/maze.gif: {film.n_frames - 1} steps, return ")
+    same = json.loads(run("train", *SMALL, "--delay", 3, "--seeds", 2, "--json", cwd=tmp_path).stdout)
+    straight = deadtime.train("maze", delay=3, size=4, noise=0.1, episodes=200, seeds=2)
+    np.testing.assert_allclose(same["scores"], straight.scores, atol=1e-6)
+
+
+def test_compare(tmp_path):
+    arguments = ["--agents", "delayed", "oblivious", "--delays", "0", "2", "--seeds", "3"]
+    done = run("compare", *SMALL, *arguments, "--json", "--figure", "c.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    zero, two = said["delays"]
+    assert zero["delayed"]["mean"] == zero["oblivious"]["mean"]
+    assert zero["oblivious"]["difference"]["mean"] == 0
+    assert two["optimum"]["exact"]
+    assert two["optimum"]["value"] < zero["optimum"]["value"]
+    assert two["optimum"]["value"] > two["delayed"]["mean"] - 0.05
+    assert (tmp_path / "c.png").stat().st_size > 10_000
+    table = run("compare", *SMALL, *arguments, cwd=tmp_path)
+    assert "differences are paired by seed" in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--env", "mase"], "no tabular environment is called 'mase'; did you mean 'maze'?"),
+        (["train", "--env", "maze", "--agent", "delayd"], "no agent is called 'delayd'; did you mean 'delayed'?"),
+        (["train", "--env", "walk", "--noise", "0.1"], "walk has no setting 'noise'"),
+        (["train", "--env", "maze", "--noise", "0.9"], "noise is a number in [0, 0.5]; got 0.9"),
+        (["train", "--env", "maze", "--size", "3", "--delay", "90"], "an episode has at most 90 steps"),
+        (["train", "--env", "maze", "--delay", "-1"], "delay is a whole number of steps, 0 or more; got -1"),
+        (["train", "--env", "maze", "--seeds", "0"], "seeds is a whole number, 1 or more; got 0"),
+        (["train", "--env", "maze", "--episodes", "0"], "episodes is a whole number, 1 or more; got 0"),
+        (["train", "--env", "maze", "--agent", "mbs", "--until-return", "0.5"], "mbs learns nothing before its last episode"),
+        (["train", "--env", "maze", "--agent", "augmented", "--delay", "25", "--episodes", "9999999"], "are free: train fewer"),
+        (["compare", "--env", "maze", "--agents", "delayed", "delayed"], "name each agent and delay once"),
+        (
+            ["compare", "--env", "maze", "--agents", "delayed", "obvious"],
+            "no agent is called 'obvious'; did you mean 'oblivious'?",
+        ),
+        (["compare", "--env", "maze", "--figure", "x.jpg"], "end the name in .png"),
+        (["watch", "nowhere"], "a record is a folder with a run.json"),
+        (["reproduce", "convergense"], "no experiment is called 'convergense'; did you mean 'convergence'?"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(arguments, words, tmp_path):
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "runs").mkdir(mode=0o500)
+    assert "Permission denied" in run("train", *SMALL, cwd=tmp_path).stderr
+
+
+def test_python_refuses_the_same():
+    with pytest.raises(ValueError, match="maze has no setting 'sise'; did you mean 'size'?"):
+        deadtime.train("maze", sise=4)
+    with pytest.raises(ValueError, match="seeds are distinct"):
+        check_seeds([1, 1])
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        deadtime.trian  # noqa: B018
+
+
+def test_seeds_are_mazes_unless_one_is_named():
+    spec = TabularSpec("maze", "delayed", settings={"size": 4})
+    assert spec.environment(3) == make("maze", size=4, maze_seed=3)
+    named = TabularSpec("maze", "delayed", settings={"size": 4, "maze_seed": 0})
+    assert named.environment(3) == make("maze", size=4, maze_seed=0)
