@@ -51,14 +51,18 @@ def second_delay(first: int, second: Any) -> ValueError:
     )
 
 
-def push(queue: ArrayT, action: Any) -> tuple[ArrayT, ArrayT]:
-    """One step of the convention: ``executed, queue = push(queue, action)``; the queue's first axis is m, oldest first."""
+def push(queue: ArrayT, action: Any, delay: Any = None) -> tuple[ArrayT, ArrayT]:
+    """One step of the convention: ``executed, queue = push(queue, action)``; the queue's first axis is m, oldest first.
+
+    A queue may have room for more than `delay` actions, which may then differ between runs of one compiled program: the
+    last `delay` entries are pending.
+    """
     xp = queue.__array_namespace__()
     action = xp.asarray(action)
     if not xp.isdtype(queue.dtype, "real floating") and xp.isdtype(action.dtype, "real floating"):
         raise ValueError(f"an action must be of the queue's type, {queue.dtype}; got {action.dtype}: pass a whole number")
     slots = xp.concat([queue, xp.asarray(action, dtype=queue.dtype)[None]])
-    return slots[0], slots[1:]
+    return slots[0 if delay is None else queue.shape[0] - delay], slots[1:]
 
 
 def check_action_space(space: spaces.Space) -> None:

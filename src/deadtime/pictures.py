@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -22,12 +25,24 @@ def check_picture(path: Path | None) -> None:
     """Refuse a name that is no PNG before any work is done."""
     if path is not None and path.suffix != ".png":
         raise ValueError(f"pictures are written as PNG; got {path}: end the name in .png")
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def save_picture(figure: Figure, path: Path) -> Path:
     """Write whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    figure.savefig(part, format="png", dpi=130)
-    part.replace(path)
+    with whole(path) as part:
+        figure.savefig(part, format="png", dpi=130)
     return path
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A name to write to, which becomes `path` when all went well and is gone when it did not."""
+    part = path.with_name(f".{path.name}.part-{os.getpid()}")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

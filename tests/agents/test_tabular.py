@@ -43,7 +43,7 @@ def test_bit_by_bit_as_the_plain_loop(name, noise, delay):
     plain = Plain(env, VIEWS[name], delay, streams(), 0.3, 0.95, 0.2)
     expected = [plain.episode()[0] for _ in range(episodes)]
     np.testing.assert_array_equal(returns, np.float32(expected))
-    policy = TabularPolicy(agent, VIEWS[name])
+    policy = TabularPolicy(agent, VIEWS[name], len(env.terminal))
     exact = name != "distribution"  # its law is summed in another order
     for seen, values in plain.q.items():
         state, queue = (seen[0], seen[1:]) if name == "augmented" else (seen, None)
@@ -71,7 +71,7 @@ def test_without_delay_all_views_are_one_algorithm(noise):
     tables = []
     for name in ONLINE:
         agent, _ = trained(name, 0, env, 300)
-        policy = TabularPolicy(agent, VIEWS[name])
+        policy = TabularPolicy(agent, VIEWS[name], len(env.terminal))
         tables.append(np.array([policy.q_values(s) for s in range(25)]))
     for other in tables[1:]:
         np.testing.assert_array_equal(other, tables[0])
@@ -109,7 +109,7 @@ def test_augmented_q_converges_to_the_exact_values(noise, step_size, within):
     agent, _ = trained("augmented", delay, env, 40_000, settings)
     P, r = env.model()
     exact = solve(MDP(P, r, gamma), delay, tol=1e-10).values
-    policy = TabularPolicy(agent, VIEWS["augmented"])
+    policy = TabularPolicy(agent, VIEWS["augmented"], len(env.terminal))
     off = [
         abs(policy.q_values(s, q).max() - exact[(s, *q)])
         for s in range(15)
@@ -160,6 +160,43 @@ def test_seeds():
     assert together.seeds == [4, 5]
     np.testing.assert_array_equal(together.curve.returns[0], first.curve.returns[0])
     assert (first.spec.environment(4).finite().successors != first.spec.environment(5).finite().successors).any()
+
+
+def test_noise_and_training_differ_between_seeds_and_from_evaluation():
+    first, other = (deadtime.train("noisy-maze", delay=3, seeds=[s], size=4, maze_seed=0, episodes=100) for s in (1, 2))
+    assert (first.curve.returns != other.curve.returns).any()
+    words = [
+        np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2).tobytes() for seed in range(50) for use in range(3)
+    ]
+    words += [np.random.SeedSequence(seed).generate_state(2).tobytes() for seed in range(50)]
+    assert len(set(words)) == len(words)
+    env = first.spec.environment(1).finite()
+    agent = new_agent(env, VIEWS["delayed"], 3)
+    used, held_out = (np.random.SeedSequence(1, spawn_key=(use,)).generate_state(2, np.uint64) for use in range(2))
+    agent, returns = run_episodes(env, agent, first.spec.learner, used, 100, learn=True)
+    np.testing.assert_array_equal(returns, first.curve.returns[0])
+    assert first.training_scores[0] == pytest.approx(returns[-10:].mean(), abs=1e-7)
+    _, evaluated = run_episodes(env, agent, first.spec.learner, held_out, 100, learn=False)
+    assert first.scores[0] == pytest.approx(evaluated.mean(), abs=1e-7)
+
+
+def test_mbs_explores_at_random():
+    random = deadtime.train("maze", "mbs", delay=0, seeds=4, size=5, episodes=50).training_scores
+    greedy = deadtime.train("maze", "delayed", delay=0, seeds=4, size=5, episodes=50).training_scores
+    assert (random < greedy - 0.1).all()
+
+
+@pytest.mark.parametrize("name", list(VIEWS))
+def test_policies_refuse_what_compiled_code_could_not_take(name):
+    policy = deadtime.train("maze", name, delay=3, seeds=1, size=4, episodes=20).policy(0)
+    for state in (-1, 16, 10**7, 0.5, "a", [0]):
+        with pytest.raises(ValueError, match="an observation is the number of a state, 0 to 15"):
+            policy.act(state, [0, 0, 0])
+    for queue in ((), [0, 0], [0] * 4, [0, 0, 4], [0, 0, -1], [0.5, 1, 1], "abc"):
+        with pytest.raises(ValueError, match="pending_actions are the 3 chosen last"):
+            policy.act(0, queue)
+    policy.q_values(0, [0, 0, 0])[:] = 99
+    assert policy.q_values(0, [0, 0, 0]).max() < 99
 
 
 def test_the_solved_model_is_the_true_one_where_it_was_tried():

@@ -10,11 +10,11 @@ from PIL import Image
 
 from deadtime.envs import make
 from deadtime.envs.walk import Walk
-from deadtime.experiments import statistics
+from deadtime.experiments import runner, statistics
 from deadtime.experiments.ceiling import ceiling, mean_ceiling
 from deadtime.experiments.command import Reproduce
 from deadtime.experiments.specs import TabularSpec
-from deadtime.experiments.tabular import EXPERIMENTS
+from deadtime.experiments.tabular import EXPERIMENTS, PAPER
 from deadtime.experiments.walk import PREDICTORS, exact_return, law_after
 from deadtime.planning import MDP, solve
 
@@ -45,6 +45,12 @@ def test_ceilings_are_kept(tmp_path):
     assert mean_ceiling(tmp_path, spec, [0, 1]) == first
     assert (tmp_path / "ceilings.json").read_text() == text
     assert first.value == pytest.approx(np.mean([ceiling(spec.environment(seed), 2).value for seed in (0, 1)]))
+    other = TabularSpec("maze", "delayed", 2, settings={"size": 3, "noise": 0.3})
+    assert mean_ceiling(tmp_path, other, [0, 1]).value < first.value
+    assert mean_ceiling(tmp_path, other, [0, 1], largest=1).delay == 1
+    (tmp_path / "ceilings.json").write_text("{")
+    with pytest.raises(ValueError, match="ceilings.json keeps solved optima and can't be read: delete it"):
+        mean_ceiling(tmp_path, spec, [0])
 
 
 def test_the_whole_law_is_optimal_in_the_walk_and_no_point_is_better():
@@ -96,18 +102,23 @@ def test_no_such_walk(wrong, words):
         make("walk", **wrong)
 
 
-def test_intervals_cover_the_mean():
-    rng = np.random.default_rng(5)
-    covered = [low <= 1.0 <= high for _, low, high in (statistics.mean(rng.exponential(size=30)) for _ in range(300))]
-    assert 0.88 < np.mean(covered) < 0.98
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_intervals_cover_the_mean(n):
+    rng = np.random.default_rng(n)
+    covered = [low <= 1.0 <= high for _, low, high in (statistics.mean(rng.normal(1, size=n)) for _ in range(2000))]
+    assert 0.935 < np.mean(covered) < 0.965
 
 
 def test_intervals():
-    assert statistics.mean([2.0]) == (2.0, 2.0, 2.0)
+    assert np.isnan(statistics.mean([2.0]).low)
+    assert str(statistics.mean([2.0])) == "2.000"
+    assert statistics.mean([2.0]).said() == {"mean": 2.0, "low": None, "high": None}
     assert statistics.mean([3.0, 3.0]) == (3.0, 3.0, 3.0)
+    half = 12.706204736432095 / np.sqrt(2) * np.std([1, 2], ddof=1)
+    assert statistics.mean([1.0, 2.0]) == pytest.approx((1.5, 1.5 - half, 1.5 + half))
     values = np.random.default_rng(0).normal(size=20)
-    assert statistics.mean(values) == statistics.mean(values)
     assert statistics.difference(values + 0.5, values) == pytest.approx((0.5, 0.5, 0.5))
+    assert statistics.difference(values + 0.5, np.zeros(20)).mean == pytest.approx(values.mean() + 0.5)
     assert str(statistics.Estimate(0.5, 0.25, 1)) == "0.500 [0.250, 1.000]"
 
 
@@ -125,6 +136,18 @@ def test_every_experiment_of_the_paper_is_there(capsys):
     assert "heatmap-maze" in capsys.readouterr().out
     tuned = set(EXPERIMENTS["tuning"].seeds)
     assert not any(tuned & set(e.seeds) for e in EXPERIMENTS.values() if e.id != "tuning")
+
+
+def test_fewer_seeds_of_tuning_stay_apart_from_the_reported_mazes(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(runner, "train_recorded", lambda spec, seeds, *rest, **named: asked.append(list(seeds)) or (None, None))
+    runner.run(EXPERIMENTS["tuning"], tmp_path, 2)
+    assert asked[0] == [1000, 1001]
+
+
+def test_the_papers_numbers():
+    assert PAPER[0.0, 5] == {"delayed": 0.50, "augmented": 0.18, "oblivious": -0.61}
+    assert PAPER[0.1, 25] == {"delayed": -0.49, "oblivious": -0.99}
 
 
 def test_reproduce_draws_from_records(tmp_path, monkeypatch, capsys):

@@ -2,19 +2,23 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from PIL import Image
 
 import deadtime
 from deadtime.envs import make
-from deadtime.experiments import records
+from deadtime.envs.maze_layout import carve
+from deadtime.experiments import records, specs
 from deadtime.experiments.specs import TabularSpec, check_seeds, from_canonical, tabular_spec
 from deadtime.training.result import train_recorded
 
@@ -23,7 +27,7 @@ SMALL = ["--env", "maze", "--size", "4", "--noise", "0.1", "--episodes", "200"]
 
 
 def run(*arguments, cwd):
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd)
+    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=300)
 
 
 def small(**options):
@@ -143,8 +147,53 @@ def test_other_schemas_and_no_record(tmp_path):
 def test_a_replacement_cut_short_is_put_back(tmp_path):
     _, folder = train_recorded(small(), 1, tmp_path, bar=False)
     folder.rename(folder.with_name(f".{folder.name}.old"))
-    assert records.exists(folder)
     assert records.read(folder).seeds == [0]
+    shutil.copytree(folder, folder.with_name(f".{folder.name}.old"))
+    train_recorded(small(), 2, tmp_path, bar=False)
+    assert records.read(folder).seeds == [0, 1]
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_two_processes_do_not_lose_each_others_seeds(tmp_path):
+    spec = small()
+    whole = deadtime.train("maze", delay=2, size=4, episodes=100, seeds=4).record
+    folder = tmp_path / spec.name
+    records.add(folder, whole.rows([0, 1]))
+    records.add(folder, whole.rows([2, 3]))
+    assert records.read(folder).seeds == [0, 1, 2, 3]
+    assert records.read(folder, policies=True).policies.keys() == whole.policies.keys()
+
+
+def test_each_seed_keeps_where_it_came_from(tmp_path):
+    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    old = records.read(folder, policies=True)
+    records.write(folder, replace(old, made=[{**old.made[0], "date": "2020-01-01"}]))
+    more, _ = train_recorded(small(), 3, tmp_path, bar=False)
+    assert [(one["seeds"], one["date"][:2]) for one in more.record.made] == [([0], "20"), ([1, 2], "20")]
+    assert more.record.made[0]["date"] == "2020-01-01"
+
+
+def test_a_record_of_another_spec_or_version(tmp_path, monkeypatch):
+    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    shutil.copytree(folder, tmp_path / small(delay=3).name)
+    with pytest.raises(ValueError, match="holds the record of another spec"):
+        train_recorded(small(delay=3), 1, tmp_path, bar=False)
+    monkeypatch.setitem(specs.VERSIONS, "q-learning", 99)
+    with pytest.raises(ValueError, match="its numbers are outdated: train it again"):
+        deadtime.load(folder)
+
+
+def test_policies_may_be_left_out_or_damaged(tmp_path):
+    kept, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    again, _ = train_recorded(small(), 1, tmp_path, bar=False)
+    again.save(tmp_path / "copy")
+    assert deadtime.load(tmp_path / "copy").act(0, [0, 0]) in range(4)
+    (folder / "policies.npz").write_bytes(b"junk")
+    with pytest.raises(ValueError, match="policies.npz is missing or not what was written"):
+        records.read(folder)
+    (folder / "policies.npz").unlink()
+    assert records.read(folder).policy_seeds == []
+    train_recorded(small(), 1, tmp_path, bar=False)[0].policy(0)
 
 
 def test_a_failed_write_leaves_the_old_record(tmp_path, monkeypatch):
@@ -161,20 +210,26 @@ def test_a_failed_write_leaves_the_old_record(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
-def test_interruption_keeps_what_was_finished(tmp_path):
-    first = run("train", *SMALL, "--seeds", 1, "--delay", 2, "--json", cwd=tmp_path)
-    folder = tmp_path / json.loads(first.stdout)["record"]
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interruption_keeps_what_was_finished(how, tmp_path):
+    """Seeds 0 and 1 are recorded; the rest are so many that some are done and some are not when the signal comes."""
+    arguments = ["train", *SMALL[:-1], "100000", "--delay", "2"]
+    first = json.loads(run(*arguments, "--seeds", 2, "--json", cwd=tmp_path).stdout)
+    folder = tmp_path / first["record"]
     before = records.read(folder)
-    command = [COMMAND, "train", *SMALL[:-1], "3000000", "--delay", "2", "--seeds", "2"]
+    command = [COMMAND, *arguments, "--seeds", "5000"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    time.sleep(12)
-    process.send_signal(signal.SIGINT)
+    time.sleep(16)
+    process.send_signal(how)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted; what was finished is recorded" in error
-    assert "Traceback" not in error
-    np.testing.assert_array_equal(records.read(folder).curve, before.curve)
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder.name]
+    after = records.read(folder)
+    assert len(after.seeds) > 2
+    np.testing.assert_array_equal(after.rows([0, 1]).curve, before.curve)
+    assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGTERM)
+    if how == signal.SIGINT:
+        assert "interrupted; what was finished is recorded" in error
+        assert "Traceback" not in error
+        assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder.name]
 
 
 def test_train_and_watch(tmp_path):
@@ -185,7 +240,16 @@ def test_train_and_watch(tmp_path):
     seen = run("watch", folder, "--seed", 1, "--out", "x/maze.gif", cwd=tmp_path)
     assert seen.returncode == 0, seen.stderr
     with Image.open(tmp_path / "x/maze.gif") as film:
-        assert seen.stdout.startswith(f"x/maze.gif: {film.n_frames - 1} steps, return ")
+        frames = film.n_frames
+    policy = deadtime.load(folder, 1)
+    delayed = deadtime.ActionDelay(gym.make("deadtime/Maze-v0", size=4, noise=0.1, maze_seed=1), 3)
+    cell, info = delayed.reset(seed=0)
+    steps, earned, ended = 0, 0.0, False
+    while not ended:
+        cell, reward, terminated, truncated, info = delayed.step(policy.act(cell, info["pending_actions"]))
+        steps, earned, ended = steps + 1, earned + reward, terminated or truncated
+    assert seen.stdout == f"x/maze.gif: {steps} steps, return {earned:.3f}\n"
+    assert frames <= steps + 1
     same = json.loads(run("train", *SMALL, "--delay", 3, "--seeds", 2, "--json", cwd=tmp_path).stdout)
     straight = deadtime.train("maze", delay=3, size=4, noise=0.1, episodes=200, seeds=2)
     np.testing.assert_allclose(same["scores"], straight.scores, atol=1e-6)
@@ -199,12 +263,28 @@ def test_compare(tmp_path):
     zero, two = said["delays"]
     assert zero["delayed"]["mean"] == zero["oblivious"]["mean"]
     assert zero["oblivious"]["difference"]["mean"] == 0
+    gap = two["delayed"]["mean"] - two["oblivious"]["mean"]
+    assert two["oblivious"]["difference"]["mean"] == pytest.approx(gap)
+    assert gap > 0
     assert two["optimum"]["exact"]
     assert two["optimum"]["value"] < zero["optimum"]["value"]
     assert two["optimum"]["value"] > two["delayed"]["mean"] - 0.05
     assert (tmp_path / "c.png").stat().st_size > 10_000
     table = run("compare", *SMALL, *arguments, cwd=tmp_path)
     assert "differences are paired by seed" in table.stdout
+    bound = run("compare", *SMALL, "--agents", "delayed", "--delays", "7", "--seeds", "1", "--json", cwd=tmp_path)
+    assert not json.loads(bound.stdout)["delays"][0]["optimum"]["exact"]
+
+
+def test_the_ghost_is_where_the_model_says(tmp_path):
+    spec = small(delay=4)
+    policy = train_recorded(spec, 1, tmp_path, bar=False)[0].policy(0)
+    leads_to = carve(4, 0)
+    for queue in ([1, 2, 2, 1], [0, 0, 0, 0], [2, 1, 0, 3]):
+        cell = 0
+        for action in queue:
+            cell = int(leads_to[cell, action])
+        assert policy.predicted_state(0, queue) == cell or cell == 15
 
 
 @pytest.mark.parametrize(
@@ -218,7 +298,9 @@ def test_compare(tmp_path):
         (["train", "--env", "maze", "--delay", "-1"], "delay is a whole number of steps, 0 or more; got -1"),
         (["train", "--env", "maze", "--seeds", "0"], "seeds is a whole number, 1 or more; got 0"),
         (["train", "--env", "maze", "--episodes", "0"], "episodes is a whole number, 1 or more; got 0"),
-        (["train", "--env", "maze", "--agent", "mbs", "--until-return", "0.5"], "mbs learns nothing before its last episode"),
+        (["train", "--env", "maze", "--agent", "mbs", "--until-return", "0.5"], "so until_return would do nothing"),
+        (["train", "--env", "maze", "--agent", "mbs", "--epsilon", "0.5"], "so epsilon would do nothing: leave it out"),
+        (["watch", "nowhere", "--episode", "-1"], "episode is a whole number"),
         (["train", "--env", "maze", "--agent", "augmented", "--delay", "25", "--episodes", "9999999"], "are free: train fewer"),
         (["compare", "--env", "maze", "--agents", "delayed", "delayed"], "name each agent and delay once"),
         (
@@ -247,8 +329,12 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_python_refuses_the_same():
     with pytest.raises(ValueError, match="maze has no setting 'sise'; did you mean 'size'?"):
         deadtime.train("maze", sise=4)
-    with pytest.raises(ValueError, match="seeds are distinct"):
-        check_seeds([1, 1])
+    for wrong in ([1, 1], [1.5], [True, False], [], [-1]):
+        with pytest.raises(ValueError, match="seeds are distinct"):
+            check_seeds(wrong)
+    with pytest.raises(ValueError, match="until_return is a number"):
+        deadtime.train("maze", until_return="0.5")
+    assert small(step_size=1).id == small(step_size=1.0).id
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         deadtime.trian  # noqa: B018
 

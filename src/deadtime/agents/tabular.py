@@ -42,6 +42,7 @@ class QLearning:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not 0 <= value <= 1 or (name == "step_size" and value == 0):
                 raise ValueError(f"{name} is a number {rule}; got {value!r}: leave it out for {getattr(QLearning, name)}")
+            object.__setattr__(self, name, float(value))
 
 
 class Memory(NamedTuple):

@@ -18,10 +18,10 @@ from deadtime.models.counts import roll_law
 class TabularPolicy:
     """Acts on a state and its pending actions; where actions are equally good, as in a pair never visited, it draws one."""
 
-    def __init__(self, agent: Agent, view: View, seed: int = 0):
+    def __init__(self, agent: Agent, view: View, states: int, seed: int = 0):
         """`seed` decides ties."""
-        self.delay, self._agent, self._view = agent.delay, agent, view
-        self._rng = np.random.default_rng(seed)
+        self.delay, self._agent, self._view, self._states = agent.delay, agent, view, states
+        self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))
 
     def act(self, observation: int, pending_actions: Any = ()) -> int:
         """The action to choose now, which is executed after the pending ones."""
@@ -30,37 +30,48 @@ class TabularPolicy:
 
     def q_values(self, observation: int, pending_actions: Any = ()) -> Float[np.ndarray, " A"]:
         """The value of each action as this agent sees it."""
-        agent, queue = self._agent, self._queue(pending_actions)
+        agent = self._agent
         if self._view.sees == "law":
-            return self.predicted_law(observation, queue) @ agent.table.q
+            return self.predicted_law(observation, pending_actions) @ agent.table.q
         if self._view.sees == "queue":
+            state, queue = self._checked(observation, pending_actions)
             key = np.zeros(agent.table.keys.shape[1], np.uint64)
-            pack(key, observation, queue, len(queue), agent.bits)
-            return agent.table.q[find(agent.table.slots, agent.table.keys, agent.table.used, key, False)]
-        return agent.table.q[self.predicted_state(observation, queue)]
+            pack(key, state, queue, len(queue), agent.bits)
+            return agent.table.q[find(agent.table.slots, agent.table.keys, agent.table.used, key, False)].copy()
+        return agent.table.q[self.predicted_state(observation, pending_actions)].copy()
 
     def predicted_state(self, observation: int, pending_actions: Any = ()) -> int:
         """Where it believes to be when the next action is executed: the present state, if it has no forward model."""
-        state = int(observation)
+        state, queue = self._checked(observation, pending_actions)
         if self._view.predicts:
-            for action in self._queue(pending_actions):
+            for action in queue:
                 state = int(self._agent.model.likely[state, action])
         return state
 
     def predicted_law(self, observation: int, pending_actions: Any = ()) -> Float[np.ndarray, " S"]:
         """The probability of each state then."""
-        states, law = len(self._agent.table.q), np.zeros((2, len(self._agent.table.q)))
-        model, queue = self._agent.model, self._queue(pending_actions)
-        roll_law(model.successors, model.visits, int(observation), queue, 0, len(queue), law, np.zeros((2, states), np.int32))
+        state, queue = self._checked(observation, pending_actions)
+        model, law = self._agent.model, np.zeros((2, self._states))
+        if not self._view.predicts:
+            law[0, state] = 1.0
+            return law[0]
+        roll_law(model.successors, model.visits, state, queue, 0, len(queue), law, np.zeros((2, self._states), np.int32))
         return law[0]
 
-    def _queue(self, pending_actions: Any) -> np.ndarray:
-        queue = np.asarray(pending_actions, np.int64).reshape(-1)
-        if len(queue) != self.delay and self._view.sees == "queue":
+    def _checked(self, observation: Any, pending_actions: Any) -> tuple[int, np.ndarray]:
+        """A state and a queue of the right length that compiled code can take, or an error."""
+        queue, actions = np.asarray(pending_actions), self._agent.table.q.shape[1]
+        if queue.size == 0:
+            queue = queue.reshape(-1).astype(np.int64)
+        if queue.shape != (self.delay,) or queue.dtype.kind not in "iu" or ((queue < 0) | (queue >= actions)).any():
             raise ValueError(
-                f"this agent was trained with {self.delay} pending actions; got {len(queue)}: pass the whole queue"
+                f"pending_actions are the {self.delay} chosen last, oldest first, each from 0 to {actions - 1}; "
+                f"got {pending_actions!r}: pass info['pending_actions']"
             )
-        return queue
+        state = np.asarray(observation)
+        if state.shape != () or state.dtype.kind not in "iu" or not 0 <= state < self._states:
+            raise ValueError(f"an observation is the number of a state, 0 to {self._states - 1}; got {observation!r}: pass one")
+        return int(state), queue.astype(np.int64)
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
@@ -82,4 +93,4 @@ def from_arrays(arrays: dict[str, np.ndarray], env: Finite, agent: str, delay: i
         table.q[: len(arrays["q"])] = arrays["q"]
     else:
         table = by_state(*arrays["q"].shape)._replace(q=arrays["q"])
-    return TabularPolicy(bare._replace(table=table, model=model), view, seed)
+    return TabularPolicy(bare._replace(table=table, model=model), view, len(env.terminal), seed)

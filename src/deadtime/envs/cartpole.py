@@ -59,7 +59,7 @@ def predict(observation: jax.Array, queue: jax.Array, params: CartPoleParams) ->
     return jax.lax.scan(lambda physics, action: (accelerate(physics, action, params), None), observation, queue)[0]
 
 
-def expert_warmup(observation: jax.Array, delay: int, key: Key) -> jax.Array:
+def expert_warmup(observation: jax.Array, delay: int, key: Key | None) -> jax.Array:
     """The `delay` actions that the expert would choose from here without a delay: a warm-up that does not fall at once."""
 
     def follow(physics: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
@@ -117,6 +117,17 @@ class CartPole(Environment):
         physics = accelerate(state.physics, action, now)
         terminated = (jnp.abs(physics[0]) > params.position_limit) | (jnp.abs(physics[2]) > params.angle_limit)
         return physics, CartPoleState(physics, state.time + 1), jnp.ones(()), terminated, {}
+
+    def shaped_reward(self, observation: jax.Array) -> jax.Array:
+        """What the authors' code trains on instead of 1: it falls as the cart leaves the centre and the pole its balance."""
+        limits = CartPoleParams()
+        x, theta = jnp.abs(observation[0]), jnp.abs(observation[2])
+        return (limits.position_limit - x) / limits.position_limit + (limits.angle_limit - theta) / limits.angle_limit - 1.3
+
+    def warm_up(self, observation: jax.Array, capacity: int, delay: jax.Array) -> jax.Array:
+        """A queue with room for `capacity` actions, whose last `delay` are what the expert would choose without a delay."""
+        planned = expert_warmup(observation, capacity, None)
+        return jnp.roll(planned, capacity - delay)
 
     def is_truncated(self, state: CartPoleState, params: CartPoleParams) -> jax.Array:
         """After 500 steps."""

@@ -3,7 +3,7 @@
 The state is (x, t). From x = 0 the walk goes either way; from elsewhere it moves away from 0 with probability `momentum`.
 Actions don't move it: action 0 pays 1 where |x| ≤ `near`, action 1 where |x| > `near`. An episode has `length` steps.
 
-Seen from x = 0, the law of x after m steps is symmetric with two peaks at ±Z: its mean is 0, its mode is not.
+Seen from x = 0, the law of x after many steps is symmetric with two peaks at ±Z: its mean is 0, its mode is not.
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ class Walk(Environment):
         for name, (value, least, rule) in whole.items():
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} is a whole number, {rule}; got {value!r}: pass one such as {getattr(Walk, name)}")
-        if isinstance(self.momentum, bool | str) or not 0.5 <= self.momentum <= 1:
+            object.__setattr__(self, name, int(value))
+        number = isinstance(self.momentum, int | float) and not isinstance(self.momentum, bool)
+        if not number or not 0.5 <= self.momentum <= 1:
             raise ValueError(f"momentum is a probability in [0.5, 1]; got {self.momentum!r}: 0.5 is a walk without any")
+        object.__setattr__(self, "momentum", float(self.momentum))
 
     @property
     def default_params(self) -> WalkParams:

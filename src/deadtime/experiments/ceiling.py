@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from deadtime.experiments.specs import TabularSpec
+from deadtime.experiments.specs import VERSIONS, TabularSpec
+from deadtime.pictures import whole
 from deadtime.planning.augmented import Operator, check_memory
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.mdp import MDP
@@ -77,16 +78,18 @@ def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
 def mean_ceiling(root: Path, spec: TabularSpec, seeds: Sequence[int], largest: int = LARGEST) -> Ceiling:
     """The mean over seeds, kept in `root` with the records so that a figure is drawn without solving anything twice."""
     path = root / "ceilings.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    about = json.dumps([spec.env, spec.settings, spec.delay, largest], sort_keys=True)
+    try:
+        known = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:
+        raise ValueError(f"{path} keeps solved optima and can't be read: delete it, they are solved again") from None
+    about = json.dumps([spec.env, spec.settings, spec.delay, largest, VERSIONS], sort_keys=True)
     found = known.setdefault(about, {})
     missing = [seed for seed in seeds if str(seed) not in found]
     for seed in missing:
         found[str(seed)] = list(ceiling(spec.environment(seed), spec.delay, largest))
     if missing:
-        part = path.with_suffix(".part")
-        part.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
-        part.replace(path)
+        root.mkdir(parents=True, exist_ok=True)
+        with whole(path) as part:
+            part.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     chosen = [found[str(seed)] for seed in seeds]
     return Ceiling(float(np.mean([value for value, _ in chosen])), min(solved for _, solved in chosen))

@@ -14,8 +14,9 @@ from rich.table import Table
 
 from deadtime.envs import nearest
 from deadtime.experiments.runner import run
-from deadtime.experiments.specs import check_seeds
+from deadtime.experiments.specs import check_count
 from deadtime.experiments.tabular import EXPERIMENTS
+from deadtime.pictures import whole
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,16 @@ class Reproduce:
                 raise ValueError(
                     f"no experiment is called {name!r}{nearest(name, EXPERIMENTS)}: `deadtime reproduce --list` shows them"
                 )
+        if self.seeds is not None:
+            check_count("seeds", self.seeds)
         for name in self.ids:
             experiment = EXPERIMENTS[name]
-            results = run(experiment, self.out, None if self.seeds is None else check_seeds(self.seeds))
+            results = run(experiment, self.out, self.seeds)
             picture = experiment.draw(results, self.out)
             rows = experiment.table(results, self.out)
             path = self.out / "figures" / f"{name}.csv"
-            part = path.with_suffix(".part")
-            part.write_text(_csv(rows))
-            part.replace(path)
+            with whole(path) as part:
+                part.write_text(_csv(rows))
             print(f"{picture}\n{path}")
         return 0
 

@@ -10,6 +10,7 @@ with the old ones' rows as they were. A folder that does not match its digests i
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -17,8 +18,11 @@ import platform
 import shutil
 import subprocess
 import zipfile
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,13 +31,16 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 SCHEMA = 1
-_SAID = ("seeds", "scores", "training_scores", "episodes", "seconds", "policy_seeds", "made")
+_A_SEED = ("seeds", "scores", "training_scores", "episodes", "status", "seconds")
+_SAID = ("id", "spec", *_A_SEED, "policy_seeds", "made")
 
 
 @dataclass(frozen=True)
 class Record:
     """The outcome of one spec: an entry or a row a seed, in the order of `seeds`."""
 
+    id: str
+    """The spec's id when it was run, which tells a result that a later version would not give."""
     spec: dict[str, Any]
     seeds: list[int]
     scores: list[float]
@@ -42,6 +49,8 @@ class Record:
     """Mean return of the last 10% of training episodes: the paper's score."""
     episodes: list[int]
     """How many were trained."""
+    status: list[str]
+    """How each ended: complete, or reached (the return that it was to stop at)."""
     seconds: list[float]
     points: Int[np.ndarray, " n"]
     """The last episode of each block of the curve."""
@@ -50,37 +59,36 @@ class Record:
     policies: dict[str, np.ndarray] = field(default_factory=dict)
     policy_seeds: list[int] = field(default_factory=list)
     """The seeds whose policies were kept."""
-    made: dict[str, Any] = field(default_factory=dict)
-    """When, where and with which versions."""
+    made: list[dict[str, Any]] = field(default_factory=list)
+    """When, where and with which versions the seeds were trained."""
 
     def rows(self, seeds: list[int]) -> Record:
         """The same for some of its seeds."""
         chosen = [self.seeds.index(seed) for seed in seeds]
-        lists = {
-            name: [getattr(self, name)[i] for i in chosen] for name in ("scores", "training_scores", "episodes", "seconds")
-        }
-        kept = {name: part for name, part in self.policies.items() if int(name.split("/")[0]) in seeds}
-        with_policy = [seed for seed in self.policy_seeds if seed in seeds]
-        return Record(
-            self.spec,
-            seeds,
+        made = [{**one, "seeds": [seed for seed in one["seeds"] if seed in seeds]} for one in self.made]
+        lists: dict[str, Any] = {name: [getattr(self, name)[i] for i in chosen] for name in _A_SEED}
+        return replace(
+            self,
             **lists,
-            points=self.points,
             curve=self.curve[chosen],
-            policies=kept,
-            policy_seeds=with_policy,
-            made=self.made,
+            policies={name: part for name, part in self.policies.items() if int(name.split("/")[0]) in seeds},
+            policy_seeds=[seed for seed in self.policy_seeds if seed in seeds],
+            made=[one for one in made if one["seeds"]],
         )
 
 
 def joined(first: Record, second: Record) -> Record:
     """Two records of one spec with different seeds, in the order of seeds."""
-    lists = ("seeds", "scores", "training_scores", "episodes", "seconds", "policy_seeds")
-    both = {name: getattr(first, name) + getattr(second, name) for name in lists}
+    both = {name: getattr(first, name) + getattr(second, name) for name in (*_A_SEED, "policy_seeds")}
+    made: list[dict[str, Any]] = []
+    for one in first.made + second.made:
+        same = [other for other in made if {**other, "seeds": 0} == {**one, "seeds": 0}]
+        if same:
+            same[0]["seeds"] = sorted(same[0]["seeds"] + one["seeds"])
+        else:
+            made.append(dict(one))
     curve = np.concatenate([first.curve, second.curve])
-    whole = Record(
-        first.spec, **both, points=first.points, curve=curve, policies=first.policies | second.policies, made=second.made
-    )
+    whole = replace(first, **both, curve=curve, policies=first.policies | second.policies, made=made)
     return whole.rows(sorted(whole.seeds))
 
 
@@ -88,7 +96,7 @@ def made_now() -> dict[str, Any]:
     """Date, versions and machine."""
     libraries = ("deadtime", "jax", "numba", "numpy", "scipy", "gymnasium")
     return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in libraries},
         "commit": _commit(),
@@ -96,33 +104,54 @@ def made_now() -> dict[str, Any]:
     }
 
 
+@cache
 def _commit() -> str | None:
     """The commit of the code, where it runs from a checkout."""
-    here = Path(__file__).parent
-    done = (
-        subprocess.run(["git", "-C", here, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-        if shutil.which("git")
-        else None
-    )
-    return done.stdout.strip() if done and done.returncode == 0 else None
+    if not shutil.which("git"):
+        return None
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def add(folder: Path, record: Record) -> Record:
+    """Write a record together with what others have recorded there meanwhile; what is new counts."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        if exists(folder):
+            known = read(folder, policies=True)
+            others = [seed for seed in known.seeds if seed not in record.seeds]
+            record = joined(known.rows(others), record) if others else record
+        write(folder, record)
+    return record
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time in the folder of records; the lock goes with the process, whatever ends it."""
+    root = os.open(folder.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(root, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(root)
 
 
 def write(folder: Path, record: Record) -> Path:
     """Write a record whole or not at all, in place of an earlier one."""
-    part = folder.with_name(f".{folder.name}.part-{os.getpid()}")
+    part, old = (folder.with_name(f".{folder.name}.{end}") for end in (f"part-{os.getpid()}", "old"))
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
         np.savez_compressed(part / "curves.npz", points=record.points, curve=record.curve)
         if record.policies:
             np.savez_compressed(part / "policies.npz", **record.policies)  # type: ignore[arg-type]
-        said = {"schema": SCHEMA, "status": "complete", "spec": record.spec}
-        said |= {name: getattr(record, name) for name in _SAID}
+        said = {"schema": SCHEMA, **{name: getattr(record, name) for name in _SAID}}
         said["files"] = {path.name: _digest(path.read_bytes()) for path in sorted(part.glob("*.npz"))}
         said["digest"] = _digest(_text(said).encode())
         (part / "run.json").write_text(_text(said) + "\n")
-        old = folder.with_name(f".{folder.name}.old")
         if exists(folder):
+            shutil.rmtree(old, ignore_errors=True)
             folder.rename(old)
         part.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
@@ -141,6 +170,7 @@ def exists(folder: Path) -> bool:
 
 def read(folder: Path, policies: bool = False) -> Record:
     """Read a record, or say what is wrong with it."""
+    exists(folder)
     try:
         said = json.loads((folder / "run.json").read_text())
         digest, schema = said.pop("digest"), said["schema"]
@@ -156,14 +186,12 @@ def read(folder: Path, policies: bool = False) -> Record:
         )
     if digest != _digest(_text(said).encode()):
         raise _damaged(folder, "run.json was changed after it was written")
-    arrays: dict[str, dict[str, Any]] = {}
-    for name, expected in said["files"].items():
-        if name == "policies.npz" and not (folder / name).exists():
-            continue
-        arrays[name] = _arrays(folder, name, expected) if name != "policies.npz" or policies else {}
-    return Record(
-        said["spec"], **{name: said[name] for name in _SAID}, **arrays["curves.npz"], policies=arrays.get("policies.npz", {})
-    )
+    if not (folder / "policies.npz").exists():  # they may be left out of what is passed on
+        said["policy_seeds"] = []
+        said["files"].pop("policies.npz", None)
+    arrays: dict[str, Any] = {name: _arrays(folder, name, digest) for name, digest in said["files"].items()}
+    kept = arrays.get("policies.npz", {}) if policies else {}
+    return Record(**{name: said[name] for name in _SAID}, **arrays["curves.npz"], policies=kept)
 
 
 def _arrays(folder: Path, name: str, expected: str) -> dict[str, np.ndarray]:

@@ -29,9 +29,10 @@ class Experiment:
     """The numbers behind it, a row a line."""
 
 
-def run(experiment: Experiment, root: Path, seeds: Sequence[int] | None = None) -> Results:
-    """The results of every run, from records where they are there."""
-    wanted, console = seeds or experiment.seeds, Console(stderr=True)
+def run(experiment: Experiment, root: Path, seeds: int | None = None) -> Results:
+    """The results of every run, from records where they are there; `seeds` counts on from the experiment's first."""
+    first, console = experiment.seeds[0], Console(stderr=True)
+    wanted = experiment.seeds if seeds is None else range(first, first + seeds)
     found: Results = {}
     for number, (key, spec) in enumerate(experiment.runs.items(), 1):
         console.print(f"{experiment.id} {number}/{len(experiment.runs)}: {spec.name}", highlight=False)

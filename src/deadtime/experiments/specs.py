@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from deadtime.agents.tabular import QLearning
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
@@ -61,8 +63,20 @@ class TabularSpec:
                 f"an episode has at most {limit} steps, so with a delay of {self.delay} no decision is ever executed: "
                 f"pass a delay below {limit}"
             )
-        if VIEWS[self.agent].solves_offline and self.until_return is not None:
-            raise ValueError(f"{self.agent} learns nothing before its last episode: leave until_return out")
+        if self.until_return is not None and not isinstance(self.until_return, int | float):
+            raise ValueError(f"until_return is a number; got {self.until_return!r}: pass one such as 0.5")
+        if VIEWS[self.agent].solves_offline:
+            self._check_offline()
+
+    def _check_offline(self) -> None:
+        """Refuse settings that would do nothing."""
+        usual, given = TABULAR[self.env], self.learner
+        idle = [name for name in ("step_size", "epsilon") if getattr(given, name) != getattr(usual, name)]
+        idle += ["until_return"] * (self.until_return is not None)
+        if idle:
+            raise ValueError(
+                f"{self.agent} acts at random and then solves its model, so {idle[0]} would do nothing: leave it out"
+            )
 
     def environment(self, seed: int) -> Any:
         """The environment of one seed: every seed is a maze of its own, unless the settings name one."""
@@ -108,8 +122,9 @@ def check_count(name: str, value: Any) -> int:
 
 def check_seeds(seeds: Any) -> tuple[int, ...]:
     """Seeds as a tuple: a number n means 0 … n - 1."""
-    if isinstance(seeds, (list, tuple, range)):
-        chosen = tuple(index(seed) for seed in seeds)
+    if isinstance(seeds, list | tuple | range):
+        whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) for seed in seeds)
+        chosen = tuple(int(seed) for seed in seeds) if whole else ()
         if not chosen or min(chosen) < 0 or len(set(chosen)) != len(chosen):
             raise ValueError(f"seeds are distinct whole numbers, 0 or more, at least one; got {seeds!r}: pass range(5), say")
         return chosen

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -14,9 +15,10 @@ from rich.table import Table
 from deadtime.experiments import records, statistics
 from deadtime.experiments.ceiling import mean_ceiling
 from deadtime.experiments.figures import new_figure, return_against_delay
-from deadtime.experiments.specs import check_seeds, tabular_spec
+from deadtime.experiments.specs import check_count, check_seeds, tabular_spec
 from deadtime.pictures import check_picture, save_picture
 from deadtime.training.result import Result, train_recorded
+from deadtime.training.tabular import check_workers
 from deadtime.training.watch import watch_maze
 
 
@@ -113,33 +115,40 @@ class Compare:
         ):
             raise ValueError(f"name each agent and delay once, at least one; got {self.agents} and {self.delays}: repeat none")
         specs = {(a, m): tabular_spec(self.env, a, m, self.options.given()) for m in self.delays for a in self.agents}
+        for spec in specs.values():
+            check_workers(spec, check_count("seeds", self.seeds), keep_policies=False)
         results = {
             key: train_recorded(spec, self.seeds, self.out, keep_policies=False, bar=not self.json)[0]
             for key, spec in specs.items()
         }
         rows = [self._row(results, m) for m in self.delays]
-        if self.figure is not None:
-            best = {row["delay"]: (row["optimum"]["value"], row["optimum"]["exact"]) for row in rows}
-            scores = {key: result.scores for key, result in results.items()}
-            figure, axes = new_figure(6.4, 4.2)
-            return_against_delay(axes, scores, best)
-            axes.set_title(self.env)
-            save_picture(figure, self.figure)
         if self.json:
             print(json.dumps({"env": self.env, "seeds": self.seeds, "delays": rows}))
         else:
             self._print(rows)
+        if self.figure is not None:
+            self._draw(results, rows, self.figure)
         return 0
+
+    def _draw(self, results: dict[tuple[str, int], Result], rows: list[dict[str, Any]], path: Path) -> None:
+        best = {row["delay"]: (row["optimum"]["value"], row["optimum"]["exact"]) for row in rows if row["optimum"]}
+        figure, axes = new_figure(6.4, 4.2)
+        return_against_delay(axes, {key: result.scores for key, result in results.items()}, best)
+        axes.set_title(self.env)
+        save_picture(figure, path)
 
     def _row(self, results: dict[tuple[str, int], Result], delay: int) -> dict[str, Any]:
         first = results[self.agents[0], delay]
         row: dict[str, Any] = {"delay": delay}
         for agent in self.agents:
-            row[agent] = statistics.mean(results[agent, delay].scores)._asdict()
+            row[agent] = statistics.mean(results[agent, delay].scores).said()
             if agent != self.agents[0]:
                 less = statistics.difference(first.scores, results[agent, delay].scores)
-                row[agent] |= {"difference": less._asdict()}
-        best = mean_ceiling(self.out, first.spec, check_seeds(self.seeds))
+                row[agent] |= {"difference": less.said()}
+        try:
+            best = mean_ceiling(self.out, first.spec, check_seeds(self.seeds))
+        except MemoryError:  # too large to solve, which takes nothing from what was learned
+            return row | {"optimum": None}
         return row | {"optimum": {"value": best.value, "exact": best.delay == delay}}
 
     def _print(self, rows: list[dict[str, Any]]) -> None:
@@ -148,7 +157,8 @@ class Compare:
             best = row["optimum"]
             cells = [_estimate(row[agent]) for agent in self.agents]
             cells += [_estimate(row[other]["difference"]) for other in self.agents[1:]]
-            table.add_row(str(row["delay"]), f"{'' if best['exact'] else '≤ '}{best['value']:.3f}", *cells)
+            bound = "not solved" if best is None else f"{'' if best['exact'] else '≤ '}{best['value']:.3f}"
+            table.add_row(str(row["delay"]), bound, *cells)
         console = Console()
         console.print(table)
         console.print(
@@ -172,6 +182,8 @@ class Watch:
         """Run the episode and draw it."""
         if self.out.suffix != ".gif":
             raise ValueError(f"watch writes a GIF; got {self.out}: end the name in .gif")
+        if self.episode < 0:
+            raise ValueError(f"episode is a whole number, 0 or more; got {self.episode}: each number gives one episode")
         result = Result(records.read(self.record, policies=True))
         if "maze" not in result.spec.env:
             raise ValueError(f"watch draws mazes; {self.record} is of {result.spec.env}: name a record of a maze")
@@ -189,8 +201,9 @@ def _summary(result: Result) -> dict[str, Any]:
         "delay": spec.delay,
         "episodes": spec.episodes,
         "seeds": len(result.seeds),
-        "greedy_return": statistics.mean(result.scores)._asdict(),
-        "training_return": statistics.mean(result.training_scores)._asdict(),
+        **vars(spec.learner),
+        "greedy_return": statistics.mean(result.scores).said(),
+        "training_return": statistics.mean(result.training_scores).said(),
         "scores": [round(score, 6) for score in result.record.scores],
         "seconds": round(sum(result.record.seconds), 3),
     }
@@ -202,5 +215,5 @@ def _plain(value: Any) -> str:
     return ", ".join(f"{item:.3f}" for item in value) if isinstance(value, list) else str(value)
 
 
-def _estimate(found: dict[str, float]) -> str:
-    return str(statistics.Estimate(found["mean"], found["low"], found["high"]))
+def _estimate(found: dict[str, Any]) -> str:
+    return str(statistics.Estimate(*(np.nan if found[name] is None else found[name] for name in ("mean", "low", "high"))))

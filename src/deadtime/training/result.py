@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,8 @@ from deadtime.experiments import records
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec, check_seeds, from_canonical, tabular_spec
 from deadtime.training.tabular import check_workers, run_seeds
+
+_WRITE_EVERY_SECONDS = 5.0
 
 
 class Curve(NamedTuple):
@@ -36,7 +40,13 @@ class Result:
     @property
     def spec(self) -> TabularSpec:
         """What was run."""
-        return from_canonical(self.record.spec)
+        spec = from_canonical(self.record.spec)
+        if spec.id != self.record.id:
+            raise ValueError(
+                f"this record was made with another version of what it uses (id {self.record.id}, now {spec.id}), "
+                "so its numbers are outdated: train it again"
+            )
+        return spec
 
     @property
     def seeds(self) -> list[int]:
@@ -94,32 +104,44 @@ def train_recorded(
 ) -> tuple[Result, Path]:
     """Train the seeds that the record under `root` does not hold yet, and record them; an interruption keeps what is done."""
     wanted, folder = list(check_seeds(seeds)), root / spec.name
-    known = records.read(folder) if records.exists(folder) else None
+    known = records.read(folder, policies=keep_policies) if records.exists(folder) else None
+    if known is not None and known.id != spec.id:
+        raise ValueError(f"{folder} holds the record of another spec ({known.id}): delete the folder and run it again")
     recorded = [] if known is None else known.policy_seeds if keep_policies else known.seeds
     missing = tuple(seed for seed in wanted if seed not in recorded)
-    if known is not None and missing:
-        known = records.read(folder, policies=True).rows([seed for seed in known.seeds if seed not in missing])
-    done = [] if known is None or not known.seeds else [known]
-    if missing:
-        check_workers(spec, len(missing), keep_policies)
-        _check_writable(root)
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} episodes"))
-        with Progress(
-            *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not bar
-        ) as progress:
-            task = progress.add_task(f"{spec.env} {spec.agent} m={spec.delay}", total=len(missing) * spec.episodes)
-            try:
-                for record in run_seeds(spec, missing, lambda n: progress.advance(task, n), keep_policies):
-                    done.append(record)
-            finally:
-                if done and done[-1] is not known:
-                    records.write(folder, reduce(records.joined, done))
-    return Result(reduce(records.joined, done).rows(wanted)), folder
+    if known is not None:
+        known = known.rows([seed for seed in known.seeds if seed not in missing])
+    if not missing and known is not None:
+        return Result(known.rows(wanted)), folder
+    check_workers(spec, len(missing), keep_policies)
+    _check_writable(root)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} episodes"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not bar) as progress:
+        task = progress.add_task(f"{spec.env} {spec.agent} m={spec.delay}", total=len(missing) * spec.episodes)
+        new = run_seeds(spec, missing, lambda n: progress.advance(task, n), keep_policies)
+        done = _recorded(new, folder)
+    return Result(reduce(records.joined, [known, done] if known is not None and known.seeds else [done]).rows(wanted)), folder
+
+
+def _recorded(new: Iterator[Record], folder: Path) -> Record:
+    """Write seeds as they are done: every few seconds, and at the end, whatever the end is."""
+    done: Record | None = None
+    unwritten, last = False, monotonic()
+    try:
+        for record in new:
+            done, unwritten = record if done is None else records.joined(done, record), True
+            if monotonic() - last > _WRITE_EVERY_SECONDS:
+                records.add(folder, done)
+                unwritten, last = False, monotonic()
+    finally:
+        if done is not None and unwritten:
+            records.add(folder, done)
+    assert done is not None
+    return done
 
 
 def _check_writable(root: Path) -> None:
     """Find out that nothing can be written there before anything is trained."""
     root.mkdir(parents=True, exist_ok=True)
-    trial = root / ".writable"
-    trial.mkdir(exist_ok=True)
-    shutil.rmtree(trial)
+    with tempfile.TemporaryFile(dir=root):
+        pass

@@ -64,42 +64,44 @@ def _run_seed(spec: TabularSpec, seed: int, progress: Progress, stop: Event, kee
     env = spec.environment(seed).finite()
     agent = new_agent(env, view, spec.delay)
     settings = replace(spec.learner, epsilon=1.0) if view.solves_offline else spec.learner
-    streams, held_out = (np.random.SeedSequence([seed, use]).generate_state(2, np.uint64) for use in range(2))
-    returns = np.empty(0, np.float32)
-    chunk, reached = max(1, min(spec.episodes // _BLOCKS, 200)), None
-    while len(returns) < spec.episodes and reached is None:
+    streams, held_out = (np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2, np.uint64) for use in range(2))
+    returns, reached = np.empty(spec.episodes, np.float32), False
+    chunk, n = 1 if spec.until_return is not None else max(1, spec.episodes // _BLOCKS), 0
+    while n < spec.episodes and not reached:
         if stop.is_set():
             return None
-        agent, new = run_episodes(env, agent, settings, streams, min(chunk, spec.episodes - len(returns)), learn=True)
-        returns = np.concatenate([returns, new])
+        agent, new = run_episodes(env, agent, settings, streams, min(chunk, spec.episodes - n), learn=True)
+        returns[n : n + len(new)] = new
+        n += len(new)
         progress(len(new))
-        reached = _reached(returns[-len(new) - _LAST :], spec.until_return, len(returns))
+        if spec.until_return is not None and n >= _LAST:
+            reached = bool(returns[n - _LAST : n].mean(dtype=float) >= spec.until_return)
     if view.solves_offline:
         agent.table.q[:] = _solved(agent, env, settings.discount)
     _, scores = run_episodes(env, agent, settings, held_out, spec.evaluation_episodes, learn=False)
     return _record(
-        spec, seed, returns, reached, float(scores.mean(dtype=float)), perf_counter() - begin, agent if keep_policy else None
+        spec,
+        seed,
+        returns[:n],
+        reached,
+        float(scores.mean(dtype=float)),
+        perf_counter() - begin,
+        agent if keep_policy else None,
     )
-
-
-def _reached(recent: np.ndarray, wanted: float | None, episodes: int) -> int | None:
-    """The episode at which the mean of the last 20 returns first reached what is wanted, if one of the recent ones did."""
-    if wanted is None or len(recent) < _LAST:
-        return None
-    sums = np.convolve(recent.astype(float), np.ones(_LAST), "valid") / _LAST
-    good = np.flatnonzero(sums >= wanted)
-    return int(episodes - len(recent) + good[0] + _LAST) if len(good) else None
 
 
 def _solved(agent: Agent, env: Finite, discount: float) -> np.ndarray:
     """Q of the MDP that the counts describe, solved exactly."""
     mdp = estimate(agent.model, discount)
-    values = solve(mdp, 0, horizon=env.max_steps if discount == 1 else None).values.reshape(-1)
+    solution = solve(mdp, 0, "policy_iteration", horizon=env.max_steps if discount == 1 else None)
+    if not solution.converged:
+        raise ValueError(f"mbs solves its model exactly; it was {solution.message} (discount {discount}): lower the discount")
+    values = solution.values.reshape(-1)
     return mdp.r + discount * (mdp.P @ values).reshape(mdp.r.shape)
 
 
 def _record(
-    spec: TabularSpec, seed: int, returns: np.ndarray, reached: int | None, score: float, seconds: float, agent: Agent | None
+    spec: TabularSpec, seed: int, returns: np.ndarray, reached: bool, score: float, seconds: float, agent: Agent | None
 ) -> Record:
     edges = np.linspace(0, spec.episodes, min(_BLOCKS, spec.episodes) + 1).astype(int)
     parts = [returns[low:high] for low, high in pairwise(edges)]
@@ -107,15 +109,17 @@ def _record(
     last = returns[-max(len(returns) // 10, 1) :]
     policies = {} if agent is None else {f"{seed}/{name}": part for name, part in to_arrays(agent).items()}
     return Record(
+        spec.id,
         spec.canonical(),
         [seed],
         [score],
         [float(last.mean(dtype=float))],
-        [reached or len(returns)],
+        [len(returns)],
+        ["reached" if reached else "complete"],
         [seconds],
         edges[1:],
         np.array([curve], np.float32),
         policies,
         [] if agent is None else [seed],
-        made_now(),
+        [{**made_now(), "seeds": [seed]}],
     )

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from deadtime.agents.tabular_policy import TabularPolicy
 from deadtime.envs.gym import ActionDelay
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
+from deadtime.pictures import whole
 
 _CELL, _SLOT, _INK, _GHOST = 36, 22, (40, 40, 40), (213, 94, 0)
 
@@ -31,10 +32,9 @@ def watch_maze(environment: Any, policy: TabularPolicy, episode: int, path: Path
         earned, ended = earned + float(reward), terminated or truncated
     frames.append(_frame(leads_to, cell, info["pending_actions"], cell, len(frames), earned))
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
     times = [140] * (len(frames) - 1) + [2000]
-    frames[0].save(part, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)
-    part.replace(path)
+    with whole(path) as part:
+        frames[0].save(part, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)
     return len(frames) - 1, earned
 
 

@@ -1,0 +1,84 @@
+"""Learned one-step forward models, and rolling any model through the queue.
+
+"learned" is the paper's: a network from (s, a as one number) to s'. "change" predicts how s changes, in units of how much each
+number usually changes, from inputs of unit scale and a one-hot action; an ensemble of those can also show its spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from deadtime.agents.networks import MLP, new_mlp
+
+MODELS = ("learned", "change", "simulator")
+
+
+class Scale(eqx.Module):
+    """Running mean and mean square of numbers, from which inputs and outputs get unit scale."""
+
+    count: Array
+    mean: Array
+    square: Array
+
+    def seen(self, x: Float[Array, " n"], keep: Any) -> Scale:
+        """Take in one more."""
+        count = self.count + keep
+        rate = keep / jnp.maximum(count, 1.0)
+        return Scale(count, self.mean + rate * (x - self.mean), self.square + rate * (x * x - self.square))
+
+    @property
+    def deviation(self) -> Float[Array, " n"]:
+        """The standard deviation, 1 before there is one."""
+        variance = jnp.maximum(self.square - self.mean**2, 1e-12)
+        return jnp.where(self.count > 1, jnp.sqrt(variance), 1.0)
+
+
+class ForwardModel(eqx.Module):
+    """One or several networks (stacked on the first axis) and the scales of their inputs and outputs."""
+
+    nets: MLP
+    inputs: Scale
+    changes: Scale
+
+
+def new_model(key: Array, kind: str, observation: int, actions: int, hidden: tuple[int, ...], members: int) -> ForwardModel:
+    """A model that knows nothing; of kind "simulator" it has nothing to know, and is small."""
+    inputs = observation + (actions if kind == "change" else 1)
+    widths = (inputs, *hidden, observation) if kind != "simulator" else (1, 1)
+    nets = jax.vmap(lambda k: new_mlp(k, widths, inputs))(jax.random.split(key, members))
+    zeros = Scale(jnp.zeros(()), jnp.zeros(observation), jnp.zeros(observation))
+    return ForwardModel(nets, zeros, zeros)
+
+
+def predict(model: ForwardModel, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], action: Int[Array, ""]) -> Array:
+    """The next observation, as one of the networks sees it."""
+    if kind == "learned":
+        return net(jnp.append(obs, action.astype(jnp.float32)))
+    units = (obs - model.inputs.mean) / model.inputs.deviation
+    change = net(jnp.concatenate([units, jax.nn.one_hot(action, actions)]))
+    return obs + model.changes.mean + model.changes.deviation * change
+
+
+def error(model: ForwardModel, net: MLP, kind: str, actions: int, obs: Array, action: Array, next_obs: Array) -> Array:
+    """The mean squared error of one prediction, in units of usual changes where the model knows them."""
+    off = predict(model, net, kind, actions, obs, action) - next_obs
+    return jnp.mean((off / model.changes.deviation if kind == "change" else off) ** 2)
+
+
+def roll(step: Callable[[Any, Array, Array], Any], start: Any, queue: Int[Array, " C"], delay: Any) -> Any:
+    """Apply `step(state, action, i)` for each pending action, the last `delay` of the queue, oldest first."""
+    capacity = queue.shape[0]
+
+    def one(state: Any, i: Array) -> tuple[Any, None]:
+        after = step(state, queue[i], i)
+        return jax.tree.map(lambda new, old: jnp.where(i >= capacity - delay, new, old), after, state), None
+
+    if capacity == 0:
+        return start
+    return jax.lax.scan(one, start, jnp.arange(capacity), unroll=True)[0]
