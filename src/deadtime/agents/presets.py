@@ -35,6 +35,9 @@ class DoubleQ:
     """Transitions of an episode's first this many times m steps are not stored."""
 
 
+PRESETS = ("paper", "best")
+
+
 def preset(name: str, env: str) -> DoubleQ:
     """The settings of a preset in an environment."""
     acrobot = "acrobot" in env.lower()

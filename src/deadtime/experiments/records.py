@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +92,16 @@ def joined(first: Record, second: Record) -> Record:
     return whole.rows(sorted(whole.seeds))
 
 
-def made_now() -> dict[str, Any]:
+def made_now(device: str = "") -> dict[str, Any]:
     """Date, versions and machine."""
     libraries = ("deadtime", "jax", "numba", "numpy", "scipy", "gymnasium")
+    here = {name for package in packages_distributions().values() for name in package}
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in libraries},
+        "versions": {name: version(name) for name in libraries if name in here},
         "commit": _commit(),
-        "device": f"CPU, {os.cpu_count()} cores",
+        "device": device or f"CPU, {os.cpu_count()} cores",
     }
 
 

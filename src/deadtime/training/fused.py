@@ -143,10 +143,16 @@ def begin(program: Program, setup: Setup) -> Run:
     kind, members = (settings.model, settings.members) if program.predicts else ("simulator", 1)
     model = neural.new_model(key_model, kind, d, actions, settings.hidden, members)
     learner = Learner(q, q, model, _ADAM.init(q), _ADAM.init(model.nets), jnp.zeros((), jnp.int32))
-    env, obs, queue = _start(program, setup, key_env)
-    past = program.capacity + 1 if program.view is not None and program.view.credits == "shifted" else 0
     replay = new_replay(settings.replay_transitions, d, program.queue_room)
+    return fresh(program, setup._replace(key=key_env), learner)._replace(replay=replay)
+
+
+def fresh(program: Program, setup: Setup, learner: Learner) -> Run:
+    """A run at the beginning of an episode, with nothing in its replay and no room there."""
+    env, obs, queue = _start(program, setup, setup.key)
+    past = program.capacity + 1 if program.view is not None and program.view.credits == "shifted" else 0
     zero = jnp.zeros((), jnp.int32)
+    replay = new_replay(0, program.observation, program.queue_room)
     return Run(env, obs, queue, jnp.tile(obs, (past, 1)), zero, jnp.zeros(()), learner, replay, zero - 1)
 
 

@@ -1,0 +1,136 @@
+"""A deep run as data (see `specs`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from deadtime.agents.presets import PRESETS, DoubleQ, preset
+from deadtime.agents.views import VIEWS
+from deadtime.delay import check_delay
+from deadtime.envs import make, nearest
+from deadtime.models.neural import MODELS
+
+DEEP = ("cartpole", "noisy-cartpole", "acrobot", "noisy-acrobot")
+AGENTS = ("delayed", "augmented", "oblivious", "shifted")
+VERSIONS = {"cartpole": 1, "acrobot": 1, "gymnax": 1, "double-q": 1}
+"""Raise one when a change of that component changes results."""
+
+
+@dataclass(frozen=True)
+class DeepSpec:
+    """A Double DQN on an environment of numbers; `changes` are what differs from the preset."""
+
+    env: str
+    agent: str
+    delay: int = 0
+    preset: str = "best"
+    steps: int | None = None
+    """Default: 100,000 and 10,000 more for each step of delay."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)
+    evaluation_episodes: int = 100
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be run, before any work is done."""
+        if self.env not in DEEP and not self.env.startswith("gymnax:"):
+            known = (*DEEP, "gymnax:NAME")
+            raise ValueError(
+                f"no environment is called {self.env!r}{nearest(self.env, known)}: choose one of {', '.join(known)}"
+            )
+        if self.agent not in AGENTS:
+            raise ValueError(
+                f"{self.env} has no agent {self.agent!r}{nearest(self.agent, AGENTS)}: choose one of {', '.join(AGENTS)}"
+            )
+        if self.preset not in PRESETS:
+            raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
+        object.__setattr__(self, "delay", check_delay(self.delay))
+        for name in ("steps", "evaluation_episodes"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as 100000")
+        self._check_changes()
+        environment, usual = make(self.env, **self.settings), make(self.env)
+        given = {name: getattr(environment, name) for name in sorted(self.settings)}
+        kept = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        if self.preset == "paper" and "noisy" in self.env and "perturb" not in self.settings:
+            kept["perturb"] = "masses+lengths"
+        object.__setattr__(self, "settings", kept)
+
+    def _check_changes(self) -> None:
+        known, usual = [f.name for f in fields(DoubleQ)], preset(self.preset, self.env)
+        for name, value in self.changes.items():
+            if name not in known:
+                raise ValueError(f"a deep agent has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
+            if isinstance(getattr(usual, name), float | int) and not isinstance(value, float | int):
+                raise ValueError(f"{name} is a number; got {value!r}: its preset has {getattr(usual, name)!r}")
+        if self.learner.model not in MODELS:
+            raise ValueError(f"no model is called {self.learner.model!r}: choose one of {', '.join(MODELS)}")
+        if not VIEWS[self.agent].predicts and {"model", "members"} & self.changes.keys():
+            raise ValueError(f"{self.agent} predicts nothing, so a model would do nothing: leave it out")
+        kept = {name: value for name, value in self.changes.items() if _plain(value) != _plain(getattr(usual, name))}
+        object.__setattr__(self, "changes", kept)
+
+    @property
+    def learner(self) -> DoubleQ:
+        """All settings of the learner."""
+        changes: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in self.changes.items()
+        }
+        return replace(preset(self.preset, self.env), **changes)
+
+    @property
+    def length(self) -> int:
+        """Environment steps to train."""
+        return self.steps if self.steps is not None else 100_000 + 10_000 * self.delay
+
+    def environment(self, seed: int) -> Any:
+        """The environment; all seeds have the same."""
+        return make(self.env, **self.settings)
+
+    def canonical(self) -> dict[str, Any]:
+        """All that was asked for beyond what is usual."""
+        said: dict[str, Any] = {"kind": "deep"}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name == "changes":
+                value = {name: _plain(one) for name, one in value.items()}
+            if value not in ({}, f.default):
+                said[f.name] = value
+        return said
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
+        kind = self.env.removeprefix("noisy-").split(":")[0]
+        settings = {name: _plain(value) for name, value in vars(self.learner).items() if value != getattr(DoubleQ, name)}
+        text = json.dumps([self.canonical(), settings, VERSIONS[kind], VERSIONS["double-q"]], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        return f"{self.env.replace(':', '-')}-{self.agent}-m{self.delay}-{self.preset}-{self.id}"
+
+
+def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> DeepSpec:
+    """Sort named options into the run's own, the learner's and the environment's."""
+    own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
+    learner = {f.name for f in fields(DoubleQ)}
+    return DeepSpec(
+        env,
+        agent,
+        delay,
+        settings={name: value for name, value in options.items() if name not in own | learner},
+        changes={name: options[name] for name in sorted(learner & options.keys())},
+        **{name: options[name] for name in own & options.keys()},
+    )
+
+
+def _plain(value: Any) -> Any:
+    """As JSON gives it back."""
+    if isinstance(value, tuple | list):
+        return list(value)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value

@@ -1,0 +1,191 @@
+"""Training deep agents: runs that can share a compiled program run side by side, in chunks, with checkpoints between them.
+
+On a CPU a program is compiled for one view and a queue as long as the delay needs, and seeds run on threads, one core each.
+On a GPU one program serves all views and delays up to 25: a step there is a chain of small kernels, which more runs do not
+make longer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from threading import Event
+from time import monotonic, perf_counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from deadtime.agents.views import VIEWS
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.experiments.records import Record, made_now
+from deadtime.training import checkpoint
+from deadtime.training.evaluate import evaluate
+from deadtime.training.fused import Learner, Numbers, Program, Run, Setup, begin_all, flags_of, run_chunk, split_settings
+
+Pair = tuple[DeepSpec, int]
+Progress = Callable[[int], None]
+CHUNK_STEPS = 2000
+_POINTS, _WRITE_EVERY_SECONDS = 100, 60.0
+_CAPACITIES = (0, 2, 5, 10, 15, 20, 25, 32, 40, 50, 64, 80, 100)
+
+
+def capacity_of(delay: int, room: tuple[int, ...] = _CAPACITIES) -> int:
+    """The length of the queue that a program is compiled for."""
+    return next((one for one in room if one >= delay), delay)
+
+
+def program_of(spec: DeepSpec, device: str) -> Program:
+    """The program that a spec runs in."""
+    env, settings = spec.environment(0), split_settings(spec.learner)[0]
+    kind = type(env)() if spec.env.split(":")[0] != "gymnax" else env
+    view = VIEWS[spec.agent]
+    if device == "gpu" and view.credits != "shifted":
+        return Program(kind, None, settings, capacity_of(spec.delay, (25, *_CAPACITIES[7:])))
+    return Program(kind, view, settings, capacity_of(spec.delay))
+
+
+def groups_of(pairs: list[Pair], device: str) -> list[tuple[Program, list[Pair]]]:
+    """Pairs that share a program; on a CPU each is a group of its own."""
+    if device != "gpu":
+        return [(program_of(spec, device), [(spec, seed)]) for spec, seed in pairs]
+    found: dict[Program, list[Pair]] = {}
+    for spec, seed in pairs:
+        found.setdefault(program_of(spec, device), []).append((spec, seed))
+    return list(found.items())
+
+
+def setups_of(pairs: list[Pair], width: int) -> Setup:
+    """What each run is told; a group is padded to its width with its last run."""
+    padded = pairs + [pairs[-1]] * (width - len(pairs))
+
+    def one(spec: DeepSpec, seed: int) -> Any:
+        numbers = Numbers(*(float(value) for value in split_settings(spec.learner)[1]))
+        params = jax.tree.map(float, spec.environment(seed).default_params)
+        return spec.delay, params, spec.length, numbers, flags_of(VIEWS[spec.agent])
+
+    parts = [one(spec, seed) for spec, seed in padded]
+    delay, params, steps, numbers, flags = jax.tree.map(lambda *values: jnp.asarray(np.array(values)), *parts)
+    keys = jax.vmap(jax.random.key)(jnp.array([seed for _, seed in padded]))
+    return Setup(keys, delay.astype(jnp.int32), params, steps.astype(jnp.int32), numbers, flags)
+
+
+def run_deep(
+    pairs: list[Pair], progress: Progress, keep_policies: bool = True, checkpoints: Path | None = None
+) -> Iterator[Record]:
+    """The record of each pair as its group is done; `progress` is told of every step that was trained."""
+    device, stop = jax.default_backend(), Event()
+    groups = groups_of(pairs, device)
+    workers = 1 if device == "gpu" else min(len(groups), os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(_run_group, *group, progress, stop, keep_policies, checkpoints) for group in groups]
+        try:
+            for future in as_completed(futures):
+                yield from future.result()
+        finally:
+            stop.set()
+            for future in futures:
+                future.cancel()
+
+
+def width_of(runs: int) -> int:
+    """Groups are padded to a power of two, since results may differ in their last bits between widths."""
+    return 1 << (runs - 1).bit_length()
+
+
+def _run_group(
+    program: Program, pairs: list[Pair], progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
+) -> list[Record]:
+    begin, width = perf_counter(), width_of(len(pairs))
+    setups = setups_of(pairs, width)
+    runs, done, ended = begin_all(program, setups), 0, []
+    path = None if checkpoints is None else checkpoints / f"{_group_id(program, pairs)}.safetensors"
+    if path is not None and path.exists():
+        runs, arrays, about = checkpoint.load(path, runs)
+        done, ended = about["steps"], [arrays["ended"]]
+        progress(sum(min(done, spec.length) for spec, _ in pairs))
+    last, total = monotonic(), max(spec.length for spec, _ in pairs)
+    while done < total:
+        if stop.is_set():
+            return []
+        length = min(CHUNK_STEPS, total - done)
+        runs, returns = run_chunk(program, setups, runs, jnp.int32(done), length)
+        ended.append(_episodes(np.asarray(returns), done))
+        progress(sum(min(max(spec.length - done, 0), length) for spec, _ in pairs))
+        done += length
+        if path is not None and monotonic() - last > _WRITE_EVERY_SECONDS and done < total:
+            checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
+            last = monotonic()
+    records = _records(program, setups, runs, pairs, np.concatenate(ended), perf_counter() - begin, keep_policies)
+    if path is not None:
+        path.unlink(missing_ok=True)
+    return records
+
+
+def _group_id(program: Program, pairs: list[Pair]) -> str:
+    text = f"{jax.default_backend()} {program.capacity} {[(spec.id, seed) for spec, seed in pairs]}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _episodes(returns: np.ndarray, first: int) -> np.ndarray:
+    """Rows (run, step, return) of the episodes that ended in a chunk."""
+    steps, runs = np.nonzero(~np.isnan(returns))
+    return np.stack([runs, first + steps, returns[steps, runs]], axis=1)
+
+
+def _records(
+    program: Program, setups: Setup, runs: Run, pairs: list[Pair], ended: np.ndarray, seconds: float, keep_policies: bool
+) -> list[Record]:
+    """What came out, a record a pair."""
+    episodes = max(spec.evaluation_episodes for spec, _ in pairs)
+    limit = int(getattr(program.env.default_params, "max_steps_in_episode", 500))
+    scores = np.asarray(evaluate(program, setups, runs.learner, episodes, limit))
+    diverged = np.asarray(runs.diverged_at)
+    device = jax.devices()[0]
+    name = f"CPU, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind
+    made = made_now(name) | {"width": width_of(len(pairs)), "capacity": program.capacity}
+    found = []
+    for i, (spec, seed) in enumerate(pairs):
+        mine = ended[ended[:, 0] == i]
+        last = mine[-max(len(mine) // 10, 1) :, 2]
+        edges = np.linspace(0, spec.length, _POINTS + 1).astype(int)
+        block = np.clip(np.searchsorted(edges, mine[:, 1], "right") - 1, 0, _POINTS - 1)
+        counts = np.bincount(block, minlength=_POINTS)
+        sums = np.bincount(block, mine[:, 2], _POINTS)
+        curve = np.divide(sums, counts, out=np.full(_POINTS, np.nan), where=counts > 0)
+        policy = (
+            {} if not keep_policies else _policy_arrays(seed, jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), runs.learner))
+        )
+        found.append(
+            Record(
+                id=spec.id,
+                spec=spec.canonical(),
+                seeds=[seed],
+                scores=[float(scores[i, : spec.evaluation_episodes].mean())],
+                training_scores=[float(last.mean()) if len(last) else float("nan")],
+                episodes=[len(mine)],
+                status=["complete" if diverged[i] < 0 else f"diverged at step {diverged[i]}"],
+                seconds=[seconds / len(pairs)],
+                points=edges[1:],
+                curve=np.array([curve], np.float32),
+                policies=policy,
+                policy_seeds=[seed] if keep_policies else [],
+                made=[{**made, "seeds": [seed]}],
+            )
+        )
+    return found
+
+
+def _policy_arrays(seed: int, learner: Learner) -> dict[str, np.ndarray]:
+    """All that acting needs."""
+    arrays: dict[str, np.ndarray] = {}
+    for part, net in (("q", learner.q), ("model", learner.model.nets)):
+        for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
+            arrays |= {f"{seed}/{part}/{i}/weight": weight, f"{seed}/{part}/{i}/bias": bias}
+    for part, scale in (("inputs", learner.model.inputs), ("changes", learner.model.changes)):
+        arrays |= {f"{seed}/{part}/mean": scale.mean, f"{seed}/{part}/deviation": np.asarray(scale.deviation)}
+    return arrays
