@@ -19,8 +19,8 @@ import deadtime
 from deadtime.envs import make
 from deadtime.envs.maze_layout import carve
 from deadtime.experiments import records, specs
-from deadtime.experiments.specs import TabularSpec, check_seeds, from_canonical, tabular_spec
-from deadtime.training.result import train_recorded
+from deadtime.experiments.specs import TabularSpec, check_seeds, tabular_spec
+from deadtime.training.result import from_canonical, train_recorded
 
 COMMAND = Path(sys.executable).parent / "deadtime"
 SMALL = ["--env", "maze", "--size", "4", "--noise", "0.1", "--episodes", "200"]
@@ -290,7 +290,7 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["train", "--env", "mase"], "no tabular environment is called 'mase'; did you mean 'maze'?"),
+        (["train", "--env", "mase"], "no environment is called 'mase'; did you mean 'maze'?"),
         (["train", "--env", "maze", "--agent", "delayd"], "no agent is called 'delayd'; did you mean 'delayed'?"),
         (["train", "--env", "walk", "--noise", "0.1"], "walk has no setting 'noise'"),
         (["train", "--env", "maze", "--noise", "0.9"], "noise is a number in [0, 0.5]; got 0.9"),

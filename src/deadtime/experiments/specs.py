@@ -145,7 +145,6 @@ def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> T
     )
 
 
-def from_canonical(said: dict[str, Any]) -> TabularSpec:
+def tabular_from(given: dict[str, Any]) -> TabularSpec:
     """The spec that a record was made with."""
-    given = {name: value for name, value in said.items() if name != "kind"}
     return TabularSpec(**{**given, "learner": replace(TABULAR[given["env"]], **given.get("learner", {}))})

@@ -21,6 +21,7 @@ from deadtime.experiments.runner import Experiment, Results
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.walk import POINT_ESTIMATES
 from deadtime.pictures import COLORS, MARKERS, save_picture
+from deadtime.training.result import Result
 
 AGENTS = tuple(VIEWS)
 SEEDS = range(20)
@@ -41,6 +42,13 @@ def maze(agent: str, delay: int, noise: float = 0.0, size: int = 10, **options: 
     return TabularSpec("maze", agent, delay, settings={"noise": noise, "size": size}, **options)
 
 
+def tabular(result: Result) -> TabularSpec:
+    """Its spec, which is tabular."""
+    spec = result.spec
+    assert isinstance(spec, TabularSpec)
+    return spec
+
+
 def _estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """A row a run: its key, the greedy and the training return, and the paired difference to Delayed-Q where there is one."""
     rows = []
@@ -49,7 +57,9 @@ def _estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]
         for label, values in (("return", result.scores), ("training", result.training_scores)):
             found = statistics.mean(values)
             row |= {label: found.mean, f"{label}_low": found.low, f"{label}_high": found.high}
-        rows.append(row | {"seeds": len(result.seeds), "episodes": result.spec.episodes, "seconds": sum(result.record.seconds)})
+        rows.append(
+            row | {"seeds": len(result.seeds), "episodes": tabular(result).episodes, "seconds": sum(result.record.seconds)}
+        )
     return rows
 
 
@@ -58,7 +68,7 @@ def _best(root: Path, results: Results, keys: Any) -> dict[int, tuple[float, boo
     found = {}
     for key in keys:
         result = results[key]
-        best = mean_ceiling(root, result.spec, result.seeds)
+        best = mean_ceiling(root, tabular(result), result.seeds)
         found[result.spec.delay] = (best.value, best.delay == result.spec.delay)
     return found
 
@@ -143,7 +153,7 @@ def _draw_sizes(results: Results, root: Path) -> Path:
             axis.plot(_SIZES, [e.mean for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
             axis.fill_between(_SIZES, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
         best = [
-            mean_ceiling(root, results["delayed", p, n].spec, results["delayed", p, n].seeds, 5 if n <= 10 else 2)
+            mean_ceiling(root, tabular(results["delayed", p, n]), results["delayed", p, n].seeds, 5 if n <= 10 else 2)
             for n in _SIZES
         ]
         if p == 0:

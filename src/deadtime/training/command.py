@@ -15,11 +15,11 @@ from rich.table import Table
 from deadtime.experiments import records, statistics
 from deadtime.experiments.ceiling import mean_ceiling
 from deadtime.experiments.figures import new_figure, return_against_delay
-from deadtime.experiments.specs import check_count, check_seeds, tabular_spec
+from deadtime.experiments.specs import TabularSpec, check_count, check_seeds
 from deadtime.pictures import check_picture, save_picture
-from deadtime.training.result import Result, train_recorded
+from deadtime.training.result import Result, make_spec, train_recorded
 from deadtime.training.tabular import check_workers
-from deadtime.training.watch import watch_maze
+from deadtime.training.watch import watch
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,25 @@ class Options:
     near: int | None = None
     """walk: the largest |x| at which action 0 pays (3)."""
     episodes: int | None = None
-    """How long to train (5000)."""
+    """maze, walk: how long to train (5000)."""
     until_return: float | None = None
     """Stop a seed once the mean of its last 20 training returns reaches this."""
     step_size: float | None = None
     discount: float | None = None
     epsilon: float | None = None
+    preset: str | None = None
+    """cartpole, acrobot: paper or best (best)."""
+    steps: int | None = None
+    """cartpole, acrobot: how long to train (100,000 and 10,000 more for each step of delay)."""
+    perturb: str | None = None
+    """cartpole, acrobot: what noise falls on, masses or masses+lengths."""
+    learning_rate: float | None = None
+    model: str | None = None
+    """delayed: learned, change or simulator."""
+    members: int | None = None
+    """delayed: how many predictions Q is averaged over."""
+    shaped: bool | None = None
+    """cartpole: whether to train on the authors' shaped reward."""
 
     def given(self) -> dict[str, Any]:
         """Those that were not left out."""
@@ -56,10 +69,10 @@ class Train:
     """Train one agent under a delay and record it; seeds that are recorded already are not trained again."""
 
     env: str
-    """maze, noisy-maze or walk."""
+    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot or gymnax:NAME."""
     options: tyro.conf.OmitArgPrefixes[Options]
     agent: str = "delayed"
-    """delayed, augmented, oblivious, shifted, distribution or mbs."""
+    """delayed, augmented, oblivious or shifted; in mazes also distribution or mbs."""
     delay: int = 0
     """Steps between choosing an action and its execution."""
     seeds: int = 5
@@ -71,7 +84,7 @@ class Train:
 
     def run(self) -> int:
         """Train and print."""
-        spec = tabular_spec(self.env, self.agent, self.delay, self.options.given())
+        spec = make_spec(self.env, self.agent, self.delay, self.options.given())
         result, folder = train_recorded(spec, self.seeds, self.out, bar=not self.json)
         summary = _summary(result) | {"record": str(folder)}
         if self.json:
@@ -82,7 +95,7 @@ class Train:
             table.add_row(name.replace("_", " "), _plain(value))
         console = Console()
         console.print(table)
-        if "maze" in self.env:
+        if self.env != "walk" and ":" not in self.env:
             console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
         return 0
 
@@ -92,7 +105,7 @@ class Compare:
     """Train several agents under several delays on the same seeds, and print returns, intervals and paired differences."""
 
     env: str
-    """maze, noisy-maze or walk."""
+    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot or gymnax:NAME."""
     options: tyro.conf.OmitArgPrefixes[Options]
     agents: tuple[str, ...] = ("delayed", "augmented", "oblivious")
     delays: tuple[int, ...] = (0, 5, 15)
@@ -114,9 +127,10 @@ class Compare:
             or len({*self.delays}) < len(self.delays)
         ):
             raise ValueError(f"name each agent and delay once, at least one; got {self.agents} and {self.delays}: repeat none")
-        specs = {(a, m): tabular_spec(self.env, a, m, self.options.given()) for m in self.delays for a in self.agents}
+        specs = {(a, m): make_spec(self.env, a, m, self.options.given()) for m in self.delays for a in self.agents}
         for spec in specs.values():
-            check_workers(spec, check_count("seeds", self.seeds), keep_policies=False)
+            if isinstance(spec, TabularSpec):
+                check_workers(spec, check_count("seeds", self.seeds), keep_policies=False)
         results = {
             key: train_recorded(spec, self.seeds, self.out, keep_policies=False, bar=not self.json)[0]
             for key, spec in specs.items()
@@ -145,8 +159,11 @@ class Compare:
             if agent != self.agents[0]:
                 less = statistics.difference(first.scores, results[agent, delay].scores)
                 row[agent] |= {"difference": less.said()}
+        spec = first.spec
+        if not isinstance(spec, TabularSpec):
+            return row | {"optimum": None}
         try:
-            best = mean_ceiling(self.out, first.spec, check_seeds(self.seeds))
+            best = mean_ceiling(self.out, spec, check_seeds(self.seeds))
         except MemoryError:  # too large to solve, which takes nothing from what was learned
             return row | {"optimum": None}
         return row | {"optimum": {"value": best.value, "exact": best.delay == delay}}
@@ -168,7 +185,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Watch:
-    """Draw an episode of a trained maze agent as a GIF: where it is, what is pending, where it believes it will be."""
+    """Draw an episode of a trained agent as a GIF: where it is, what is pending, where it believes it will be."""
 
     record: tyro.conf.Positional[Path]
     """The folder that `deadtime train` printed."""
@@ -185,10 +202,8 @@ class Watch:
         if self.episode < 0:
             raise ValueError(f"episode is a whole number, 0 or more; got {self.episode}: each number gives one episode")
         result = Result(records.read(self.record, policies=True))
-        if "maze" not in result.spec.env:
-            raise ValueError(f"watch draws mazes; {self.record} is of {result.spec.env}: name a record of a maze")
-        seed = result.seeds[0] if self.seed is None else self.seed
-        steps, earned = watch_maze(result.spec.environment(seed), result.policy(seed), self.episode, self.out)
+        seed, spec = result.seeds[0] if self.seed is None else self.seed, result.spec
+        steps, earned = watch(spec.env, spec.environment(seed), result.policy(seed), self.episode, self.out)
         print(f"{self.out}: {steps} steps, return {earned:.3f}")
         return 0
 
@@ -196,10 +211,10 @@ class Watch:
 def _summary(result: Result) -> dict[str, Any]:
     spec = result.spec
     return {
-        **{name: value for name, value in spec.canonical().items() if name not in ("kind", "settings", "learner")},
+        **{name: value for name, value in spec.canonical().items() if name not in ("kind", "settings", "learner", "changes")},
         **spec.settings,
         "delay": spec.delay,
-        "episodes": spec.episodes,
+        "length": f"{spec.episodes} episodes" if isinstance(spec, TabularSpec) else f"{spec.length} steps",
         "seeds": len(result.seeds),
         **vars(spec.learner),
         "greedy_return": statistics.mean(result.scores).said(),

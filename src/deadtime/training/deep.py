@@ -157,9 +157,10 @@ def _records(
         counts = np.bincount(block, minlength=_POINTS)
         sums = np.bincount(block, mine[:, 2], _POINTS)
         curve = np.divide(sums, counts, out=np.full(_POINTS, np.nan), where=counts > 0)
-        policy = (
-            {} if not keep_policies else _policy_arrays(seed, jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), runs.learner))
-        )
+        policy: dict[str, np.ndarray] = {}
+        if keep_policies:
+            mine_learned = jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), runs.learner)
+            policy = _policy_arrays(seed, mine_learned, program.capacity)
         found.append(
             Record(
                 id=spec.id,
@@ -180,12 +181,12 @@ def _records(
     return found
 
 
-def _policy_arrays(seed: int, learner: Learner) -> dict[str, np.ndarray]:
+def _policy_arrays(seed: int, learner: Learner, capacity: int) -> dict[str, np.ndarray]:
     """All that acting needs."""
     arrays: dict[str, np.ndarray] = {}
     for part, net in (("q", learner.q), ("model", learner.model.nets)):
         for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
-            arrays |= {f"{seed}/{part}/{i}/weight": weight, f"{seed}/{part}/{i}/bias": bias}
+            arrays |= {f"{seed}/{part}/{i}/weight": np.asarray(weight), f"{seed}/{part}/{i}/bias": np.asarray(bias)}
     for part, scale in (("inputs", learner.model.inputs), ("changes", learner.model.changes)):
-        arrays |= {f"{seed}/{part}/mean": scale.mean, f"{seed}/{part}/deviation": np.asarray(scale.deviation)}
-    return arrays
+        arrays |= {f"{seed}/{part}/mean": np.asarray(scale.mean), f"{seed}/{part}/deviation": np.asarray(scale.deviation)}
+    return arrays | {f"{seed}/capacity": np.array(capacity)}

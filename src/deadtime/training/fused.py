@@ -236,7 +236,6 @@ def step(program: Program, setup: Setup, run: Run, t: Int[Array, ""]) -> tuple[R
     earned = run.earned + reward
     if hasattr(program.env, "shaped_reward"):
         reward = jnp.where(numbers.shaped, program.env.shaped_reward(obs), reward)
-    run = run._replace(history=jnp.concatenate([run.history[1:], obs[None]]) if run.history.shape[0] else run.history)
     item, valid = _transition(program, setup, run, executed, action, reward, obs, queue, terminated)
     live = t < setup.steps
     keep = valid & (run.age >= numbers.skipped_delays * setup.delay) & live
@@ -246,8 +245,11 @@ def step(program: Program, setup: Setup, run: Run, t: Int[Array, ""]) -> tuple[R
     learner = jax.tree.map(lambda new, old: jnp.where(usable & finite, new, old), learner, run.learner)
     diverged_at = jnp.where(usable & ~finite, t, run.diverged_at)
     started = _start(program, setup, key_reset)
+    after = obs
     env, obs, queue = jax.tree.map(lambda new, old: jnp.where(ended, new, old), started, (env, obs, queue))
-    history = jnp.where(ended, jnp.broadcast_to(obs, run.history.shape), run.history)
+    history = run.history
+    if history.shape[0]:
+        history = jnp.where(ended, jnp.broadcast_to(obs, history.shape), jnp.concatenate([history[1:], after[None]]))
     age, left = jnp.where(ended, 0, run.age + 1), jnp.where(ended, 0.0, earned)
     return Run(env, obs, queue, history, age, left, learner, replay, diverged_at), jnp.where(ended & live, earned, jnp.nan)
 
@@ -263,7 +265,7 @@ def _transition(
     queue: Array,
     terminated: Array,
 ) -> tuple[Transition, Any]:
-    """The transition that the view learns from, and whether there is one yet; `run.history` ends with the new observation."""
+    """The transition that the view learns from, and whether there is one yet."""
     nothing = jnp.zeros(0, jnp.int32)
     before, after = (run.queue, queue) if program.queue_room else (nothing, nothing)
     if program.view is None or program.view.credits != "shifted":

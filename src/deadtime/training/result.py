@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -15,11 +15,18 @@ from jaxtyping import Float, Float32, Int
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from deadtime.agents.deep_policy import DeepPolicy
 from deadtime.agents.tabular_policy import TabularPolicy, from_arrays
+from deadtime.agents.views import VIEWS
+from deadtime.envs import nearest
 from deadtime.experiments import records
+from deadtime.experiments.deep_specs import DEEP, DeepSpec, deep_spec
 from deadtime.experiments.records import Record
-from deadtime.experiments.specs import TabularSpec, check_seeds, from_canonical, tabular_spec
+from deadtime.experiments.specs import TABULAR, TabularSpec, check_seeds, tabular_from, tabular_spec
 from deadtime.training.tabular import check_workers, run_seeds
+
+Spec = TabularSpec | DeepSpec
+Policy = TabularPolicy | DeepPolicy
 
 _WRITE_EVERY_SECONDS = 5.0
 
@@ -38,7 +45,7 @@ class Result:
     record: Record
 
     @property
-    def spec(self) -> TabularSpec:
+    def spec(self) -> Spec:
         """What was run."""
         spec = from_canonical(self.record.spec)
         if spec.id != self.record.id:
@@ -68,7 +75,7 @@ class Result:
         """How the return grew during training."""
         return Curve(self.record.points, self.record.curve)
 
-    def policy(self, seed: int) -> TabularPolicy:
+    def policy(self, seed: int) -> Policy:
         """What one seed learned; `act(observation, pending_actions)` chooses an action."""
         arrays = {
             name.partition("/")[2]: part for name, part in self.record.policies.items() if name.partition("/")[0] == str(seed)
@@ -76,32 +83,57 @@ class Result:
         if not arrays:
             raise ValueError(f"there are policies of the seeds {self.seeds} where they were kept; got seed {seed!r}: train it")
         spec = self.spec
-        return from_arrays(arrays, spec.environment(seed).finite(), spec.agent, spec.delay, seed)
+        if isinstance(spec, TabularSpec):
+            return from_arrays(arrays, spec.environment(seed).finite(), spec.agent, spec.delay, seed)
+        room = int(arrays["capacity"])
+        return DeepPolicy(arrays, VIEWS[spec.agent], spec.learner, spec.environment(seed).num_actions, spec.delay, room)
 
     def save(self, path: str | Path) -> Path:
         """Write all of it to a folder, whole or not at all."""
         return records.write(Path(path), self.record)
 
 
+def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec:
+    """A run by names: tabular or deep, as the environment is."""
+    names = (*TABULAR, *DEEP, "gymnax:NAME")
+    if env in TABULAR:
+        return tabular_spec(env, agent, delay, options)
+    if env in DEEP or str(env).startswith("gymnax:"):
+        return deep_spec(env, agent, delay, options)
+    raise ValueError(f"no environment is called {env!r}{nearest(str(env), names)}: choose one of {', '.join(names)}")
+
+
+def from_canonical(said: dict[str, Any]) -> Spec:
+    """The spec that a record was made with."""
+    given = {name: value for name, value in said.items() if name != "kind"}
+    return DeepSpec(**given) if said.get("kind") == "deep" else tabular_from(given)
+
+
 def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **options: Any) -> Result:
     """Train an agent under a delay; `seeds` is a number or a list.
 
-    Options are those of the run (`episodes`), of the learner (`step_size`, `discount`, `epsilon`) and the environment's own
-    (`size`, `noise`, …). `deadtime train` takes the same words.
+    Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`step_size`, `discount`, …) and the
+    environment's own (`size`, `noise`, …). `deadtime train` takes the same words.
     """
-    spec = tabular_spec(env, agent, delay, options)
-    return Result(reduce(records.joined, run_seeds(spec, check_seeds(seeds), lambda episodes: None)))
+    spec = make_spec(env, agent, delay, options)
+    return Result(reduce(records.joined, _runs(spec, check_seeds(seeds), lambda n: None)))
 
 
-def load(path: str | Path, seed: int | None = None) -> TabularPolicy:
+def _runs(spec: Spec, seeds: tuple[int, ...], progress: Callable[[int], None], keep_policies: bool = True) -> Iterator[Record]:
+    if isinstance(spec, TabularSpec):
+        return run_seeds(spec, seeds, progress, keep_policies)
+    from deadtime.training.deep import run_deep  # noqa: PLC0415  (JAX and its compiler take a while to load)
+
+    return run_deep([(spec, seed) for seed in seeds], progress, keep_policies)
+
+
+def load(path: str | Path, seed: int | None = None) -> Policy:
     """The policy of one seed (default: the first) of a saved training."""
     result = Result(records.read(Path(path), policies=True))
     return result.policy(result.seeds[0] if seed is None else seed)
 
 
-def train_recorded(
-    spec: TabularSpec, seeds: Any, root: Path, keep_policies: bool = True, bar: bool = True
-) -> tuple[Result, Path]:
+def train_recorded(spec: Spec, seeds: Any, root: Path, keep_policies: bool = True, bar: bool = True) -> tuple[Result, Path]:
     """Train the seeds that the record under `root` does not hold yet, and record them; an interruption keeps what is done."""
     wanted, folder = list(check_seeds(seeds)), root / spec.name
     known = records.read(folder, policies=keep_policies) if records.exists(folder) else None
@@ -113,13 +145,18 @@ def train_recorded(
         known = known.rows([seed for seed in known.seeds if seed not in missing])
     if not missing and known is not None:
         return Result(known.rows(wanted)), folder
-    check_workers(spec, len(missing), keep_policies)
+    if isinstance(spec, TabularSpec):
+        check_workers(spec, len(missing), keep_policies)
     _check_writable(root)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} episodes"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}"),
+    )
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not bar) as progress:
-        task = progress.add_task(f"{spec.env} {spec.agent} m={spec.delay}", total=len(missing) * spec.episodes)
-        new = run_seeds(spec, missing, lambda n: progress.advance(task, n), keep_policies)
-        done = _recorded(new, folder)
+        each, unit = (spec.episodes, "episodes") if isinstance(spec, TabularSpec) else (spec.length, "steps")
+        task = progress.add_task(f"{spec.env} {spec.agent} m={spec.delay}", total=len(missing) * each, unit=unit)
+        done = _recorded(_runs(spec, missing, lambda n: progress.advance(task, n), keep_policies), folder)
     return Result(reduce(records.joined, [known, done] if known is not None and known.seeds else [done]).rows(wanted)), folder
 
 

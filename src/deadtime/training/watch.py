@@ -1,7 +1,8 @@
-"""An episode of a maze agent as an animated GIF."""
+"""An episode of a trained agent as an animated GIF: the real thing, what is pending, and where it is believed to be."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,53 +15,117 @@ from deadtime.envs.gym import ActionDelay
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
 from deadtime.pictures import whole
 
-_CELL, _SLOT, _INK, _GHOST = 36, 22, (40, 40, 40), (213, 94, 0)
+_CELL, _SLOT, _INK, _GHOST, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (0, 90, 181)
+Draw = Callable[[Any, Any], Image.Image]
+"""From what is seen and what is believed to the picture above the queue."""
 
 
-def watch_maze(environment: Any, policy: TabularPolicy, episode: int, path: Path) -> tuple[int, float]:
+def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) -> tuple[int, float]:
     """Run one greedy episode, write its frames, and return its steps and return."""
-    kept = {"size": environment.size, "noise": environment.noise, "maze_seed": environment.maze_seed}
-    env = ActionDelay(gym.make("deadtime/Maze-v0", **kept), policy.delay)
-    leads_to = carve(environment.size, environment.maze_seed)
-    cell, info = env.reset(seed=episode)
+    env, draw, arrows = _scene(name, environment, policy)
+    believe = policy.predicted_state if isinstance(policy, TabularPolicy) else policy.predicted_observation
+    obs, info = env.reset(seed=episode)
     frames: list[Image.Image] = []
     earned, ended = 0.0, False
     while not ended:
         pending = info["pending_actions"]
-        frames.append(_frame(leads_to, cell, pending, policy.predicted_state(cell, pending), len(frames), earned))
-        cell, reward, terminated, truncated, info = env.step(policy.act(cell, pending))
+        frames.append(_frame(draw(obs, believe(obs, pending)), pending, arrows, len(frames), earned))
+        obs, reward, terminated, truncated, info = env.step(policy.act(obs, pending))
         earned, ended = earned + float(reward), terminated or truncated
-    frames.append(_frame(leads_to, cell, info["pending_actions"], cell, len(frames), earned))
+    frames.append(_frame(draw(obs, obs), info["pending_actions"], arrows, len(frames), earned))
     path.parent.mkdir(parents=True, exist_ok=True)
-    times = [140] * (len(frames) - 1) + [2000]
+    each = 140 if isinstance(policy, TabularPolicy) else 40
     with whole(path) as part:
+        times = [each] * (len(frames) - 1) + [2000]
         frames[0].save(part, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)
     return len(frames) - 1, earned
 
 
-def _frame(leads_to: np.ndarray, cell: int, pending: np.ndarray, ghost: int, step: int, earned: float) -> Image.Image:
+def _scene(name: str, environment: Any, policy: Any) -> tuple[Any, Draw, list[tuple[int, int]]]:
+    """The Gymnasium environment, how it is drawn, and the direction of each action's arrow as (down, right)."""
+    kind = name.removeprefix("noisy-")
+    if kind == "maze":
+        settings = {"size": environment.size, "noise": environment.noise, "maze_seed": environment.maze_seed}
+        leads_to = carve(environment.size, environment.maze_seed)
+        return ActionDelay(gym.make("deadtime/Maze-v0", **settings), policy.delay), _maze(leads_to), list(MOVES)
+    settings = {"noise": environment.noise, "perturb": environment.perturb}
+    if kind == "cartpole":
+        from deadtime.envs.cartpole import expert_warmup  # noqa: PLC0415  (JAX)
+
+        env = gym.make("deadtime/NoisyCartPole-v1", **settings)
+        plan = lambda obs, delay, rng: np.asarray(expert_warmup(obs, delay, None))  # noqa: E731
+        return ActionDelay(env, policy.delay, warmup=plan), _cartpole, [(0, -1), (0, 1)]
+    if kind == "acrobot":
+        env = gym.make("deadtime/NoisyAcrobot-v1", **settings)
+        return ActionDelay(env, policy.delay), _acrobot, [(0, -1), (0, 0), (0, 1)]
+    raise ValueError(f"watch draws mazes, cartpole and acrobot; this record is of {name}: name another")
+
+
+def _maze(leads_to: np.ndarray) -> Draw:
     size = round(len(leads_to) ** 0.5)
-    maze = Image.fromarray(draw_image(leads_to, cell, _CELL))
-    a_row = max(maze.width // _SLOT, 1)
-    rows = -(-len(pending) // a_row)
-    image = Image.new("RGB", (maze.width, maze.height + 44 + rows * _SLOT), "white")
-    image.paste(maze)
+
+    def draw(cell: int, ghost: int) -> Image.Image:
+        image = Image.fromarray(draw_image(leads_to, cell, _CELL))
+        if ghost != cell:
+            top, left = (ghost // size) * _CELL + 3, (ghost % size) * _CELL + 3
+            ImageDraw.Draw(image).ellipse((left + 6, top + 6, left + _CELL - 9, top + _CELL - 9), outline=_GHOST, width=3)
+        return image
+
+    return draw
+
+
+def _faded(color: tuple[int, int, int]) -> tuple[int, int, int]:
+    return tuple((part + 2 * 255) // 3 for part in color)  # type: ignore[return-value]
+
+
+def _cartpole(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
+    image = Image.new("RGB", (480, 240), "white")
     draw = ImageDraw.Draw(image)
-    if ghost != cell:
-        top, left = (ghost // size) * _CELL + 3, (ghost % size) * _CELL + 3
-        draw.ellipse((left + 6, top + 6, left + _CELL - 9, top + _CELL - 9), outline=_GHOST, width=3)
-    font = ImageFont.load_default(13)
-    draw.text((4, maze.height + 4), f"step {step}   return {earned:+.3f}", _INK, font)
-    words = "pending, next one first:" if len(pending) else "no delay"
-    draw.text((4, maze.height + 22), words, _INK, font)
-    for i, action in enumerate(pending):
-        x, y = (i % a_row + 0.5) * _SLOT, maze.height + 44 + (i // a_row + 0.5) * _SLOT
-        _arrow(draw, x, y, *MOVES[action], color=_GHOST if i else _INK)
+    draw.line((0, 190, 480, 190), fill=_INK, width=1)
+    for (x, _, angle, _), solid in ((ghost, False), (obs, True)):
+        middle = 240 + float(np.clip(x, -5, 5)) * 90
+        cart, pole = (_INK, _SOLID) if solid else (_faded(_INK), _faded(_GHOST))
+        draw.rectangle((middle - 26, 176, middle + 26, 204), fill=cart)
+        tip = (middle + 140 * np.sin(float(angle)), 176 - 140 * np.cos(float(angle)))
+        draw.line((middle, 176, *tip), fill=pole, width=9)
     return image
 
 
-def _arrow(draw: ImageDraw.ImageDraw, x: float, y: float, down: int, right: int, color: tuple[int, int, int]) -> None:
+def _acrobot(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
+    image = Image.new("RGB", (480, 480), "white")
+    draw = ImageDraw.Draw(image)
+    draw.line((0, 140, 480, 140), fill=(120, 190, 120), width=2)
+    for (cos_1, sin_1, cos_2, sin_2, *_), solid in ((ghost, False), (obs, True)):
+        first, second = np.arctan2(sin_1, cos_1), np.arctan2(sin_1, cos_1) + np.arctan2(sin_2, cos_2)
+        elbow = np.array([240 + 100 * np.sin(first), 240 + 100 * np.cos(first)])
+        hand = elbow + 100 * np.array([np.sin(second), np.cos(second)])
+        for a, b, color in ((np.array([240, 240]), elbow, _INK), (elbow, hand, _SOLID if solid else _GHOST)):
+            draw.line((*map(float, a), *map(float, b)), fill=color if solid else _faded(color), width=10)
+    return image
+
+
+def _frame(scene: Image.Image, pending: np.ndarray, arrows: list[tuple[int, int]], step: int, earned: float) -> Image.Image:
+    a_row = max(scene.width // _SLOT, 1)
+    rows = -(-len(pending) // a_row)
+    image = Image.new("RGB", (scene.width, scene.height + 44 + rows * _SLOT), "white")
+    image.paste(scene)
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(13)
+    draw.text((4, scene.height + 4), f"step {step}   return {earned:+.3f}", _INK, font)
+    words = "pending, next one first:" if len(pending) else "no delay"
+    draw.text((4, scene.height + 22), words, _INK, font)
+    for i, action in enumerate(pending):
+        x, y = (i % a_row + 0.5) * _SLOT, scene.height + 44 + (i // a_row + 0.5) * _SLOT
+        _arrow(draw, (x, y), arrows[action], _GHOST if i else _INK)
+    return image
+
+
+def _arrow(draw: ImageDraw.ImageDraw, at: tuple[float, float], direction: tuple[int, int], color: tuple[int, int, int]) -> None:
+    """An arrow, or a dot for an action that pushes nowhere."""
+    (x, y), (down, right) = at, direction
     long, wide = _SLOT * 0.36, _SLOT * 0.22
+    if not down and not right:
+        draw.ellipse((x - 3, y - 3, x + 3, y + 3), fill=color)
+        return
     tip = (x + right * long, y + down * long)
     draw.line((x - right * long, y - down * long, *tip), fill=color, width=2)
     side = [(x + down * w, y + right * w) for w in (wide, -wide)]

@@ -1,0 +1,320 @@
+"""The compiled deep learner: its parts against hand-computed arrays, the whole against known values and itself."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from probe import Probe
+
+from deadtime.agents import ddqn
+from deadtime.agents.networks import new_mlp
+from deadtime.agents.presets import DoubleQ, preset
+from deadtime.agents.replay import Transition, new_replay, sample, store
+from deadtime.agents.views import VIEWS
+from deadtime.delay import push
+from deadtime.envs import make
+from deadtime.experiments.deep_specs import DeepSpec, deep_spec
+from deadtime.models import neural
+from deadtime.training import deep
+from deadtime.training.evaluate import evaluate
+from deadtime.training.fused import (
+    Numbers,
+    Program,
+    Setup,
+    begin_all,
+    decide,
+    flags_of,
+    fresh,
+    predicted,
+    q_values,
+    run_chunk,
+    split_settings,
+)
+
+SMALL = DoubleQ(hidden=(8, 8), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)
+
+
+def setup_of(env, agent, delays, settings, steps=10**6, seeds=None):
+    runs = len(delays)
+    numbers = Numbers(*(jnp.full(runs, float(value)) for value in split_settings(settings)[1]))
+    params = jax.tree.map(lambda value: jnp.full(runs, float(value)), env.default_params)
+    keys = jax.vmap(jax.random.key)(jnp.array(seeds if seeds is not None else range(runs)))
+    flags = jax.tree.map(lambda flag: jnp.full(runs, flag), flags_of(VIEWS[agent]))
+    return Setup(keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, flags)
+
+
+def program_of(env, agent, settings, capacity):
+    return Program(env, None if agent is None else VIEWS[agent], split_settings(settings)[0], capacity)
+
+
+def trained(env, agent, delays, settings, capacity, steps, merged=False, chunk=None):
+    program = program_of(env, None if merged else agent, settings, capacity)
+    setups = setup_of(env, agent, delays, settings)
+    runs, done, returns = begin_all(program, setups), 0, []
+    for length in chunk or [steps]:
+        runs, new = run_chunk(program, setups, runs, jnp.int32(done), length)
+        done += length
+        returns.append(new)
+    return program, setups, runs, jnp.concatenate(returns)
+
+
+def pick(tree, i):
+    return jax.tree.map(lambda leaf: leaf[i], tree)
+
+
+def test_double_q_target_by_hand():
+    q_next, target_next = jnp.array([1.0, 3.0, 2.0]), jnp.array([10.0, 20.0, 40.0])
+    assert ddqn.double_q_target(jnp.float32(0.5), 0.9, q_next, target_next) == pytest.approx(0.5 + 0.9 * 20.0)
+    assert ddqn.double_q_target(jnp.float32(0.5), 0.0, q_next, target_next) == 0.5
+    q = jnp.array([0.0, 18.0, 0.0])
+    loss = ddqn.double_q_loss(q, jnp.int32(1), jnp.float32(0.5), 0.9, q_next, target_next)
+    assert loss == pytest.approx(0.5 * 0.5**2)
+    far = ddqn.double_q_loss(q, jnp.int32(0), jnp.float32(0.5), 0.9, q_next, target_next)
+    assert far == pytest.approx(18.5 - 0.5)
+    slope = jax.grad(ddqn.double_q_loss)(q, jnp.int32(1), jnp.float32(0.5), 0.9, q_next, target_next)
+    np.testing.assert_allclose(slope, [0.0, -0.5, 0.0], atol=1e-6)
+    through = jax.grad(lambda v: ddqn.double_q_loss(q, jnp.int32(1), jnp.float32(0.5), 0.9, q_next, v))(target_next)
+    assert not through.any()
+
+
+def test_a_centre_moves_and_scales_q_only():
+    gamma, centre = 0.9, 1.0
+    reward, after, ended = 0.7, 3.0, 5.0
+    shifted = lambda q: (1 - gamma) * q - centre  # noqa: E731
+    r, discount = ddqn.centred(reward, 0.0, gamma, centre)
+    assert r + discount * shifted(after) == pytest.approx(shifted(reward + gamma * after))
+    r, discount = ddqn.centred(ended, 1.0, gamma, centre)
+    assert discount == 0
+    assert r == pytest.approx(shifted(ended))
+    assert ddqn.centred(reward, 0.0, gamma, 0.0) == (pytest.approx(reward), gamma)
+
+
+def test_push_with_room_to_spare():
+    queue = jnp.arange(10, 15)
+    for delay in range(6):
+        executed, after = push(queue, 99, delay)
+        pending = [*range(15 - delay, 15), 99]
+        assert executed == pending[0]
+        assert after[5 - delay :].tolist() == pending[1:]
+
+
+@pytest.mark.parametrize("kind", ["learned", "change"])
+def test_rolling_is_repeated_one_step_application(kind):
+    model = neural.new_model(jax.random.key(0), kind, 4, 3, (8, 8), 1)
+    model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.normal(jax.random.key(1), leaf.shape), model)
+    net, queue, obs = pick(model.nets, 0), jnp.array([7, 7, 2, 0, 1]), jnp.array([0.1, -0.2, 0.3, 0.4])
+    step = lambda state, action, i: neural.predict(model, net, kind, 3, state, action)  # noqa: E731
+    for delay in range(4):
+        expected = obs
+        for action in queue[5 - delay :]:
+            expected = neural.predict(model, net, kind, 3, expected, action)
+        np.testing.assert_allclose(neural.roll(step, obs, queue, delay), expected, rtol=1e-6)
+        np.testing.assert_allclose(neural.roll(step, obs, queue[5 - delay :], delay), expected, rtol=1e-6)
+
+
+def test_scales_are_means_and_deviations():
+    data = np.random.default_rng(0).normal([1, -2], [3, 0.1], (500, 2)).astype(np.float32)
+    scale = neural.Scale(jnp.zeros(()), jnp.zeros(2), jnp.zeros(2))
+    assert scale.deviation.tolist() == [1, 1]
+    for row in data:
+        scale = scale.seen(jnp.array(row), jnp.float32(1))
+        scale = scale.seen(jnp.array([1e6, 1e6]), jnp.float32(0))
+    np.testing.assert_allclose(scale.mean, data.mean(axis=0), rtol=1e-3)
+    np.testing.assert_allclose(scale.deviation, data.std(axis=0), rtol=1e-2)
+
+
+def test_replay_gives_back_what_was_stored():
+    replay = new_replay(6, 2, 3)
+    for i in range(9):
+        n = jnp.float32(i)
+        item = Transition(
+            jnp.array([n, -n]), jnp.array([i, i + 1, i + 2]), jnp.int32(i % 3), n / 2, jnp.array([n + 1, -n - 1]),
+            jnp.array([i + 1, i + 2, i + 3]), i % 2 == 0,
+        )  # fmt: skip
+        replay = store(replay, item, i != 4)
+    assert replay.stored == 8
+    batch = sample(replay, jax.random.key(0), 300, 2)
+    first = batch.obs[:, 0]
+    assert set(first.tolist()) == {2.0, 3.0, 5.0, 6.0, 7.0, 8.0}
+    np.testing.assert_array_equal(batch.obs[:, 1], -first)
+    np.testing.assert_array_equal(batch.next_obs[:, 0], first + 1)
+    np.testing.assert_array_equal(batch.queue[:, 0], first)
+    np.testing.assert_array_equal(batch.next_queue, batch.queue + 1)
+    np.testing.assert_array_equal(batch.reward, first / 2)
+    np.testing.assert_array_equal(batch.action, first % 3)
+    np.testing.assert_array_equal(batch.terminated, first % 2 == 0)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize(("agent", "delays"), [("delayed", (0, 2)), ("augmented", (0, 2)), ("oblivious", (0, 2))])
+def test_known_values(agent, delays, merged):
+    """γ = ½, so a pay of 1 at every later step is worth 1; Oblivious-Q under a delay has no values to be right about."""
+    program, setups, runs, _ = trained(Probe(), agent, delays, SMALL, 2, 6000, merged)
+    assert (np.asarray(runs.diverged_at) < 0).all()
+    for i, delay in enumerate(delays):
+        setup, learner = pick(setups, i), pick(runs.learner, i)
+        for s, queue in ((0, (0, 1)), (1, (1, 0)), (0, (1, 1))):
+            obs, pending = jnp.array([float(s)]), jnp.array(queue)
+            values = np.asarray(q_values(program, learner.q, obs, pending, setup))
+            if agent == "augmented" and delay:
+                now, later = float(queue[0] == s), 0.5 * float(queue[1] == 1 - s)
+                expected = now + later + 0.25 * (np.arange(2) == s) + 0.25
+            else:
+                expected = 1.0 * (np.arange(2) == s) + 1.0
+            if agent == "oblivious" and delay:
+                continue
+            np.testing.assert_allclose(values, expected, atol=0.12)
+        run = fresh(program, setup, learner)._replace(obs=jnp.array([1.0]), queue=jnp.array([0, 1]))
+        if agent == "delayed":
+            ahead = predicted(program, run, setup, jax.random.key(0))
+            np.testing.assert_allclose(ahead, [[1.0]], atol=0.1)
+            assert decide(program, run, setup, jax.random.key(0)) == 1
+
+
+def test_shifted_learns_at_the_state_of_the_decision():
+    program, setups, runs, _ = trained(Probe(), "shifted", (1, 2), SMALL, 2, 6000)
+    for i, delay in enumerate((1, 2)):
+        values = [
+            np.asarray(q_values(program, pick(runs.learner, i).q, jnp.array([float(s)]), jnp.zeros(2, int), pick(setups, i)))
+            for s in (0, 1)
+        ]
+        for s in (0, 1):
+            pays = s if delay % 2 == 0 else 1 - s
+            np.testing.assert_allclose(values[s], 1.0 * (np.arange(2) == pays) + 1.0, atol=0.12)
+
+
+def test_chunks_and_batch_mates_do_not_change_a_run():
+    env = make("cartpole")
+    settings = replace(preset("paper", "cartpole"), hidden=(8, 8))
+    _, _, whole, returns = trained(env, "delayed", (0, 3), settings, 3, 500)
+    _, _, parts, again = trained(env, "delayed", (0, 3), settings, 3, 500, chunk=[1, 99, 400])
+    np.testing.assert_array_equal(returns, again)
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
+        np.testing.assert_array_equal(one, other)
+    _, _, beside, _ = trained(env, "delayed", (2, 3), settings, 3, 500)
+    for one, other in zip(jax.tree.leaves(pick(whole, 1)), jax.tree.leaves(pick(beside, 1)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
+    env, settings = make("cartpole"), replace(preset("paper", "cartpole"), hidden=(8, 8))
+    program, setups = program_of(env, "delayed", settings, 2), setup_of(env, "delayed", (2, 2), settings)
+    runs, _ = run_chunk(program, setups, begin_all(program, setups), jnp.int32(0), 400)
+    wild = setups._replace(numbers=setups.numbers._replace(learning_rate=jnp.array([1e30, 0.005])))
+    wrecked, _ = run_chunk(program, wild, begin_all(program, wild), jnp.int32(0), 400)
+    assert wrecked.diverged_at[0] > 0
+    assert wrecked.diverged_at[1] == -1
+    for one, other in zip(jax.tree.leaves(pick(runs, 1)), jax.tree.leaves(pick(wrecked, 1)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("delay", [1, 4])
+def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay):
+    """Frozen random parameters, deterministic dynamics: what Delayed-Q executes from step m on is what undelayed Q would."""
+    env, settings = make("cartpole"), replace(SMALL, model="simulator", hidden=(16, 16))
+    program, bare = program_of(env, "delayed", settings, delay), program_of(env, "delayed", settings, 0)
+    setup = pick(setup_of(env, "delayed", (delay,), settings, seeds=[6]), 0)
+    undelayed = setup._replace(delay=jnp.int32(0))
+    run = begin_all(program, jax.tree.map(lambda leaf: leaf[None], setup))
+    run = pick(run, 0)
+    state, queue, executed = run.env, run.queue, []
+    key = jax.random.key(3)
+    for _ in range(delay + 30):
+        chosen = decide(program, run._replace(env=state, obs=state.physics, queue=queue), setup, key)
+        action, queue = push(queue, chosen)
+        executed.append(int(action))
+        _, state, *_ = env.step_env(key, state, action, setup.params)
+    later = run.env
+    for action in run.queue:
+        _, later, *_ = env.step_env(key, later, action, setup.params)
+    expected = []
+    for _ in range(30):
+        twin = run._replace(env=later, obs=later.physics, queue=jnp.zeros(0, jnp.int32))
+        expected.append(int(decide(bare, twin, undelayed, key)))
+        _, later, *_ = env.step_env(key, later, jnp.int32(expected[-1]), setup.params)
+    assert executed[delay:] == expected
+    assert len(set(expected)) == 2
+
+
+def test_evaluation_earns_what_a_loop_over_the_policy_does():
+    spec = DeepSpec("acrobot", "augmented", 2, "paper", steps=600, evaluation_episodes=4, changes={"hidden": (8, 8)})
+    record = next(iter(deep.run_deep([(spec, 5)], lambda n: None)))
+    program = deep.program_of(spec, "cpu")
+    setups = deep.setups_of([(spec, 5)], 1)
+    assert program.capacity == 2
+    runs = begin_all(program, setups)
+    scores = evaluate(program, setups, runs.learner, 4, 500)
+    assert scores.shape == (1, 4)
+    assert -500 <= record.scores[0] <= -1
+
+
+def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
+    spec = DeepSpec("noisy-cartpole", "delayed", 2, "best", steps=900, evaluation_episodes=3, changes={"hidden": (8, 8)})
+    monkeypatch.setattr(deep, "CHUNK_STEPS", 100)
+    monkeypatch.setattr(deep, "_WRITE_EVERY_SECONDS", -1.0)
+    straight = next(iter(deep.run_deep([(spec, 3)], lambda n: None)))
+    seen = []
+
+    def interrupt(n):
+        seen.append(n)
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(deep.run_deep([(spec, 3)], interrupt, checkpoints=tmp_path))
+    assert len(list(tmp_path.iterdir())) == 1
+    steps = []
+    resumed = next(iter(deep.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path)))
+    assert steps[0] == 400
+    assert sum(steps) == 900
+    assert resumed.scores == straight.scores
+    np.testing.assert_array_equal(resumed.curve, straight.curve)
+    for name, array in straight.policies.items():
+        np.testing.assert_array_equal(resumed.policies[name], array)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"env": "cartpol"}, "no environment is called 'cartpol'; did you mean 'cartpole'?"),
+        ({"agent": "mbs"}, "cartpole has no agent 'mbs'"),
+        ({"preset": "papr"}, "no preset is called 'papr'; did you mean 'paper'?"),
+        ({"delay": -1}, "delay is a whole number"),
+        ({"steps": 0}, "steps is a whole number, 1 or more; got 0"),
+        ({"learning_rat": 1}, "did you mean 'learning_rate'"),
+        ({"learning_rate": "x"}, "learning_rate is a number; got 'x'"),
+        ({"model": "perfect"}, "no model is called 'perfect'"),
+        ({"agent": "oblivious", "model": "change"}, "oblivious predicts nothing, so a model would do nothing"),
+        ({"size": 3}, "cartpole has no setting 'size'"),
+    ],
+)
+def test_specs_refuse_what_cannot_run(wrong, words):
+    given = {"env": "cartpole", "agent": "delayed", "delay": 1} | wrong
+    make_it = (
+        (lambda: DeepSpec("cartpole", "delayed", changes=wrong))
+        if "learning_rat" in wrong
+        else (lambda: deep_spec(given.pop("env"), given.pop("agent"), given.pop("delay"), given))
+    )
+    with pytest.raises(ValueError, match=words.replace("?", "\\?")):
+        make_it()
+
+
+def test_deep_ids():
+    base = DeepSpec("cartpole", "delayed", 5)
+    assert base.id == DeepSpec("cartpole", "delayed", 5, changes={"batch": 128.0}).id
+    others = [
+        DeepSpec("cartpole", "delayed", 5, "paper"), DeepSpec("cartpole", "delayed", 6), DeepSpec("cartpole", "oblivious", 5),
+        DeepSpec("noisy-cartpole", "delayed", 5), DeepSpec("cartpole", "delayed", 5, steps=7),
+        DeepSpec("cartpole", "delayed", 5, changes={"discount": 0.9}),
+        DeepSpec("cartpole", "delayed", 5, settings={"noise": 0.2}),
+    ]  # fmt: skip
+    assert len({spec.id for spec in [base, *others]}) == 8
+
+
+def test_weights_begin_as_for_the_true_delay():
+    wide = new_mlp(jax.random.key(0), (29, 24, 2), 4 + 5)
+    assert np.abs(wide.weights[0]).max() <= np.sqrt(6 / (9 + 24))
+    assert np.abs(wide.weights[0]).max() > 0.95 * np.sqrt(6 / (9 + 24))
