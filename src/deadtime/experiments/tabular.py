@@ -168,7 +168,7 @@ def _draw_sizes(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "maze-size.png")
 
 
-_GROWTH = {"delayed": (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 15, 20, 25), "augmented": (0, 1, 2, 3, 4, 5, 6, 7)}
+_GROWTH = {"delayed": (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 15, 20, 25), "augmented": (0, 1, 2, 3, 4, 5, 6)}
 _BUDGET = 200_000
 
 
@@ -243,6 +243,32 @@ def _draw_tuning(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "tuning.png")
 
 
+_LAW_NOISES, _LAW_EPSILON = (0.05, 0.1, 0.2), 0.05
+
+
+def _draw_whole_law(results: Results, root: Path) -> Path:
+    figure, axes = new_figure(11, 4.2, 1, 3, sharey=True)
+    for axis, p in zip(axes, _LAW_NOISES, strict=True):
+        scores = {(agent, m): results[agent, p, m].scores for agent in ("delayed", "distribution") for m in _DELAYS}
+        return_against_delay(axis, scores, _best(root, results, [("delayed", p, m) for m in _DELAYS]))
+        axis.set_title(f"Noisy Maze, p = {p:g}")
+    for axis in axes[1:]:
+        axis.set_ylabel("")
+    seeds = len(results["delayed", _LAW_NOISES[0], 0].seeds)
+    figure.suptitle(f"10×10 mazes, ε = {_LAW_EPSILON:g}, {seeds} seeds, 95% intervals: deadtime reproduce whole-law")
+    return save_picture(figure, root / "figures" / "whole-law.png")
+
+
+def _whole_law_table(results: Results, root: Path) -> list[dict[str, Any]]:
+    rows = _estimates(results, ("agent", "noise", "delay"))
+    for row in rows:
+        gain = statistics.difference(
+            results["distribution", row["noise"], row["delay"]].scores, results["delayed", row["noise"], row["delay"]].scores
+        )
+        row |= {"law_minus_mode": gain.mean, "difference_low": gain.low, "difference_high": gain.high}
+    return rows
+
+
 def _experiments() -> list[Experiment]:
     """Every tabular experiment of the paper, and `tuning` before them."""
     paper = ("delayed", "augmented", "oblivious")
@@ -251,7 +277,19 @@ def _experiments() -> list[Experiment]:
         (s, e, agent, p, m): maze(agent, m, p, learner=QLearning(step_size=s, epsilon=e))
         for (s, e), agent, p, m in product(settings, paper, (0.0, 0.1), (5, 15))
     }
+    explores = QLearning(epsilon=_LAW_EPSILON)
+    whole_law = {
+        (a, p, m): maze(a, m, p, learner=explores) for p, m, a in product(_LAW_NOISES, _DELAYS, ("delayed", "distribution"))
+    }
     return [
+        Experiment(
+            "whole-law",
+            "Noisy Maze with exploration: the most likely state against the whole law",
+            whole_law,
+            SEEDS,
+            _draw_whole_law,
+            _whole_law_table,
+        ),
         Experiment(
             "tuning",
             "Step size and exploration, on other mazes",
