@@ -19,19 +19,8 @@ from deadtime.experiments.deep_specs import DeepSpec, deep_spec
 from deadtime.models import neural
 from deadtime.training import deep
 from deadtime.training.evaluate import evaluate
-from deadtime.training.fused import (
-    Numbers,
-    Program,
-    Setup,
-    begin_all,
-    decide,
-    flags_of,
-    fresh,
-    predicted,
-    q_values,
-    run_chunk,
-    split_settings,
-)
+from deadtime.training.fused import begin_all, decide, fresh, predicted, q_values, run_chunk
+from deadtime.training.program import Numbers, Program, Setup, flags_of, split_settings
 
 SMALL = DoubleQ(hidden=(8, 8), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)
 
@@ -221,19 +210,20 @@ def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay)
     run = pick(run, 0)
     state, queue, executed = run.env, run.queue, []
     key = jax.random.key(3)
+    choose, move = jax.jit(decide, static_argnums=0), jax.jit(env.step_env)
     for _ in range(delay + 30):
-        chosen = decide(program, run._replace(env=state, obs=state.physics, queue=queue), setup, key)
+        chosen = choose(program, run._replace(env=state, obs=state.physics, queue=queue), setup, key)
         action, queue = push(queue, chosen)
         executed.append(int(action))
-        _, state, *_ = env.step_env(key, state, action, setup.params)
+        _, state, *_ = move(key, state, action, setup.params)
     later = run.env
     for action in run.queue:
-        _, later, *_ = env.step_env(key, later, action, setup.params)
+        _, later, *_ = move(key, later, action, setup.params)
     expected = []
     for _ in range(30):
         twin = run._replace(env=later, obs=later.physics, queue=jnp.zeros(0, jnp.int32))
-        expected.append(int(decide(bare, twin, undelayed, key)))
-        _, later, *_ = env.step_env(key, later, jnp.int32(expected[-1]), setup.params)
+        expected.append(int(choose(bare, twin, undelayed, key)))
+        _, later, *_ = move(key, later, jnp.int32(expected[-1]), setup.params)
     assert executed[delay:] == expected
     assert len(set(expected)) == 2
 

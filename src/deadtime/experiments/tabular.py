@@ -1,40 +1,22 @@
-"""The paper's tabular experiments as data, and how each is drawn.
+"""The paper's tabular experiments as data.
 
 Step size and exploration were chosen once, by `tuning`, on mazes that no other experiment uses; they are the same for every
-agent (`QLearning`). Everything else runs on the mazes of seeds 0 … 19.
+agent (`QLearning`), but for `whole-law`, which is about exploration. Everything else runs on the mazes of seeds 0 … 19.
 """
 
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from deadtime.agents.tabular import QLearning
-from deadtime.agents.views import VIEWS
-from deadtime.experiments import statistics
-from deadtime.experiments.ceiling import mean_ceiling
-from deadtime.experiments.figures import NAMES, heat_map, learning_curves, new_figure, return_against_delay
-from deadtime.experiments.runner import Experiment, Results
+from deadtime.experiments import tabular_figures as show
+from deadtime.experiments.runner import Experiment
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.walk import POINT_ESTIMATES
-from deadtime.pictures import COLORS, MARKERS, save_picture
-from deadtime.training.result import Result
 
-AGENTS = tuple(VIEWS)
 SEEDS = range(20)
 TUNING_SEEDS = range(1000, 1006)
-PAPER = {
-    (0.0, 5): {"delayed": 0.50, "augmented": 0.18, "oblivious": -0.61},
-    (0.0, 15): {"delayed": -0.25, "augmented": -1.0, "oblivious": -0.76},
-    (0.0, 25): {"delayed": -0.45, "oblivious": -0.71},
-    (0.1, 5): {"delayed": 0.40, "augmented": -0.29, "oblivious": -0.64},
-    (0.1, 15): {"delayed": -0.50, "augmented": -1.0, "oblivious": -0.78},
-    (0.1, 25): {"delayed": -0.49, "oblivious": -0.99},
-}
-"""The paper's Maze and Noisy Maze rows by (noise, delay); it does not say its noise, so every noise is set beside them."""
 
 
 def maze(agent: str, delay: int, noise: float = 0.0, size: int = 10, **options: Any) -> TabularSpec:
@@ -42,244 +24,18 @@ def maze(agent: str, delay: int, noise: float = 0.0, size: int = 10, **options: 
     return TabularSpec("maze", agent, delay, settings={"noise": noise, "size": size}, **options)
 
 
-def tabular(result: Result) -> TabularSpec:
-    """Its spec, which is tabular."""
-    spec = result.spec
-    assert isinstance(spec, TabularSpec)
-    return spec
-
-
-def _estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A row a run: its key, the greedy and the training return, and the paired difference to Delayed-Q where there is one."""
-    rows = []
-    for key, result in results.items():
-        row = dict(zip(names, key, strict=True))
-        for label, values in (("return", result.scores), ("training", result.training_scores)):
-            found = statistics.mean(values)
-            row |= {label: found.mean, f"{label}_low": found.low, f"{label}_high": found.high}
-        rows.append(
-            row | {"seeds": len(result.seeds), "episodes": tabular(result).episodes, "seconds": sum(result.record.seconds)}
-        )
-    return rows
-
-
-def _best(root: Path, results: Results, keys: Any) -> dict[int, tuple[float, bool]]:
-    """The ceiling of each delay among the keys (…, delay)."""
-    found = {}
-    for key in keys:
-        result = results[key]
-        best = mean_ceiling(root, tabular(result), result.seeds)
-        found[result.spec.delay] = (best.value, best.delay == result.spec.delay)
-    return found
-
-
-_NOISES, _DELAYS = (0.0, 0.05, 0.1, 0.2), (0, 5, 15, 25)
-
-
-def _draw_convergence(results: Results, root: Path) -> Path:
-    shown = [agent for agent in AGENTS if not VIEWS[agent].solves_offline]
-    figure, axes = new_figure(12, 9.5, len(_NOISES), len(_DELAYS), sharex=True, sharey=True)
-    for (i, p), (j, m) in product(enumerate(_NOISES), enumerate(_DELAYS)):
-        curves = {agent: results[agent, p, m].curve for agent in shown}
-        learning_curves(axes[i, j], curves, _best(root, results, [("delayed", p, m)])[m])
-        axes[i, j].set_title(f"{'Maze' if p == 0 else f'Noisy Maze, p = {p:g}'}, m = {m}", fontsize=10)
-    for j in range(len(_DELAYS)):
-        axes[-1, j].set_xlabel("episode")
-    for i in range(len(_NOISES)):
-        axes[i, 0].set_ylabel("training return")
-    handles = {label: line for a in axes.flat for line, label in zip(*a.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False)
-    figure.suptitle(
-        f"10×10 mazes, {len(results['delayed', 0.0, 0].seeds)} seeds, 95% intervals: deadtime reproduce convergence"
-    )
-    return save_picture(figure, root / "figures" / "convergence.png")
-
-
-def _convergence_table(results: Results, root: Path) -> list[dict[str, Any]]:
-    rows = _estimates(results, ("agent", "noise", "delay"))
-    for row, result in zip(rows, results.values(), strict=True):
-        p, m = row["noise"], row["delay"]
-        best, exact = _best(root, results, [("delayed", p, m)])[m]
-        less = statistics.difference(results["delayed", p, m].scores, result.scores)
-        row |= {"delayed_minus_this": less.mean, "difference_low": less.low, "difference_high": less.high}
-        row |= {"optimum": best, "optimum_is": "exact" if exact else "upper bound"}
-        row["paper"] = PAPER.get((0.0 if p == 0 else 0.1, m), {}).get(row["agent"], "")
-    return rows
-
-
-_SWEPT = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 25)
-
-
-def _draw_sweep(results: Results, root: Path) -> Path:
-    figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
-    for axis, p in zip(axes, (0.0, 0.1), strict=True):
-        scores = {(agent, m): results[agent, p, m].scores for agent in AGENTS for m in _SWEPT}
-        return_against_delay(axis, scores, _best(root, results, [("delayed", p, m) for m in _SWEPT]))
-        axis.set_title("Maze" if p == 0 else f"Noisy Maze, p = {p:g}")
-    axes[0].set_ylabel("greedy return after 5,000 episodes")
-    axes[1].set_ylabel("")
-    axes[1].get_legend().remove()
-    figure.suptitle(
-        f"10×10 mazes, {len(results['delayed', 0.0, 0].seeds)} seeds, 95% intervals: deadtime reproduce delay-sweep"
-    )
-    return save_picture(figure, root / "figures" / "delay-sweep.png")
-
-
-_MAP_NOISES, _MAP_DELAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), (0, 5, 10, 15, 20, 25)
-
-
-def _draw_heat_map(results: Results, root: Path) -> Path:
-    figure, axes = new_figure(6.4, 4.6)
-    values = np.array([[np.median(results["delayed", p, m].scores) for m in _MAP_DELAYS] for p in _MAP_NOISES])
-    image = heat_map(axes, values, [f"{p:g}" for p in _MAP_NOISES], [str(m) for m in _MAP_DELAYS])
-    axes.set(xlabel="delay m (steps)", ylabel="noise p")
-    seeds = len(results["delayed", 0.0, 0].seeds)
-    axes.set_title(
-        f"Delayed-Q, median greedy return after 5,000 episodes\n10×10 mazes, {seeds} seeds: deadtime reproduce heatmap-maze",
-        fontsize=10,
-    )
-    figure.colorbar(image, ax=axes)
-    return save_picture(figure, root / "figures" / "heatmap-maze.png")
-
-
-_SIZES, _SIZED = (5, 10, 15, 20, 30), ("delayed", "augmented", "oblivious", "distribution", "mbs")
-
-
-def _draw_sizes(results: Results, root: Path) -> Path:
-    figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
-    for axis, p in zip(axes, (0.0, 0.1), strict=True):
-        for agent in _SIZED:
-            found = [statistics.mean(results[agent, p, n].scores) for n in _SIZES]
-            axis.plot(_SIZES, [e.mean for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
-            axis.fill_between(_SIZES, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
-        best = [
-            mean_ceiling(root, tabular(results["delayed", p, n]), results["delayed", p, n].seeds, 5 if n <= 10 else 2)
-            for n in _SIZES
-        ]
-        if p == 0:
-            axis.plot(_SIZES, [b.value for b in best], color="black", lw=1.2, label="exact optimum")
-        else:
-            axis.plot(_SIZES, [b.value for b in best], color="black", lw=1.2, ls="--", label="upper bound on it")
-        axis.set(title="Maze" if p == 0 else f"Noisy Maze, p = {p:g}", xlabel="size N (N² cells)", xticks=_SIZES)
-        axis.grid(alpha=0.25)
-        axis.legend(frameon=False, fontsize=8)
-    axes[0].set_ylabel("greedy return after 5,000 episodes")
-    figure.suptitle(f"delay 5, {len(results['delayed', 0.0, 10].seeds)} seeds, 95% intervals: deadtime reproduce maze-size")
-    return save_picture(figure, root / "figures" / "maze-size.png")
-
-
-_GROWTH = {"delayed": (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 15, 20, 25), "augmented": (0, 1, 2, 3, 4, 5, 6)}
-_BUDGET = 200_000
-
-
-def growth(results: Results) -> dict[str, tuple[float, float]]:
-    """Fits of the mean number of episodes against m: Augmented-Q's factor a step of delay, Delayed-Q's line."""
-    means = {a: [np.mean(results[a, m].record.episodes) for m in ms] for a, ms in _GROWTH.items()}
-    slope, start = np.polyfit(_GROWTH["augmented"], np.log(means["augmented"]), 1)
-    gain, base = np.polyfit(_GROWTH["delayed"], means["delayed"], 1)
-    return {"augmented": (float(np.exp(start)), float(np.exp(slope))), "delayed": (float(base), float(gain))}
-
-
-def _draw_growth(results: Results, root: Path) -> Path:
-    figure, axes = new_figure(6.6, 4.6)
-    fits = growth(results)
-    for agent, delays in _GROWTH.items():
-        found = [statistics.mean(results[agent, m].record.episodes) for m in delays]
-        color, (base, gain) = COLORS[agent], fits[agent]
-        spread = [[e.mean - e.low for e in found], [e.high - e.mean for e in found]]
-        axes.errorbar(
-            delays,
-            [e.mean for e in found],
-            spread,
-            color=color,
-            marker=MARKERS[agent],
-            ls="",
-            ms=5,
-            capsize=3,
-            label=NAMES[agent],
-        )
-        x = np.linspace(min(delays), max(delays), 100)
-        y, law = (
-            (base * gain**x, f"{base:.0f} · {gain:.2f}$^m$")
-            if agent == "augmented"
-            else (base + gain * x, f"{base:.0f} + {gain:.1f} m")
-        )
-        axes.plot(x, y, color=color, lw=1, label=f"fit: {law}")
-    axes.set(yscale="log", xlabel="delay m (steps)", ylabel="episodes until the mean of 20 returns is 0.5")
-    axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=9)
-    axes.set_title(
-        f"10×10 mazes, {len(results['delayed', 0].seeds)} seeds, 95% intervals: deadtime reproduce complexity", fontsize=10
-    )
-    return save_picture(figure, root / "figures" / "complexity.png")
-
-
-def _growth_table(results: Results, root: Path) -> list[dict[str, Any]]:
-    rows = []
-    for (agent, m), result in results.items():
-        found, counts = statistics.mean(result.record.episodes), np.array(result.record.episodes)
-        rows.append({"agent": agent, "delay": m, "episodes": found.mean, "low": found.low, "high": found.high})
-        rows[-1] |= {"not_reached": result.record.status.count("complete"), "seeds": len(counts)}
-    return rows
-
-
-_STEP_SIZES, _EPSILONS = (0.03, 0.1, 0.3, 1.0), (0.0, 0.01, 0.05, 0.2)
-
-
-def _tuning_means(results: Results) -> np.ndarray:
-    """The mean over agents, delays, noises and mazes of each setting."""
-    return np.array(
-        [[np.mean([r.scores.mean() for k, r in results.items() if k[:2] == (s, e)]) for e in _EPSILONS] for s in _STEP_SIZES]
-    )
-
-
-def _draw_tuning(results: Results, root: Path) -> Path:
-    figure, axes = new_figure(5.6, 4.2)
-    found = next(iter(results.values()))
-    heat_map(axes, _tuning_means(results), [f"{s:g}" for s in _STEP_SIZES], [f"{e:g}" for e in _EPSILONS])
-    axes.set(xlabel="ε", ylabel="step size")
-    mazes = f"{len(found.seeds)} mazes from seed {found.seeds[0]}: deadtime reproduce tuning"
-    axes.set_title(f"Mean greedy return of the paper's three agents at m = 5, 15\n{mazes}", fontsize=9)
-    return save_picture(figure, root / "figures" / "tuning.png")
-
-
-_LAW_NOISES, _LAW_EPSILON = (0.05, 0.1, 0.2), 0.05
-
-
-def _draw_whole_law(results: Results, root: Path) -> Path:
-    figure, axes = new_figure(11, 4.2, 1, 3, sharey=True)
-    for axis, p in zip(axes, _LAW_NOISES, strict=True):
-        scores = {(agent, m): results[agent, p, m].scores for agent in ("delayed", "distribution") for m in _DELAYS}
-        return_against_delay(axis, scores, _best(root, results, [("delayed", p, m) for m in _DELAYS]))
-        axis.set_title(f"Noisy Maze, p = {p:g}")
-    for axis in axes[1:]:
-        axis.set_ylabel("")
-    seeds = len(results["delayed", _LAW_NOISES[0], 0].seeds)
-    figure.suptitle(f"10×10 mazes, ε = {_LAW_EPSILON:g}, {seeds} seeds, 95% intervals: deadtime reproduce whole-law")
-    return save_picture(figure, root / "figures" / "whole-law.png")
-
-
-def _whole_law_table(results: Results, root: Path) -> list[dict[str, Any]]:
-    rows = _estimates(results, ("agent", "noise", "delay"))
-    for row in rows:
-        gain = statistics.difference(
-            results["distribution", row["noise"], row["delay"]].scores, results["delayed", row["noise"], row["delay"]].scores
-        )
-        row |= {"law_minus_mode": gain.mean, "difference_low": gain.low, "difference_high": gain.high}
-    return rows
-
-
 def _experiments() -> list[Experiment]:
     """Every tabular experiment of the paper, and `tuning` before them."""
     paper = ("delayed", "augmented", "oblivious")
-    settings = list(product(_STEP_SIZES, _EPSILONS))
+    settings = list(product(show.STEP_SIZES, show.EPSILONS))
     tuning = {
         (s, e, agent, p, m): maze(agent, m, p, learner=QLearning(step_size=s, epsilon=e))
         for (s, e), agent, p, m in product(settings, paper, (0.0, 0.1), (5, 15))
     }
-    explores = QLearning(epsilon=_LAW_EPSILON)
+    explores = QLearning(epsilon=show.LAW_EPSILON)
     whole_law = {
-        (a, p, m): maze(a, m, p, learner=explores) for p, m, a in product(_LAW_NOISES, _DELAYS, ("delayed", "distribution"))
+        (a, p, m): maze(a, m, p, learner=explores)
+        for p, m, a in product(show.LAW_NOISES, show.DELAYS, ("delayed", "distribution"))
     }
     return [
         Experiment(
@@ -287,56 +43,56 @@ def _experiments() -> list[Experiment]:
             "Noisy Maze with exploration: the most likely state against the whole law",
             whole_law,
             SEEDS,
-            _draw_whole_law,
-            _whole_law_table,
+            show.draw_whole_law,
+            show.whole_law_table,
         ),
         Experiment(
             "tuning",
             "Step size and exploration, on other mazes",
             tuning,
             TUNING_SEEDS,
-            _draw_tuning,
-            lambda results, root: _estimates(results, ("step_size", "epsilon", "agent", "noise", "delay")),
+            show.draw_tuning,
+            lambda results, root: show.estimates(results, ("step_size", "epsilon", "agent", "noise", "delay")),
         ),
         Experiment(
             "convergence",
             "Maze and Noisy Maze: learning curves and final returns",
-            {(a, p, m): maze(a, m, p) for p, m, a in product(_NOISES, _DELAYS, AGENTS)},
+            {(a, p, m): maze(a, m, p) for p, m, a in product(show.NOISES, show.DELAYS, show.AGENTS)},
             SEEDS,
-            _draw_convergence,
-            _convergence_table,
+            show.draw_convergence,
+            show.convergence_table,
         ),
         Experiment(
             "complexity",
             "Episodes to reach a return of 0.5 against the delay",
-            {(a, m): maze(a, m, episodes=_BUDGET, until_return=0.5) for a, ms in _GROWTH.items() for m in ms},
+            {(a, m): maze(a, m, episodes=show.BUDGET, until_return=0.5) for a, ms in show.GROWTH.items() for m in ms},
             SEEDS,
-            _draw_growth,
-            _growth_table,
+            show.draw_growth,
+            show.growth_table,
         ),
         Experiment(
             "heatmap-maze",
             "Delayed-Q: return over delay and noise",
-            {("delayed", p, m): maze("delayed", m, p) for p, m in product(_MAP_NOISES, _MAP_DELAYS)},
+            {("delayed", p, m): maze("delayed", m, p) for p, m in product(show.MAP_NOISES, show.MAP_DELAYS)},
             SEEDS,
-            _draw_heat_map,
-            lambda results, root: _estimates(results, ("agent", "noise", "delay")),
+            show.draw_heat_map,
+            lambda results, root: show.estimates(results, ("agent", "noise", "delay")),
         ),
         Experiment(
             "maze-size",
             "Return over maze sizes at delay 5",
-            {(a, p, n): maze(a, 5, p, n) for p, n, a in product((0.0, 0.1), _SIZES, _SIZED)},
+            {(a, p, n): maze(a, 5, p, n) for p, n, a in product((0.0, 0.1), show.SIZES, show.SIZED)},
             SEEDS,
-            _draw_sizes,
-            lambda results, root: _estimates(results, ("agent", "noise", "size")),
+            show.draw_sizes,
+            lambda results, root: show.estimates(results, ("agent", "noise", "size")),
         ),
         Experiment(
             "delay-sweep",
             "Maze and Noisy Maze: return against the delay",
-            {(a, p, m): maze(a, m, p) for p, m, a in product((0.0, 0.1), _SWEPT, AGENTS)},
+            {(a, p, m): maze(a, m, p) for p, m, a in product((0.0, 0.1), show.SWEPT, show.AGENTS)},
             SEEDS,
-            _draw_sweep,
-            lambda results, root: _estimates(results, ("agent", "noise", "delay")),
+            show.draw_sweep,
+            lambda results, root: show.estimates(results, ("agent", "noise", "delay")),
         ),
     ]
 

@@ -25,7 +25,8 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
 from deadtime.training import checkpoint
 from deadtime.training.evaluate import evaluate
-from deadtime.training.fused import Learner, Numbers, Program, Run, Setup, begin_all, flags_of, run_chunk, split_settings
+from deadtime.training.fused import begin_all, run_chunk
+from deadtime.training.program import Learner, Numbers, Program, Run, Setup, flags_of, split_settings
 
 Pair = tuple[DeepSpec, int]
 Progress = Callable[[int], None]

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from deadtime.delay import push
-from deadtime.training.fused import Learner, Program, Run, Setup, decide, fresh
+from deadtime.training.fused import decide, fresh
+from deadtime.training.program import Learner, Program, Run, Setup
 
 
 @partial(jax.jit, static_argnums=(0, 3, 4))
