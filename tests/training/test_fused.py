@@ -18,7 +18,6 @@ from deadtime.envs import make
 from deadtime.experiments.deep_specs import DeepSpec, deep_spec
 from deadtime.models import neural
 from deadtime.training import deep
-from deadtime.training.evaluate import evaluate
 from deadtime.training.fused import begin_all, decide, fresh, predicted, q_values, run_chunk
 from deadtime.training.program import Numbers, Program, Setup, flags_of, split_settings
 
@@ -226,18 +225,6 @@ def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay)
         _, later, *_ = move(key, later, jnp.int32(expected[-1]), setup.params)
     assert executed[delay:] == expected
     assert len(set(expected)) == 2
-
-
-def test_evaluation_earns_what_a_loop_over_the_policy_does():
-    spec = DeepSpec("acrobot", "augmented", 2, "paper", steps=600, evaluation_episodes=4, changes={"hidden": (8, 8)})
-    record = next(iter(deep.run_deep([(spec, 5)], lambda n: None)))
-    program = deep.program_of(spec, "cpu")
-    setups = deep.setups_of([(spec, 5)], 1)
-    assert program.capacity == 2
-    runs = begin_all(program, setups)
-    scores = evaluate(program, setups, runs.learner, 4, 500)
-    assert scores.shape == (1, 4)
-    assert -500 <= record.scores[0] <= -1
 
 
 def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -64,13 +65,12 @@ class DeepSpec:
         for name, value in self.changes.items():
             if name not in known:
                 raise ValueError(f"a deep agent has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
-            if isinstance(getattr(usual, name), float | int) and not isinstance(value, float | int):
-                raise ValueError(f"{name} is a number; got {value!r}: its preset has {getattr(usual, name)!r}")
+            object.__setattr__(self, "changes", self.changes | {name: _like(getattr(usual, name), name, value)})
         if self.learner.model not in MODELS:
             raise ValueError(f"no model is called {self.learner.model!r}: choose one of {', '.join(MODELS)}")
         if not VIEWS[self.agent].predicts and {"model", "members"} & self.changes.keys():
             raise ValueError(f"{self.agent} predicts nothing, so a model would do nothing: leave it out")
-        kept = {name: value for name, value in self.changes.items() if _plain(value) != _plain(getattr(usual, name))}
+        kept = {name: value for name, value in self.changes.items() if value != getattr(usual, name)}
         object.__setattr__(self, "changes", kept)
 
     @property
@@ -96,7 +96,7 @@ class DeepSpec:
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name == "changes":
-                value = {name: _plain(one) for name, one in value.items()}
+                value = {name: list(one) if isinstance(one, tuple) else one for name, one in value.items()}
             if value not in ({}, f.default):
                 said[f.name] = value
         return said
@@ -129,8 +129,31 @@ def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Deep
     )
 
 
+def _like(usual: Any, name: str, value: Any) -> Any:
+    """The value as the kind of thing that its preset has, or an error."""
+    kinds = {
+        bool: "true or false",
+        int: "a whole number, 0 or more",
+        float: "a number",
+        tuple: "a list of whole numbers",
+        str: "a word",
+    }
+    kind = type(usual)
+    if kind is tuple:
+        good = isinstance(value, list | tuple) and value and all(type(one) is int and one > 0 for one in value)
+    elif kind is int:
+        good = not isinstance(value, bool) and isinstance(value, int | float) and value == int(value) and value >= 0
+    elif kind is float:
+        good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+    else:
+        good = isinstance(value, kind)
+    if not good:
+        raise ValueError(f"{name} is {kinds[kind]}; got {value!r}: its preset has {usual!r}")
+    return kind(value)
+
+
 def _plain(value: Any) -> Any:
-    """As JSON gives it back."""
+    """Numbers as numbers of one kind."""
     if isinstance(value, tuple | list):
         return list(value)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
