@@ -21,6 +21,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/tabular.py
 
 clean:
 	rm -rf .venv out

@@ -65,14 +65,14 @@ def exact_return(walk: Walk, delay: int, predictor: str) -> float:
 def _draw(results: Results, root: Path) -> Path:
     walk = Walk()
     figure, (left, right) = new_figure(11, 4.4, 1, 2)
-    x, law = np.arange(-walk.length, walk.length + 1), law_after(walk, 10)[walk.length]
+    x, law = np.arange(-walk.length, walk.length + 1), law_after(walk, 20)[walk.length]
     seen = law > 1e-9
     left.bar(x[seen], law[seen], width=1.6, color="#999999")
     left.axvspan(-walk.near - 0.5, walk.near + 0.5, color="#F0E442", alpha=0.35, lw=0, label="action 0 pays")
     left.axvline(0, color=PREDICTORS["mean"], lw=2, label="mean")
     for side in (-1, 1):
         left.axvline(side * abs(x[law.argmax()]), color=PREDICTORS["mode"], lw=2, ls="--", label="mode" if side > 0 else None)
-    left.set(xlabel="x", ylabel="probability", title="Law of x ten steps after x = 0")
+    left.set(xlabel="x", ylabel="probability", title="Law of x twenty steps after x = 0")
     left.legend(frameon=False, fontsize=9)
     delays = range(0, 26)
     for predictor, color in PREDICTORS.items():
