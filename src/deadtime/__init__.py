@@ -7,6 +7,7 @@ from deadtime.envs.gym import ActionDelay, AugmentObservation, ObservationDelay
 from deadtime.envs.gym_vector import VectorActionDelay, VectorAugmentObservation, VectorObservationDelay
 
 if TYPE_CHECKING:
+    from deadtime.training.evaluate import evaluate
     from deadtime.training.result import load, train
 
 _register()
@@ -19,6 +20,7 @@ __all__ = [
     "VectorActionDelay",
     "VectorAugmentObservation",
     "VectorObservationDelay",
+    "evaluate",
     "load",
     "train",
 ]
@@ -26,8 +28,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What learns is imported when it is first used, so that worker processes with an environment start fast."""
-    if name in ("load", "train"):
-        from deadtime.training import result  # noqa: PLC0415
+    if name in ("evaluate", "load", "train"):
+        from deadtime.training import evaluate, result  # noqa: PLC0415
 
-        return getattr(result, name)
+        return evaluate.evaluate if name == "evaluate" else getattr(result, name)
     raise AttributeError(f"module 'deadtime' has no attribute {name!r}")

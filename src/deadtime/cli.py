@@ -43,10 +43,11 @@ def _commands() -> Any:
 
     from deadtime.experiments.command import Reproduce  # noqa: PLC0415
     from deadtime.planning.command import Plan, Verify  # noqa: PLC0415
-    from deadtime.training.command import Compare, Train, Watch  # noqa: PLC0415
+    from deadtime.training.command import Compare, Evaluate, Train, Watch  # noqa: PLC0415
 
     return (
         Annotated[Train, subcommand("train")]
+        | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Compare, subcommand("compare")]
         | Annotated[Watch, subcommand("watch")]
         | Annotated[Plan, subcommand("plan")]

@@ -14,8 +14,7 @@ import deadtime
 from deadtime.delay import push
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.training import deep
-from deadtime.training.evaluate import evaluate
-from deadtime.training.fused import begin_all, decide, fresh, predicted, q_values
+from deadtime.training.fused import begin_all, decide, evaluate_all, fresh, predicted, q_values
 
 COMMAND = Path(sys.executable).parent / "deadtime"
 TINY = {"hidden": (8, 8), "batch": 8}
@@ -69,7 +68,7 @@ def test_evaluation_earns_what_its_policy_does():
     spec = DeepSpec("noisy-cartpole", "delayed", 2, "paper", changes={"hidden": (8, 8)})
     program, setups = deep.program_of(spec, "cpu"), deep.setups_of([(spec, 5)], 1)
     learner = begin_all(program, setups).learner
-    scores = np.asarray(evaluate(program, setups, learner, 3, 500))
+    scores = np.asarray(evaluate_all(program, setups, learner, 3, 500))
     setup, learner = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (setups, learner))
     choose, move = jax.jit(decide, static_argnums=0), jax.jit(program.env.step_env)
     for key, score in zip(jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores[0], strict=True):
@@ -100,7 +99,7 @@ def test_policies_refuse_bad_input():
         with pytest.raises(ValueError, match="an observation is 4 numbers"):
             policy.act(wrong, [0, 0])
     for wrong in ([0, 2], [0, -1], [0, 0, 0], [0.5, 1.0], "ab"):
-        with pytest.raises(ValueError, match="pending_actions are those chosen last"):
+        with pytest.raises(ValueError, match="pending_actions are the 2 chosen last"):
             policy.act(np.zeros(4), wrong)
     with pytest.raises(ValueError, match="which it can't take along"):
         deadtime.train("cartpole", "delayed", 1, steps=50, evaluation_episodes=1, model="simulator", **TINY).policy(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numba
@@ -10,6 +11,7 @@ from jaxtyping import Float
 
 from deadtime.agents.presets import DoubleQ
 from deadtime.agents.views import View
+from deadtime.delay import check_delay
 
 
 class DeepPolicy:
@@ -33,6 +35,14 @@ class DeepPolicy:
         self._numbers = len(self._scales[0])
         self._room = capacity
         self._one_hot = settings.model == "change"
+
+    def at_delay(self, delay: int) -> DeepPolicy:
+        """The same policy under another delay; one that sees the queue has room for no longer one than it was trained with."""
+        if self._view.sees == "queue" and check_delay(delay) > self._room:
+            raise ValueError(f"this agent has room for {self._room} pending actions; got a delay of {delay}: train it for that")
+        twin = copy(self)
+        twin.delay = check_delay(delay)
+        return twin
 
     def act(self, observation: Any, pending_actions: Any = ()) -> int:
         """The action to choose now, which is executed after the pending ones."""
@@ -81,13 +91,11 @@ class DeepPolicy:
             raise ValueError(f"an observation is {self._numbers} numbers; got {observation!r}: pass what the environment gave")
         if queue.size == 0:
             queue = np.zeros(0, np.int64)
-        most = self._room if self._view.sees == "queue" else len(queue)
         outside = queue.dtype.kind not in "iu" or ((queue < 0) | (queue >= self._actions)).any()
-        if queue.ndim != 1 or outside or len(queue) > most:
-            room = f", at most {most}" if self._view.sees == "queue" else ""
+        if queue.shape != (self.delay,) or outside:
             raise ValueError(
-                f"pending_actions are those chosen last, oldest first, each from 0 to {self._actions - 1}{room}; "
-                f"got {pending_actions!r}: pass info['pending_actions']"
+                f"pending_actions are the {self.delay} chosen last, oldest first, each from 0 to {self._actions - 1}; "
+                f"got {pending_actions!r}: pass info['pending_actions'], or use policy.at_delay(m) for another delay"
             )
         return obs.astype(np.float32), queue.astype(np.int64)
 

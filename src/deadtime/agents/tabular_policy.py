@@ -11,6 +11,7 @@ from deadtime.agents.exploration import epsilon_greedy
 from deadtime.agents.table import by_queue, by_state, find, pack, with_room
 from deadtime.agents.tabular import Agent, new_agent
 from deadtime.agents.views import VIEWS, View
+from deadtime.delay import check_delay
 from deadtime.envs.finite import Finite
 from deadtime.models.counts import roll_law
 
@@ -22,6 +23,14 @@ class TabularPolicy:
         """`seed` decides ties."""
         self.delay, self._agent, self._view, self._states = agent.delay, agent, view, states
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))
+
+    def at_delay(self, delay: int) -> TabularPolicy:
+        """The same policy under another delay than it was trained for; one that sees the queue can't do that."""
+        if self._view.sees == "queue" and delay != self.delay:
+            raise ValueError(
+                f"this agent's values are of queues of {self.delay} actions; got a delay of {delay}: train it for that"
+            )
+        return TabularPolicy(self._agent._replace(delay=check_delay(delay)), self._view, self._states)
 
     def act(self, observation: int, pending_actions: Any = ()) -> int:
         """The action to choose now, which is executed after the pending ones."""

@@ -17,6 +17,7 @@ from deadtime.experiments.ceiling import mean_ceiling
 from deadtime.experiments.figures import new_figure, return_against_delay
 from deadtime.experiments.specs import TabularSpec, check_count, check_seeds
 from deadtime.pictures import check_picture, save_picture
+from deadtime.training.evaluate import delayed_gym, evaluate
 from deadtime.training.result import Result, make_spec, train_recorded
 from deadtime.training.tabular import check_workers
 from deadtime.training.watch import watch
@@ -181,6 +182,44 @@ class Compare:
         console.print(
             f"mean greedy return over {self.seeds} seeds, 95% intervals; differences are paired by seed", highlight=False
         )
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Evaluate a recorded training on new episodes, under its own delay or another."""
+
+    record: tyro.conf.Positional[Path]
+    """The folder that `deadtime train` printed."""
+    delay: int | None = None
+    """Default: the one it was trained for."""
+    episodes: int = 100
+    """For each seed."""
+    episode: int = 1_000_000
+    """Decides the first one's warm-up and noise; the next ones count on."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        """Evaluate every seed whose policy was kept, and print."""
+        result = Result(records.read(self.record, policies=True))
+        spec, seeds = result.spec, result.record.policy_seeds
+        if not seeds:
+            raise ValueError(f"{self.record} holds no policies, only scores: train it again with `deadtime train`")
+        delay = spec.delay if self.delay is None else self.delay
+        scores = []
+        for seed in seeds:
+            env = delayed_gym(spec.env, spec.environment(seed), delay)
+            scores.append(
+                float(evaluate(result.policy(seed).at_delay(delay), env, episodes=self.episodes, seed=self.episode).mean())
+            )
+        found = statistics.mean(scores)
+        if self.json:
+            said = {"trained_delay": spec.delay, "delay": delay, "seeds": seeds, "scores": scores, "return": found.said()}
+            print(json.dumps(said))
+        else:
+            about = f"{spec.env} {spec.agent} of delay {spec.delay}, under delay {delay}"
+            print(f"{about}: return {found} over {len(seeds)} seeds")
+        return 0
 
 
 @dataclass(frozen=True)

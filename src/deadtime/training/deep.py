@@ -24,8 +24,7 @@ from deadtime.agents.views import VIEWS
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
 from deadtime.training import checkpoint
-from deadtime.training.evaluate import evaluate
-from deadtime.training.fused import begin_all, run_chunk
+from deadtime.training.fused import begin_all, evaluate_all, run_chunk
 from deadtime.training.program import Learner, Numbers, Program, Run, Setup, flags_of, split_settings
 
 Pair = tuple[DeepSpec, int]
@@ -144,7 +143,7 @@ def _records(
     """What came out, a record a pair."""
     episodes = max(spec.evaluation_episodes for spec, _ in pairs)
     limit = int(getattr(program.env.default_params, "max_steps_in_episode", 500))
-    scores = np.asarray(evaluate(program, setups, runs.learner, episodes, limit))
+    scores = np.asarray(evaluate_all(program, setups, runs.learner, episodes, limit))
     diverged = np.asarray(runs.diverged_at)
     device = jax.devices()[0]
     name = f"CPU, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind

@@ -1,39 +1,69 @@
-"""Greedy returns of fixed parameters on held-out episodes, at the delay of training or another."""
+"""Returns of a policy under any delay, in any Gymnasium environment: ours, Stable-Baselines3's, a function of yours."""
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+import gymnasium as gym
+import numpy as np
+from jaxtyping import Float
 
-from deadtime.delay import push
-from deadtime.training.fused import decide, fresh
-from deadtime.training.program import Learner, Program, Run, Setup
+from deadtime.envs import make
+from deadtime.envs.gym import ActionDelay
+from deadtime.experiments.specs import check_count
 
-
-@partial(jax.jit, static_argnums=(0, 3, 4))
-def evaluate(program: Program, setups: Setup, learners: Learner, episodes: int, limit: int) -> Float[Array, "runs episodes"]:
-    """The plain return of each episode of each run; none lasts longer than `limit` steps."""
-
-    def one_run(setup: Setup, learner: Learner) -> Array:
-        keys = jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), episodes)
-        return jax.vmap(partial(_episode, program, setup, learner, limit))(keys)
-
-    return jax.vmap(one_run)(setups, learners)
+_IDS = {"maze": "deadtime/Maze-v0", "cartpole": "deadtime/NoisyCartPole-v1", "acrobot": "deadtime/NoisyAcrobot-v1"}
 
 
-def _episode(program: Program, setup: Setup, learner: Learner, limit: int, key: Array) -> Array:
-    run = fresh(program, setup._replace(key=key), learner)
+def evaluate(
+    policy: Any, env: Any, delay: int | None = None, episodes: int = 100, seed: int = 0, **settings: Any
+) -> Float[np.ndarray, " episodes"]:
+    """The return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
 
-    def step(carry: tuple[Run, Array], t: Array) -> tuple[tuple[Run, Array], None]:
-        run, going = carry
-        key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
-        executed, queue = push(run.queue, decide(program, run, setup, key_model), setup.delay)
-        obs, env, reward, terminated, _ = program.env.step_env(key_env, run.env, executed, setup.params)
-        run = run._replace(env=env, obs=obs, queue=queue, earned=run.earned + jnp.where(going, reward, 0.0))
-        return (run, going & ~terminated & ~program.env.is_truncated(env, setup.params)), None
+    `env` is one of our names (with its settings; the delay is then the policy's own unless given) or a Gymnasium environment,
+    on which a given `delay` is put. A policy has `act(observation, pending_actions)`, or `predict(observation)` as
+    Stable-Baselines3's have.
+    """
+    if isinstance(env, str):
+        environment = make(env, **settings)
+        env = delayed_gym(env, environment, getattr(policy, "delay", 0) if delay is None else delay)
+    elif settings:
+        raise ValueError(
+            f"settings are for environments by name; got {settings} with {env}: give them to the environment itself"
+        )
+    elif delay is not None:
+        env = ActionDelay(env, delay)
+    return np.array([_episode(policy, env, seed + i) for i in range(check_count("episodes", episodes))])
 
-    (run, _), _ = jax.lax.scan(step, (run, jnp.ones((), bool)), 1 + jnp.arange(limit))
-    return run.earned
+
+def delayed_gym(name: str, environment: Any, delay: int) -> Any:
+    """One of our environments as a Gymnasium one under a delay, with the warm-up that training uses."""
+    kind = name.removeprefix("noisy-")
+    if kind not in _IDS:
+        raise ValueError(
+            f"{name} has no Gymnasium form here; these have: {', '.join(_IDS)}: pass an environment of gym.make instead"
+        )
+    settings = {
+        setting: getattr(environment, setting)
+        for setting in ("size", "noise", "maze_seed", "perturb")
+        if hasattr(environment, setting)
+    }
+    bare = gym.make(_IDS[kind], **settings)
+    if kind != "cartpole":
+        return ActionDelay(bare, delay)
+    from deadtime.envs.cartpole import expert_warmup  # noqa: PLC0415  (JAX)
+
+    return ActionDelay(bare, delay, warmup=lambda obs, m, rng: np.asarray(expert_warmup(obs, m, None)))
+
+
+def _episode(policy: Any, env: Any, seed: int) -> float:
+    obs, info = env.reset(seed=seed)
+    earned, ended = 0.0, False
+    while not ended:
+        if hasattr(policy, "act"):
+            action = policy.act(obs, info.get("pending_actions", ()))
+        else:
+            action = policy.predict(obs, deterministic=True)[0]
+        obs, reward, terminated, truncated, info = env.step(action)
+        earned, ended = earned + float(reward), terminated or truncated
+    return earned

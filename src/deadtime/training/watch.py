@@ -6,14 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from deadtime.agents.tabular_policy import TabularPolicy
-from deadtime.envs.gym import ActionDelay
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
 from deadtime.pictures import whole
+from deadtime.training.evaluate import delayed_gym
 
 _CELL, _SLOT, _INK, _GHOST, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (0, 90, 181)
 Draw = Callable[[Any, Any], Image.Image]
@@ -22,7 +21,8 @@ Draw = Callable[[Any, Any], Image.Image]
 
 def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) -> tuple[int, float]:
     """Run one greedy episode, write its frames, and return its steps and return."""
-    env, draw, arrows = _scene(name, environment, policy)
+    draw, arrows = _scene(name, environment)
+    env = delayed_gym(name, environment, policy.delay)
     believe = policy.predicted_state if isinstance(policy, TabularPolicy) else policy.predicted_observation
     obs, info = env.reset(seed=episode)
     frames: list[Image.Image] = []
@@ -41,24 +41,18 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
     return len(frames) - 1, earned
 
 
-def _scene(name: str, environment: Any, policy: Any) -> tuple[Any, Draw, list[tuple[int, int]]]:
-    """The Gymnasium environment, how it is drawn, and the direction of each action's arrow as (down, right)."""
+def _scene(name: str, environment: Any) -> tuple[Draw, list[tuple[int, int]]]:
+    """How an environment is drawn, and the direction of each action's arrow as (down, right)."""
     kind = name.removeprefix("noisy-")
     if kind == "maze":
-        settings = {"size": environment.size, "noise": environment.noise, "maze_seed": environment.maze_seed}
-        leads_to = carve(environment.size, environment.maze_seed)
-        return ActionDelay(gym.make("deadtime/Maze-v0", **settings), policy.delay), _maze(leads_to), list(MOVES)
-    settings = {"noise": environment.noise, "perturb": environment.perturb}
-    if kind == "cartpole":
-        from deadtime.envs.cartpole import expert_warmup  # noqa: PLC0415  (JAX)
-
-        env = gym.make("deadtime/NoisyCartPole-v1", **settings)
-        plan = lambda obs, delay, rng: np.asarray(expert_warmup(obs, delay, None))  # noqa: E731
-        return ActionDelay(env, policy.delay, warmup=plan), _cartpole, [(0, -1), (0, 1)]
-    if kind == "acrobot":
-        env = gym.make("deadtime/NoisyAcrobot-v1", **settings)
-        return ActionDelay(env, policy.delay), _acrobot, [(0, -1), (0, 0), (0, 1)]
-    raise ValueError(f"watch draws mazes, cartpole and acrobot; this record is of {name}: name another")
+        return _maze(carve(environment.size, environment.maze_seed)), list(MOVES)
+    scenes: dict[str, tuple[Draw, list[tuple[int, int]]]] = {
+        "cartpole": (_cartpole, [(0, -1), (0, 1)]),
+        "acrobot": (_acrobot, [(0, -1), (0, 0), (0, 1)]),
+    }
+    if kind not in scenes:
+        raise ValueError(f"watch draws mazes, cartpole and acrobot; this record is of {name}: name another")
+    return scenes[kind]
 
 
 def _maze(leads_to: np.ndarray) -> Draw:

@@ -1,0 +1,68 @@
+"""Evaluation of any policy under any delay."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import deadtime
+
+COMMAND = Path(sys.executable).parent / "deadtime"
+
+
+class Expert:
+    """As Stable-Baselines3's policies are called."""
+
+    def predict(self, observation, deterministic):
+        assert deterministic
+        return int(observation @ np.array([0.05, 0.1, 1.0, 0.3]) > 0), None
+
+
+def test_a_third_partys_policy():
+    balanced = deadtime.evaluate(Expert(), gym.make("CartPole-v1"), episodes=3)
+    np.testing.assert_array_equal(balanced, [500, 500, 500])
+    assert deadtime.evaluate(Expert(), gym.make("CartPole-v1"), delay=10, episodes=3).max() < 200
+    assert deadtime.evaluate(Expert(), "cartpole", delay=10, episodes=3).max() < 200
+
+
+@pytest.mark.parametrize("agent", ["delayed", "distribution", "oblivious"])
+def test_another_delay_than_the_trained_one(agent):
+    result = deadtime.train("maze", agent, delay=2, seeds=[3], size=4, episodes=2000)
+    own = deadtime.evaluate(result.policy(3), "maze", size=4, maze_seed=3, episodes=20)
+    assert own.shape == (20,)
+    assert own.mean() == pytest.approx(result.scores[0], abs=0.05)
+    if agent != "oblivious":
+        later = deadtime.evaluate(result.policy(3).at_delay(4), "maze", delay=4, size=4, maze_seed=3, episodes=20)
+        assert later.mean() > 0.8
+
+
+def test_what_cannot_be():
+    result = deadtime.train("maze", "augmented", delay=2, seeds=1, size=3, episodes=50)
+    with pytest.raises(ValueError, match="this agent's values are of queues of 2 actions; got a delay of 3"):
+        result.policy(0).at_delay(3)
+    with pytest.raises(ValueError, match="pending_actions are the 2 chosen last"):
+        deadtime.evaluate(result.policy(0), "maze", delay=3, size=3, episodes=1)
+    with pytest.raises(ValueError, match="settings are for environments by name"):
+        deadtime.evaluate(Expert(), gym.make("CartPole-v1"), noise=0.1)
+    with pytest.raises(ValueError, match="walk has no Gymnasium form here"):
+        deadtime.evaluate(Expert(), "walk")
+    with pytest.raises(ValueError, match="episodes is a whole number"):
+        deadtime.evaluate(Expert(), "cartpole", episodes=0)
+
+
+def test_command(tmp_path):
+    deadtime.train("maze", delay=2, seeds=2, size=4, noise=0.1, episodes=500).save(tmp_path / "run")
+    arguments = [COMMAND, "evaluate", tmp_path / "run", "--episodes", "10", "--json"]
+    for delay in (2, 4):
+        done = subprocess.run([*arguments, "--delay", str(delay)], capture_output=True, text=True, check=True)
+        said = json.loads(done.stdout)
+        assert said["trained_delay"] == 2
+        assert said["delay"] == delay
+        assert len(said["scores"]) == 2
+    done = subprocess.run([COMMAND, "evaluate", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "a record is a folder with a run.json" in done.stderr
