@@ -33,3 +33,7 @@ def __getattr__(name: str) -> Any:
 
         return evaluate.evaluate if name == "evaluate" else getattr(result, name)
     raise AttributeError(f"module 'deadtime' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -17,19 +17,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given in (["--version"], ["-V"]):
         print(f"deadtime {deadtime.__version__}")
         return
-    import tyro  # noqa: PLC0415  (it and the commands take a second to load)
-
-    chosen: Any = tyro.cli(
-        _commands(),
-        prog="deadtime",
-        description=_DESCRIPTION,
-        args=given or ["--help"],
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
-    )
     try:
+        import tyro  # noqa: PLC0415  (it and the commands take a second to load)
+
+        chosen: Any = tyro.cli(
+            _commands(),
+            prog="deadtime",
+            description=_DESCRIPTION,
+            args=given or ["--help"],
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+        )
         status = chosen.run()
     except KeyboardInterrupt:
-        print("deadtime: interrupted; what was finished is recorded, and the same command goes on from there", file=sys.stderr)
+        print("deadtime: interrupted; finished seeds are recorded, and the same command goes on from there", file=sys.stderr)
         status = 130
     except (ValueError, MemoryError, OSError) as error:
         print(f"deadtime: {error}", file=sys.stderr)

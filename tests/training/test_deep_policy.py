@@ -95,8 +95,8 @@ def test_commands(tmp_path):
 
 def test_policies_refuse_bad_input():
     policy = deadtime.train("cartpole", "augmented", 2, steps=50, evaluation_episodes=1, **TINY).policy(0)
-    for wrong in ([0, 0, 0], [[0] * 4], ["a"] * 4, None):
-        with pytest.raises(ValueError, match="an observation is 4 numbers"):
+    for wrong in ([0, 0, 0], [[0] * 4], ["a"] * 4, None, [np.nan] * 4):
+        with pytest.raises(ValueError, match="an observation is 4 finite numbers"):
             policy.act(wrong, [0, 0])
     for wrong in ([0, 2], [0, -1], [0, 0, 0], [0.5, 1.0], "ab"):
         with pytest.raises(ValueError, match="pending_actions are the 2 chosen last"):

@@ -100,7 +100,7 @@ def test_policies_are_trained_again_where_they_were_not_kept(tmp_path):
     spec = small()
     bare, folder = train_recorded(spec, 1, tmp_path, keep_policies=False, bar=False)
     assert not (folder / "policies.npz").exists()
-    with pytest.raises(ValueError, match="got seed 0: train it"):
+    with pytest.raises(ValueError, match="holds policies none .*; got seed 0: train it with"):
         bare.policy(0)
     kept, _ = train_recorded(spec, 2, tmp_path, bar=False)
     kept.policy(0)
@@ -142,6 +142,20 @@ def test_other_schemas_and_no_record(tmp_path):
         records.read(folder)
     with pytest.raises(ValueError, match="a record is a folder with a run.json"):
         records.read(tmp_path)
+
+
+def test_nothing_but_a_record_is_replaced(tmp_path):
+    result = deadtime.train("maze", delay=1, size=4, episodes=20)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "keep.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "precious", tmp_path / "file", tmp_path):
+        with pytest.raises(ValueError, match="a record is written to a new folder or in place of a record"):
+            result.save(path)
+    assert (tmp_path / "precious" / "keep.txt").read_text() == (tmp_path / "file").read_text() == "mine"
+    result.save(result.save(tmp_path / "run"))
+    with pytest.raises(ValueError, match="a record is a folder with a run.json"):
+        deadtime.load(tmp_path / "file")
 
 
 def test_a_replacement_cut_short_is_put_back(tmp_path):
@@ -227,7 +241,7 @@ def test_interruption_keeps_what_was_finished(how, tmp_path):
     np.testing.assert_array_equal(after.rows([0, 1]).curve, before.curve)
     assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGTERM)
     if how == signal.SIGINT:
-        assert "interrupted; what was finished is recorded" in error
+        assert "interrupted; finished seeds are recorded" in error
         assert "Traceback" not in error
         assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder.name]
 
@@ -292,7 +306,15 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
     [
         (["train", "--env", "mase"], "no environment is called 'mase'; did you mean 'maze'?"),
         (["train", "--env", "maze", "--agent", "delayd"], "no agent is called 'delayd'; did you mean 'delayed'?"),
-        (["train", "--env", "walk", "--noise", "0.1"], "walk has no setting 'noise'"),
+        (
+            ["train", "--env", "walk", "--noise", "0.1"],
+            "walk has no setting 'noise': it takes length, momentum, near, discount",
+        ),
+        (["train", "--env", "maze", "--steps", "5"], "maze has no setting 'steps'"),
+        (["train", "--env", "acrobot", "--shaped", "True"], "acrobot has no shaped reward"),
+        (["train", "--env", "cartpole", "--members", "0"], "members is a whole number, 1 or more; got 0"),
+        (["train", "--env", "gymnax:Catch-bsuite"], "deep agents take observations of one axis"),
+        (["train", "--env", "maze", "--until-return", "nan"], "until_return is a number; got nan"),
         (["train", "--env", "maze", "--noise", "0.9"], "noise is a number in [0, 0.5]; got 0.9"),
         (["train", "--env", "maze", "--size", "3", "--delay", "90"], "an episode has at most 90 steps"),
         (["train", "--env", "maze", "--delay", "-1"], "delay is a whole number of steps, 0 or more; got -1"),

@@ -87,8 +87,10 @@ class DeepPolicy:
 
     def _checked(self, observation: Any, pending_actions: Any) -> tuple[np.ndarray, np.ndarray]:
         obs, queue = np.asarray(observation), np.asarray(pending_actions)
-        if obs.shape != (self._numbers,) or obs.dtype.kind not in "iuf":
-            raise ValueError(f"an observation is {self._numbers} numbers; got {observation!r}: pass what the environment gave")
+        if obs.shape != (self._numbers,) or obs.dtype.kind not in "iuf" or not np.isfinite(obs).all():
+            raise ValueError(
+                f"an observation is {self._numbers} finite numbers; got {observation!r}: pass what the environment gave"
+            )
         if queue.size == 0:
             queue = np.zeros(0, np.int64)
         outside = queue.dtype.kind not in "iu" or ((queue < 0) | (queue >= self._actions)).any()

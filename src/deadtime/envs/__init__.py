@@ -57,6 +57,17 @@ def _make_gymnax(name: str, settings: dict[str, Any]) -> Any:
     return gymnax.make(name, **settings)[0]
 
 
+def check_options(name: str, options: Any, others: set[str]) -> None:
+    """Refuse options that are neither the environment's own nor among `others`."""
+    if name in FUNCTIONAL:
+        module, _, kind = FUNCTIONAL[name][0].partition(":")
+        own = signature(getattr(import_module(f"deadtime.envs.{module}"), kind)).parameters
+        known = [*own, *sorted(others)]
+        for option in options:
+            if option not in known:
+                raise ValueError(f"{name} has no setting {option!r}{nearest(option, known)}: it takes {', '.join(known)}")
+
+
 def nearest(name: str, names: Any) -> str:
     """A hint at the known name that is closest to an unknown one, if any is close."""
     close = get_close_matches(name, names, n=1)

@@ -79,8 +79,8 @@ def mean_ceiling(root: Path, spec: TabularSpec, seeds: Sequence[int], largest: i
     """The mean over seeds, kept in `root` with the records so that a figure is drawn without solving anything twice."""
     path = root / "ceilings.json"
     try:
-        known = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:
+        known = dict(json.loads(path.read_text())) if path.exists() else {}
+    except (ValueError, TypeError):
         raise ValueError(f"{path} keeps solved optima and can't be read: delete it, they are solved again") from None
     about = json.dumps([spec.env, spec.settings, spec.delay, largest, VERSIONS], sort_keys=True)
     found = known.setdefault(about, {})

@@ -11,7 +11,7 @@ from typing import Any
 from deadtime.agents.presets import PRESETS, DoubleQ, preset
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
-from deadtime.envs import make, nearest
+from deadtime.envs import check_options, make, nearest
 from deadtime.models.neural import MODELS
 
 DEEP = ("cartpole", "noisy-cartpole", "acrobot", "noisy-acrobot")
@@ -43,7 +43,7 @@ class DeepSpec:
             )
         if self.agent not in AGENTS:
             raise ValueError(
-                f"{self.env} has no agent {self.agent!r}{nearest(self.agent, AGENTS)}: choose one of {', '.join(AGENTS)}"
+                f"{self.env} has no agent {self.agent!r}{nearest(str(self.agent), AGENTS)}: choose one of {', '.join(AGENTS)}"
             )
         if self.preset not in PRESETS:
             raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
@@ -58,6 +58,15 @@ class DeepSpec:
         kept = {name: value for name, value in given.items() if value != getattr(usual, name)}
         if self.preset == "paper" and "noisy" in self.env and "perturb" not in self.settings:
             kept["perturb"] = "masses+lengths"
+        if getattr(environment, "noise", 1.0) == 0:
+            kept.pop("perturb", None)
+        shape = environment.observation_space(environment.default_params).shape
+        if len(shape) != 1:
+            raise ValueError(
+                f"deep agents take observations of one axis; those of {self.env} have shape {shape}: choose another"
+            )
+        if "shaped" in self.changes and not hasattr(environment, "shaped_reward"):
+            raise ValueError(f"{self.env} has no shaped reward, so shaped would do nothing: leave it out")
         object.__setattr__(self, "settings", kept)
 
     def _check_changes(self) -> None:
@@ -119,6 +128,7 @@ def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Deep
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
     learner = {f.name for f in fields(DoubleQ)}
+    check_options(env, options, own | learner)
     return DeepSpec(
         env,
         agent,
@@ -133,7 +143,7 @@ def _like(usual: Any, name: str, value: Any) -> Any:
     """The value as the kind of thing that its preset has, or an error."""
     kinds = {
         bool: "true or false",
-        int: "a whole number, 0 or more",
+        int: "a whole number, 1 or more",
         float: "a number",
         tuple: "a list of whole numbers",
         str: "a word",
@@ -142,7 +152,9 @@ def _like(usual: Any, name: str, value: Any) -> Any:
     if kind is tuple:
         good = isinstance(value, list | tuple) and value and all(type(one) is int and one > 0 for one in value)
     elif kind is int:
-        good = not isinstance(value, bool) and isinstance(value, int | float) and value == int(value) and value >= 0
+        least = 0 if name in ("target_period_updates", "skipped_delays") else 1
+        good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+        good = good and value == int(value) and value >= least
     elif kind is float:
         good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
     else:

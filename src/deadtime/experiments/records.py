@@ -139,7 +139,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def write(folder: Path, record: Record) -> Path:
-    """Write a record whole or not at all, in place of an earlier one."""
+    """Write a record whole or not at all, in place of an earlier one and of nothing else."""
+    folder = folder.resolve()
+    if folder.exists() and not (folder / "run.json").exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise ValueError(f"a record is written to a new folder or in place of a record; {folder} is neither: name another")
     part, old = (folder.with_name(f".{folder.name}.{end}") for end in (f"part-{os.getpid()}", "old"))
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
@@ -175,7 +178,7 @@ def read(folder: Path, policies: bool = False) -> Record:
     try:
         said = json.loads((folder / "run.json").read_text())
         digest, schema = said.pop("digest"), said["schema"]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
             f"a record is a folder with a run.json; {folder} has none: name the folder that `deadtime train` printed"
         ) from None

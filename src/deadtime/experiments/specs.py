@@ -17,7 +17,7 @@ import numpy as np
 from deadtime.agents.tabular import QLearning
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
-from deadtime.envs import make, nearest
+from deadtime.envs import check_options, make, nearest
 
 TABULAR = {"maze": QLearning(), "noisy-maze": QLearning(), "walk": QLearning(epsilon=0.1)}
 """Finite environments, and the learner's usual settings in each: the walk's rewards make no one explore."""
@@ -48,7 +48,9 @@ class TabularSpec:
             )
         object.__setattr__(self, "learner", self.learner or TABULAR[self.env])
         if self.agent not in VIEWS:
-            raise ValueError(f"no agent is called {self.agent!r}{nearest(self.agent, VIEWS)}: choose one of {', '.join(VIEWS)}")
+            raise ValueError(
+                f"no agent is called {self.agent!r}{nearest(str(self.agent), VIEWS)}: choose one of {', '.join(VIEWS)}"
+            )
         object.__setattr__(self, "delay", check_delay(self.delay))
         for name in ("episodes", "evaluation_episodes"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
@@ -63,7 +65,8 @@ class TabularSpec:
                 f"an episode has at most {limit} steps, so with a delay of {self.delay} no decision is ever executed: "
                 f"pass a delay below {limit}"
             )
-        if self.until_return is not None and not isinstance(self.until_return, int | float):
+        until = self.until_return
+        if until is not None and not (isinstance(until, int | float) and np.isfinite(until)):
             raise ValueError(f"until_return is a number; got {self.until_return!r}: pass one such as 0.5")
         if VIEWS[self.agent].solves_offline:
             self._check_offline()
@@ -109,6 +112,9 @@ class TabularSpec:
         return f"{self.env}-{self.agent}-m{self.delay}-{self.id}"
 
 
+_USUAL = {"episodes": 5000, "evaluation_episodes": 100}
+
+
 def check_count(name: str, value: Any) -> int:
     """Return `value` as an int of at least 1, or say what is wrong with it."""
     try:
@@ -116,7 +122,7 @@ def check_count(name: str, value: Any) -> int:
     except TypeError:
         count = -1
     if count < 1:
-        raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as 5")
+        raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {_USUAL.get(name, 5)}")
     return count
 
 
@@ -135,6 +141,7 @@ def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> T
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(TabularSpec)} - {"env", "agent", "delay", "settings", "learner"}
     learner = {f.name for f in fields(QLearning)}
+    check_options(env, options, own | learner)
     return TabularSpec(
         env,
         agent,

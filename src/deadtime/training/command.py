@@ -30,7 +30,7 @@ class Options:
     size: int | None = None
     """maze: cells on a side (10)."""
     noise: float | None = None
-    """maze: probability that an action is replaced by a random one (0; noisy-maze 0.1)."""
+    """maze: probability that an action is replaced; cartpole, acrobot: relative deviation of masses (0; noisy-… 0.1)."""
     maze_seed: int | None = None
     """maze: one maze for all seeds; default: a maze of its own for each."""
     length: int | None = None
@@ -44,8 +44,11 @@ class Options:
     until_return: float | None = None
     """Stop a seed once the mean of its last 20 training returns reaches this."""
     step_size: float | None = None
+    """maze, walk: of Q-learning (0.1)."""
     discount: float | None = None
+    """maze, walk 0.99; cartpole, acrobot by preset."""
     epsilon: float | None = None
+    """maze, walk: how often a training decision is random (maze 0, walk 0.1)."""
     preset: str | None = None
     """cartpole, acrobot: paper or best (best)."""
     steps: int | None = None
@@ -53,6 +56,7 @@ class Options:
     perturb: str | None = None
     """cartpole, acrobot: what noise falls on, masses or masses+lengths."""
     learning_rate: float | None = None
+    """cartpole, acrobot: of Q and the model, by preset."""
     model: str | None = None
     """delayed: learned, change or simulator."""
     members: int | None = None
@@ -73,7 +77,7 @@ class Train:
     """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot or gymnax:NAME."""
     options: tyro.conf.OmitArgPrefixes[Options]
     agent: str = "delayed"
-    """delayed, augmented, oblivious or shifted; in mazes also distribution or mbs."""
+    """delayed, augmented, oblivious or shifted; in maze and walk also distribution or mbs."""
     delay: int = 0
     """Steps between choosing an action and its execution."""
     seeds: int = 5
@@ -96,14 +100,17 @@ class Train:
             table.add_row(name.replace("_", " "), _plain(value))
         console = Console()
         console.print(table)
-        if self.env != "walk" and ":" not in self.env:
+        if self.env != "walk" and ":" not in self.env and self.options.model != "simulator":
             console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
         return 0
 
 
 @dataclass(frozen=True)
 class Compare:
-    """Train several agents under several delays on the same seeds, and print returns, intervals and paired differences."""
+    """Train several agents under several delays on the same seeds, and print returns, intervals and paired differences.
+
+    Records keep scores and curves, but no policies.
+    """
 
     env: str
     """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot or gymnax:NAME."""
@@ -138,7 +145,7 @@ class Compare:
         }
         rows = [self._row(results, m) for m in self.delays]
         if self.json:
-            print(json.dumps({"env": self.env, "seeds": self.seeds, "delays": rows}))
+            print(json.dumps({"env": self.env, **self.options.given(), "seeds": self.seeds, "delays": rows}))
         else:
             self._print(rows)
         if self.figure is not None:
@@ -149,7 +156,8 @@ class Compare:
         best = {row["delay"]: (row["optimum"]["value"], row["optimum"]["exact"]) for row in rows if row["optimum"]}
         figure, axes = new_figure(6.4, 4.2)
         return_against_delay(axes, {key: result.scores for key, result in results.items()}, best)
-        axes.set_title(self.env)
+        given = "".join(f", {name} {value}" for name, value in self.options.given().items())
+        axes.set_title(f"{self.env}{given}, {self.seeds} seeds, 95% intervals", fontsize=10)
         save_picture(figure, path)
 
     def _row(self, results: dict[tuple[str, int], Result], delay: int) -> dict[str, Any]:
@@ -253,7 +261,7 @@ def _summary(result: Result) -> dict[str, Any]:
         **{name: value for name, value in spec.canonical().items() if name not in ("kind", "settings", "learner", "changes")},
         **spec.settings,
         "delay": spec.delay,
-        "length": f"{spec.episodes} episodes" if isinstance(spec, TabularSpec) else f"{spec.length} steps",
+        **({"episodes": spec.episodes} if isinstance(spec, TabularSpec) else {"steps": spec.length}),
         "seeds": len(result.seeds),
         **vars(spec.learner),
         "greedy_return": statistics.mean(result.scores).said(),

@@ -111,6 +111,8 @@ def _run_group(
     last, total = monotonic(), max(spec.length for spec, _ in pairs)
     while done < total:
         if stop.is_set():
+            if path is not None and done:
+                checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
             return []
         length = min(CHUNK_STEPS, total - done)
         runs, returns = run_chunk(program, setups, runs, jnp.int32(done), length)
@@ -121,8 +123,10 @@ def _run_group(
             checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
             last = monotonic()
     records = _records(program, setups, runs, pairs, np.concatenate(ended), perf_counter() - begin, keep_policies)
-    if path is not None:
+    if path is not None and path.parent.exists():
         path.unlink(missing_ok=True)
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
     return records
 
 

@@ -81,7 +81,12 @@ class Result:
             name.partition("/")[2]: part for name, part in self.record.policies.items() if name.partition("/")[0] == str(seed)
         }
         if not arrays:
-            raise ValueError(f"there are policies of the seeds {self.seeds} where they were kept; got seed {seed!r}: train it")
+            kept = (
+                f"of the seeds {self.record.policy_seeds} only" if self.record.policy_seeds else "none (`compare` keeps none)"
+            )
+            raise ValueError(
+                f"this record holds policies {kept}; got seed {seed!r}: train it with `train` and the same settings"
+            )
         spec = self.spec
         if isinstance(spec, TabularSpec):
             return from_arrays(arrays, spec.environment(seed).finite(), spec.agent, spec.delay, seed)
@@ -119,12 +124,18 @@ def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **op
     return Result(reduce(records.joined, _runs(spec, check_seeds(seeds), lambda n: None)))
 
 
-def _runs(spec: Spec, seeds: tuple[int, ...], progress: Callable[[int], None], keep_policies: bool = True) -> Iterator[Record]:
+def _runs(
+    spec: Spec,
+    seeds: tuple[int, ...],
+    progress: Callable[[int], None],
+    keep_policies: bool = True,
+    checkpoints: Path | None = None,
+) -> Iterator[Record]:
     if isinstance(spec, TabularSpec):
         return run_seeds(spec, seeds, progress, keep_policies)
     from deadtime.training.deep import run_deep  # noqa: PLC0415  (JAX and its compiler take a while to load)
 
-    return run_deep([(spec, seed) for seed in seeds], progress, keep_policies)
+    return run_deep([(spec, seed) for seed in seeds], progress, keep_policies, checkpoints)
 
 
 def load(path: str | Path, seed: int | None = None) -> Policy:
@@ -148,15 +159,17 @@ def train_recorded(spec: Spec, seeds: Any, root: Path, keep_policies: bool = Tru
     if isinstance(spec, TabularSpec):
         check_workers(spec, len(missing), keep_policies)
     _check_writable(root)
+    hidden = not bar or not sys.stderr.isatty()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}"),
     )
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not bar) as progress:
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=hidden) as progress:
         each, unit = (spec.episodes, "episodes") if isinstance(spec, TabularSpec) else (spec.length, "steps")
         task = progress.add_task(f"{spec.env} {spec.agent} m={spec.delay}", total=len(missing) * each, unit=unit)
-        done = _recorded(_runs(spec, missing, lambda n: progress.advance(task, n), keep_policies), folder)
+        new = _runs(spec, missing, lambda n: progress.advance(task, n), keep_policies, root / ".checkpoints")
+        done = _recorded(new, folder)
     return Result(reduce(records.joined, [known, done] if known is not None and known.seeds else [done]).rows(wanted)), folder
 
 
