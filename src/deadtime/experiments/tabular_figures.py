@@ -133,7 +133,7 @@ def draw_heat_map(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "heatmap-maze.png")
 
 
-SIZES, SIZED = (5, 10, 15, 20, 30), ("delayed", "augmented", "oblivious", "mbs")
+SIZES, SIZED = (5, 10, 15, 20), ("delayed", "augmented", "oblivious", "mbs")
 
 
 def draw_sizes(results: Results, root: Path) -> Path:
