@@ -238,12 +238,12 @@ def draw_tuning(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "tuning.png")
 
 
-LAW_NOISES, LAW_EPSILON = (0.05, 0.1, 0.2), 0.05
+LAW_NOISES, LAW_EPSILON = (0.1, 0.2), 0.05
 
 
 def draw_whole_law(results: Results, root: Path) -> Path:
     """Return against the delay, for both predictions."""
-    figure, axes = new_figure(11, 4.2, 1, 3, sharey=True)
+    figure, axes = new_figure(9, 4.2, 1, 2, sharey=True)
     for axis, p in zip(axes, LAW_NOISES, strict=True):
         scores = {(agent, m): results[agent, p, m].scores for agent in ("delayed", "distribution") for m in DELAYS}
         return_against_delay(axis, scores, _best(root, results, [("delayed", p, m) for m in DELAYS]))

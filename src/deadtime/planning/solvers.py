@@ -227,7 +227,8 @@ def _policy_iteration(operator: Operator, tol: float, max_iterations: int, _swee
         last, v, evaluations = v, evaluate(operator, policy), evaluations + 1
         before, tie = policy.copy(), _tie(mdp, float(np.abs(v).max()))
         operator.improve(v, after, policy, tie=tie)
-        stays = bool((policy == before).all()) or float((v - last).max()) <= tie
+        rounding = float((v - last).max()) <= tie or float(np.abs(after - v).max()) <= 16 * tie  # that of the evaluation
+        stays = bool((policy == before).all()) or rounding
     low, high, _ = on_threads(v.size, changes, after, v)
     return _ended(operator, v, policy, evaluations, max(abs(low), abs(high)), tol, not stays)
 

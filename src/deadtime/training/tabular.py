@@ -93,7 +93,7 @@ def _run_seed(spec: TabularSpec, seed: int, progress: Progress, stop: Event, kee
 def _solved(agent: Agent, env: Finite, discount: float) -> np.ndarray:
     """Q of the MDP that the counts describe, solved exactly."""
     mdp = estimate(agent.model, discount)
-    solution = solve(mdp, 0, "policy_iteration", horizon=env.max_steps if discount == 1 else None)
+    solution = solve(mdp, 0, horizon=env.max_steps if discount == 1 else None)
     if not solution.converged:
         raise ValueError(f"mbs solves its model exactly; it was {solution.message} (discount {discount}): lower the discount")
     values = solution.values.reshape(-1)
