@@ -240,10 +240,10 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(deep.run_deep([(spec, 3)], interrupt, checkpoints=tmp_path))
-    assert len(list(tmp_path.iterdir())) == 1
+        list(deep.run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
+    assert len(list((tmp_path / "kept").iterdir())) == 1
     steps = []
-    resumed = next(iter(deep.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path)))
+    resumed = next(iter(deep.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept")))
     assert steps[0] == 400
     assert sum(steps) == 900
     assert resumed.scores == straight.scores

@@ -52,6 +52,7 @@ class DeepSpec:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as 100000")
+        shaped = "shaped" in self.changes
         self._check_changes()
         environment, usual = make(self.env, **self.settings), make(self.env)
         given = {name: getattr(environment, name) for name in sorted(self.settings)}
@@ -65,7 +66,7 @@ class DeepSpec:
             raise ValueError(
                 f"deep agents take observations of one axis; those of {self.env} have shape {shape}: choose another"
             )
-        if "shaped" in self.changes and not hasattr(environment, "shaped_reward"):
+        if shaped and not hasattr(environment, "shaped_reward"):
             raise ValueError(f"{self.env} has no shaped reward, so shaped would do nothing: leave it out")
         object.__setattr__(self, "settings", kept)
 
