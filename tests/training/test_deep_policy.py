@@ -14,7 +14,8 @@ import deadtime
 from deadtime.delay import push
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.training import deep
-from deadtime.training.fused import begin_all, decide, evaluate_all, fresh, predicted, q_values
+from deadtime.training.fused import begin_all, evaluate_all, fresh
+from deadtime.training.learner import decide, predicted, q_values
 
 COMMAND = Path(sys.executable).parent / "deadtime"
 TINY = {"hidden": (8, 8), "batch": 8}

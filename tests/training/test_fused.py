@@ -18,10 +18,11 @@ from deadtime.envs import make
 from deadtime.experiments.deep_specs import DeepSpec, deep_spec
 from deadtime.models import neural
 from deadtime.training import deep
-from deadtime.training.fused import begin_all, decide, fresh, predicted, q_values, run_chunk
+from deadtime.training.fused import begin_all, fresh, run_chunk
+from deadtime.training.learner import decide, learning_rate, predicted, q_values
 from deadtime.training.program import Numbers, Program, Setup, flags_of, split_settings
 
-SMALL = DoubleQ(hidden=(8, 8), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)
+SMALL = DoubleQ(hidden=(16, 16), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)
 
 
 def setup_of(env, agent, delays, settings, steps=10**6, seeds=None):
@@ -295,3 +296,23 @@ def test_weights_begin_as_for_the_true_delay():
     wide = new_mlp(jax.random.key(0), (29, 24, 2), 4 + 5)
     assert np.abs(wide.weights[0]).max() <= np.sqrt(6 / (9 + 24))
     assert np.abs(wide.weights[0]).max() > 0.95 * np.sqrt(6 / (9 + 24))
+
+
+def test_a_falling_learning_rate_ends_at_what_is_left():
+    def weights(fall, steps=100):
+        settings = replace(SMALL, learning_rate_fall=fall)
+        program, setups = program_of(Probe(), "delayed", settings, 2), setup_of(Probe(), "delayed", (2,), settings, steps)
+        rates = [learning_rate(pick(setups, 0), jnp.int32(t)) for t in (0, 50, 100)]
+        np.testing.assert_allclose(rates, 0.01 * (1 - fall * np.array([0, 0.5, 1])), rtol=1e-6)
+        runs, _ = run_chunk(program, setups, begin_all(program, setups), jnp.int32(0), steps)
+        return np.asarray(runs.learner.q.weights[0]), np.asarray(runs.learner.model.nets.weights[0])
+
+    for constant, fallen in zip(weights(0.0), weights(0.9), strict=True):
+        assert not np.array_equal(constant, fallen)
+
+
+def test_gymnax_environments_train_though_their_parameters_hold_arrays():
+    spec = deep_spec("gymnax:Acrobot-v1", "delayed", 2, {"steps": 300, "evaluation_episodes": 2, "preset": "paper"})
+    (record,) = deep.run_deep([(spec, 0)], lambda n: None)
+    assert record.status == ["complete"]
+    assert -500 <= record.scores[0] < 0

@@ -12,6 +12,8 @@ class DoubleQ:
 
     hidden: tuple[int, ...] = (24, 24)
     learning_rate: float = 0.005
+    learning_rate_fall: float = 0.0
+    """The part of it that is gone, linearly, by the last step."""
     batch: int = 32
     discount: float = 0.95
     replay_transitions: int = 2000
@@ -36,12 +38,13 @@ class DoubleQ:
 
 
 PRESETS = ("paper", "best")
+_EPSILON_DECAY = {"cartpole": 0.999}
+"""By environment; elsewhere as in Acrobot, 0.9999."""
 
 
 def preset(name: str, env: str) -> DoubleQ:
     """The settings of a preset in an environment."""
-    acrobot = "acrobot" in env.lower()
-    paper = DoubleQ(epsilon_decay=0.9999 if acrobot else 0.999)
+    paper = DoubleQ(epsilon_decay=_EPSILON_DECAY.get(env.removeprefix("noisy-"), 0.9999))
     return {"paper": paper, "best": replace(paper, **_BEST)}[name]
 
 

@@ -83,9 +83,10 @@ class TabularSpec:
 
     def environment(self, seed: int) -> Any:
         """The environment of one seed: every seed is a maze of its own, unless the settings name one."""
-        if "maze" in self.env and "maze_seed" not in self.settings:
+        environment = make(self.env, **self.settings)
+        if hasattr(environment, "maze_seed") and "maze_seed" not in self.settings:
             return make(self.env, **self.settings, maze_seed=seed)
-        return make(self.env, **self.settings)
+        return environment
 
     def canonical(self) -> dict[str, Any]:
         """All that was asked for beyond what is usual."""
@@ -102,7 +103,7 @@ class TabularSpec:
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for this spec and the versions of what it uses."""
-        versions = [VERSIONS["walk" if self.env == "walk" else "maze"], VERSIONS["q-learning"]]
+        versions = [VERSIONS[self.env.removeprefix("noisy-")], VERSIONS["q-learning"]]
         text = json.dumps([self.canonical(), versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -24,77 +24,72 @@ def maze(agent: str, delay: int, noise: float = 0.0, size: int = 10, **options: 
     return TabularSpec("maze", agent, delay, settings={"noise": noise, "size": size}, **options)
 
 
-def _experiments() -> list[Experiment]:
-    """Every tabular experiment of the paper, and `tuning` before them."""
-    paper = ("delayed", "augmented", "oblivious")
-    settings = list(product(show.STEP_SIZES, show.EPSILONS))
-    tuning = {
-        (s, e, agent, p, m): maze(agent, m, p, learner=QLearning(step_size=s, epsilon=e))
-        for (s, e), agent, p, m in product(settings, paper, (0.0, 0.1), (5, 15))
-    }
-    explores = QLearning(epsilon=show.LAW_EPSILON)
-    whole_law = {
-        (a, p, m): maze(a, m, p, learner=explores)
-        for p, m, a in product(show.LAW_NOISES, show.DELAYS, ("delayed", "distribution"))
-    }
-    return [
-        Experiment(
-            "whole-law",
-            "Noisy Maze with exploration: the most likely state against the whole law",
-            whole_law,
-            SEEDS,
-            show.draw_whole_law,
-            show.whole_law_table,
-        ),
-        Experiment(
-            "tuning",
-            "Step size and exploration, on other mazes",
-            tuning,
-            TUNING_SEEDS,
-            show.draw_tuning,
-            lambda results, root: show.estimates(results, ("step_size", "epsilon", "agent", "noise", "delay")),
-        ),
-        Experiment(
-            "convergence",
-            "Maze and Noisy Maze: learning curves and final returns",
-            {(a, p, m): maze(a, m, p) for p, m, a in product(show.NOISES, show.DELAYS, show.AGENTS)},
-            SEEDS,
-            show.draw_convergence,
-            show.convergence_table,
-        ),
-        Experiment(
-            "complexity",
-            "Episodes to reach a return of 0.5 against the delay",
-            {(a, m): maze(a, m, episodes=show.BUDGET, until_return=0.5) for a, ms in show.GROWTH.items() for m in ms},
-            SEEDS,
-            show.draw_growth,
-            show.growth_table,
-        ),
-        Experiment(
-            "heatmap-maze",
-            "Delayed-Q: return over delay and noise",
-            {("delayed", p, m): maze("delayed", m, p) for p, m in product(show.MAP_NOISES, show.MAP_DELAYS)},
-            SEEDS,
-            show.draw_heat_map,
-            lambda results, root: show.estimates(results, ("agent", "noise", "delay")),
-        ),
-        Experiment(
-            "maze-size",
-            "Return over maze sizes at delay 5",
-            {(a, p, n): maze(a, 5, p, n) for p, n, a in product((0.0, 0.1), show.SIZES, show.SIZED)},
-            SEEDS,
-            show.draw_sizes,
-            lambda results, root: show.estimates(results, ("agent", "noise", "size")),
-        ),
-        Experiment(
-            "delay-sweep",
-            "Maze and Noisy Maze: return against the delay",
-            {(a, p, m): maze(a, m, p) for p, m, a in product((0.0, 0.1), show.SWEPT, show.AGENTS)},
-            SEEDS,
-            show.draw_sweep,
-            lambda results, root: show.estimates(results, ("agent", "noise", "delay")),
-        ),
-    ]
-
-
-EXPERIMENTS = {experiment.id: experiment for experiment in [*_experiments(), POINT_ESTIMATES]}
+_PAPER = ("delayed", "augmented", "oblivious")
+_TUNING = {
+    (s, e, agent, p, m): maze(agent, m, p, learner=QLearning(step_size=s, epsilon=e))
+    for s, e, agent, p, m in product(show.STEP_SIZES, show.EPSILONS, _PAPER, (0.0, 0.1), (5, 15))
+}
+_WHOLE_LAW = {
+    (a, p, m): maze(a, m, p, learner=QLearning(epsilon=show.LAW_EPSILON))
+    for p, m, a in product(show.LAW_NOISES, show.DELAYS, ("delayed", "distribution"))
+}
+_ALL = [
+    Experiment(
+        "whole-law",
+        "Noisy Maze with exploration: the most likely state against the whole law",
+        _WHOLE_LAW,
+        SEEDS,
+        show.draw_whole_law,
+        show.whole_law_table,
+    ),
+    Experiment(
+        "tuning",
+        "Step size and exploration, on other mazes",
+        _TUNING,
+        TUNING_SEEDS,
+        show.draw_tuning,
+        lambda results, root: show.estimates(results, ("step_size", "epsilon", "agent", "noise", "delay")),
+    ),
+    Experiment(
+        "convergence",
+        "Maze and Noisy Maze: learning curves and final returns",
+        {(a, p, m): maze(a, m, p) for p, m, a in product(show.NOISES, show.DELAYS, show.AGENTS)},
+        SEEDS,
+        show.draw_convergence,
+        show.convergence_table,
+    ),
+    Experiment(
+        "complexity",
+        "Episodes to reach a return of 0.5 against the delay",
+        {(a, m): maze(a, m, episodes=show.BUDGET, until_return=0.5) for a, ms in show.GROWTH.items() for m in ms},
+        SEEDS,
+        show.draw_growth,
+        show.growth_table,
+    ),
+    Experiment(
+        "heatmap-maze",
+        "Delayed-Q: return over delay and noise",
+        {("delayed", p, m): maze("delayed", m, p) for p, m in product(show.MAP_NOISES, show.MAP_DELAYS)},
+        SEEDS,
+        show.draw_heat_map,
+        lambda results, root: show.estimates(results, ("agent", "noise", "delay")),
+    ),
+    Experiment(
+        "maze-size",
+        "Return over maze sizes at delay 5",
+        {(a, p, n): maze(a, 5, p, n) for p, n, a in product((0.0, 0.1), show.SIZES, show.SIZED)},
+        SEEDS,
+        show.draw_sizes,
+        lambda results, root: show.estimates(results, ("agent", "noise", "size")),
+    ),
+    Experiment(
+        "delay-sweep",
+        "Maze and Noisy Maze: return against the delay",
+        {(a, p, m): maze(a, m, p) for p, m, a in product((0.0, 0.1), show.SWEPT, show.AGENTS)},
+        SEEDS,
+        show.draw_sweep,
+        lambda results, root: show.estimates(results, ("agent", "noise", "delay")),
+    ),
+    POINT_ESTIMATES,
+]
+EXPERIMENTS = {experiment.id: experiment for experiment in _ALL}

@@ -20,7 +20,7 @@ from deadtime.pictures import check_picture, save_picture
 from deadtime.training.evaluate import delayed_gym, evaluate
 from deadtime.training.result import Result, make_spec, train_recorded
 from deadtime.training.tabular import check_workers
-from deadtime.training.watch import watch
+from deadtime.training.watch import can_draw, watch
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Train:
             table.add_row(name.replace("_", " "), _plain(value))
         console = Console()
         console.print(table)
-        if self.env != "walk" and ":" not in self.env and self.options.model != "simulator":
+        if can_draw(self.env) and self.options.model != "simulator":
             console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
         return 0
 

@@ -65,7 +65,7 @@ def setups_of(pairs: list[Pair], width: int) -> Setup:
 
     def one(spec: DeepSpec, seed: int) -> Any:
         numbers = Numbers(*(float(value) for value in split_settings(spec.learner)[1]))
-        params = jax.tree.map(float, spec.environment(seed).default_params)
+        params = jax.tree.map(np.float32, spec.environment(seed).default_params)
         return spec.delay, params, spec.length, numbers, flags_of(VIEWS[spec.agent])
 
     parts = [one(spec, seed) for spec, seed in padded]

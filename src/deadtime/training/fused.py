@@ -14,34 +14,21 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Int
 
-from deadtime.agents import ddqn
-from deadtime.agents.networks import MLP, new_mlp
-from deadtime.agents.replay import Replay, Transition, new_replay, sample, store
+from deadtime.agents.replay import new_replay
 from deadtime.delay import push
-from deadtime.models import neural
-from deadtime.training.program import Flags, Learner, Program, Run, Setup, flags_of
-
-_ADAM = optax.scale_by_adam()
+from deadtime.training.learner import choose, decide, learn, new_learner, transition
+from deadtime.training.program import Learner, Program, Run, Setup
 
 
 def begin(program: Program, setup: Setup) -> Run:
     """A run before its first step."""
-    key_q, key_model, key_env = jax.random.split(jax.random.fold_in(setup.key, 0), 3)
-    settings, d, actions = program.settings, program.observation, program.env.num_actions
-    per_action = actions if settings.one_hot_queue else 1
-    inputs = d + per_action * program.queue_room
-    used = d + per_action * setup.delay * _flags(program, setup).sees_queue
-    q = new_mlp(key_q, (inputs, *settings.hidden, actions), used)
-    kind, members = (settings.model, settings.members) if program.predicts else ("simulator", 1)
-    model = neural.new_model(key_model, kind, d, actions, settings.hidden, members)
-    learner = Learner(q, q, model, _ADAM.init(q), _ADAM.init(model.nets), jnp.zeros((), jnp.int32))
-    replay = new_replay(settings.replay_transitions, d, program.queue_room)
+    key_learner, key_env = jax.random.split(jax.random.fold_in(setup.key, 0))
+    learner = new_learner(program, setup, key_learner)
+    replay = new_replay(program.settings.replay_transitions, program.observation, program.queue_room)
     return fresh(program, setup._replace(key=key_env), learner)._replace(replay=replay)
 
 
@@ -65,175 +52,28 @@ def _start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Arra
     return env, obs, (jax.random.bits(key_queue, (program.capacity,)) % program.env.num_actions).astype(jnp.int32)
 
 
-def _flags(program: Program, setup: Setup) -> Flags:
-    return setup.flags if program.view is None else flags_of(program.view)
-
-
-def q_values(program: Program, q: MLP, obs: Float[Array, " D"], queue: Int[Array, " C"], setup: Setup) -> Float[Array, " A"]:
-    """Q of what the view shows it: an observation (real or predicted), and the queue if it sees that."""
-    if program.queue_room == 0:
-        return q(obs)
-    seen = (jnp.arange(program.capacity) >= program.capacity - setup.delay) & _flags(program, setup).sees_queue
-    pending = seen.astype(jnp.float32)
-    shown = queue.astype(jnp.float32) * pending
-    if program.settings.one_hot_queue:
-        shown = (jax.nn.one_hot(queue, program.env.num_actions) * pending[:, None]).ravel()
-    return q(jnp.concatenate([obs, shown]))
-
-
-def predicted(program: Program, run: Run, setup: Setup, key: Array) -> Float[Array, "members D"]:
-    """The observations that the next action may be executed in: one for each forward model."""
-    settings, model, actions = program.settings, run.learner.model, program.env.num_actions
-    if not program.predicts:
-        return run.obs[None]
-    if settings.model == "simulator":
-        step = partial(_simulate, program, setup, key)
-        return jax.vmap(lambda k: neural.roll(partial(step, k), (run.obs, run.env), run.queue, setup.delay)[0])(
-            jnp.arange(settings.members)
-        )
-
-    def roll(net: MLP) -> Array:
-        return neural.roll(
-            lambda obs, action, i: neural.predict(model, net, settings.model, actions, obs, action),
-            run.obs,
-            run.queue,
-            setup.delay,
-        )
-
-    return jax.vmap(roll)(model.nets)
-
-
-def _simulate(program: Program, setup: Setup, key: Array, member: Array, state: Any, action: Array, i: Array) -> Any:
-    """One step of the environment itself with fresh noise."""
-    fresh = jax.random.fold_in(jax.random.fold_in(key, member), i)
-    obs, env, *_ = program.env.step_env(fresh, state[1], action, setup.params)
-    return obs, env
-
-
-def decide(program: Program, run: Run, setup: Setup, key: Array) -> Int[Array, ""]:
-    """The greedy action: the best on average over the predictions."""
-    states = predicted(program, run, setup, key)
-    if program.view is None:
-        states = jnp.where(setup.flags.predicts, states, run.obs)
-    values = jax.vmap(lambda obs: q_values(program, run.learner.q, obs, run.queue, setup))(states)
-    return jnp.argmax(values.mean(axis=0))
-
-
 def step(program: Program, setup: Setup, run: Run, t: Int[Array, ""]) -> tuple[Run, Float[Array, ""]]:
     """One step: decide, execute, store, learn. Returns the episode's return if it ended, else NaN."""
-    numbers = setup.numbers
     keys = jax.random.split(jax.random.fold_in(setup.key, t + 1), 5)
     key_explore, key_env, key_model, key_batch, key_reset = keys
-    greedy = decide(program, run, setup, key_model)
-    draw = jax.random.uniform(key_explore, (2,))
-    epsilon = jnp.maximum(numbers.epsilon_floor, numbers.epsilon_decay**run.learner.updates)
-    action = jnp.where(draw[0] < epsilon, (draw[1] * program.env.num_actions).astype(jnp.int32), greedy)
+    action = choose(program, setup, run, key_model, key_explore)
     executed, queue = push(run.queue, action, setup.delay)
     obs, env, reward, terminated, _ = program.env.step_env(key_env, run.env, executed, setup.params)
     ended = terminated | program.env.is_truncated(env, setup.params)
     earned = run.earned + reward
     if hasattr(program.env, "shaped_reward"):
-        reward = jnp.where(numbers.shaped, program.env.shaped_reward(obs), reward)
-    item, valid = _transition(program, setup, run, executed, action, reward, obs, queue, terminated)
-    live = t < setup.steps
-    keep = valid & (run.age >= numbers.skipped_delays * setup.delay) & live
-    replay = store(run.replay, item, keep)
-    learner, finite = _learn(program, setup, run.learner, replay, item, keep, key_batch)
-    usable = live & (replay.stored >= program.settings.batch) & (run.diverged_at < 0)
-    learner = jax.tree.map(lambda new, old: jnp.where(usable & finite, new, old), learner, run.learner)
-    diverged_at = jnp.where(usable & ~finite, t, run.diverged_at)
-    started = _start(program, setup, key_reset)
+        reward = jnp.where(setup.numbers.shaped, program.env.shaped_reward(obs), reward)
+    item, valid = transition(program, setup, run, executed, action, reward, obs, queue, terminated)
+    run = learn(program, setup, run, item, valid, t, key_batch)
     after = obs
+    started = _start(program, setup, key_reset)
     env, obs, queue = jax.tree.map(lambda new, old: jnp.where(ended, new, old), started, (env, obs, queue))
     history = run.history
     if history.shape[0]:
         history = jnp.where(ended, jnp.broadcast_to(obs, history.shape), jnp.concatenate([history[1:], after[None]]))
     age, left = jnp.where(ended, 0, run.age + 1), jnp.where(ended, 0.0, earned)
-    return Run(env, obs, queue, history, age, left, learner, replay, diverged_at), jnp.where(ended & live, earned, jnp.nan)
-
-
-def _transition(
-    program: Program,
-    setup: Setup,
-    run: Run,
-    executed: Array,
-    chosen: Array,
-    reward: Array,
-    obs: Array,
-    queue: Array,
-    terminated: Array,
-) -> tuple[Transition, Any]:
-    """The transition that the view learns from, and whether there is one yet."""
-    nothing = jnp.zeros(0, jnp.int32)
-    before, after = (run.queue, queue) if program.queue_room else (nothing, nothing)
-    if program.view is None or program.view.credits != "shifted":
-        action = jnp.where(_flags(program, setup).executed, executed, chosen)
-        return Transition(run.obs, before, action, reward, obs, after, terminated), True
-    past = program.capacity - setup.delay
-    extended = jnp.concatenate([run.history, obs[None]])
-    return Transition(extended[past], before, executed, reward, extended[past + 1], after, terminated), run.age >= setup.delay
-
-
-def _learn(
-    program: Program, setup: Setup, learner: Learner, replay: Replay, item: Transition, keep: Any, key: Array
-) -> tuple[Learner, Any]:
-    """One update of Q, its target and the model from one batch; also says whether the losses were finite."""
-    numbers = setup.numbers
-    batch = sample(replay, key, program.settings.batch, program.observation)
-
-    def q_loss(q: MLP) -> Array:
-        def one(b: Transition) -> Array:
-            now = q_values(program, q, b.obs, b.queue, setup)
-            then = q_values(program, q, b.next_obs, b.next_queue, setup)
-            target = q_values(program, learner.target, b.next_obs, b.next_queue, setup)
-            reward, discount = ddqn.centred(b.reward, b.terminated, numbers.discount, numbers.centre)
-            return ddqn.double_q_loss(now, b.action, reward, discount, then, target)
-
-        return jax.vmap(one)(batch).mean()
-
-    loss, gradient = jax.value_and_grad(q_loss)(learner.q)
-    q, q_moments = _descend(learner.q, gradient, learner.q_moments, numbers.learning_rate)
-    updates, period = learner.updates + 1, numbers.target_period_updates
-    copied = (period > 0) & (updates % jnp.maximum(period, 1) == 0)
-    rate = jnp.where(period > 0, 0.0, numbers.target_rate)
-    target = jax.tree.map(lambda new, old: jnp.where(copied, new, old + rate * (new - old)), q, learner.target)
-    learner = learner._replace(q=q, target=target, q_moments=q_moments, updates=updates)
-    if not program.predicts or program.settings.model == "simulator":
-        return learner, jnp.isfinite(loss)
-    learner, model_loss = _learn_model(program, setup, learner, batch, item, keep)
-    return learner, jnp.isfinite(loss) & jnp.isfinite(model_loss)
-
-
-def _descend(nets: MLP, gradient: MLP, moments: Any, learning_rate: Any) -> tuple[MLP, Any]:
-    """One step of Adam."""
-    change, moments = _ADAM.update(gradient, moments)
-    return jax.tree.map(lambda weight, by: weight - learning_rate * by, nets, change), moments
-
-
-def _learn_model(
-    program: Program, setup: Setup, learner: Learner, batch: Transition, item: Transition, keep: Any
-) -> tuple[Learner, Array]:
-    settings, model, actions = program.settings, learner.model, program.env.num_actions
-    keep = jnp.float32(keep)
-    model = eqx.tree_at(
-        lambda m: (m.inputs, m.changes),
-        model,
-        (model.inputs.seen(item.obs, keep), model.changes.seen(item.next_obs - item.obs, keep)),
-    )
-
-    def loss(nets: MLP) -> Array:
-        def one(net: MLP, b: Transition) -> Array:
-            return neural.error(model, net, settings.model, actions, b.obs, b.action, b.next_obs)
-
-        def member(net: MLP) -> Array:
-            return jax.vmap(partial(one, net))(batch).mean()
-
-        return jax.vmap(member)(nets).sum()
-
-    value, gradient = jax.value_and_grad(loss)(model.nets)
-    nets, moments = _descend(model.nets, gradient, learner.model_moments, setup.numbers.learning_rate)
-    model = eqx.tree_at(lambda m: m.nets, model, nets)
-    return learner._replace(model=model, model_moments=moments), value
+    run = run._replace(env=env, obs=obs, queue=queue, history=history, age=age, earned=left)
+    return run, jnp.where(ended & (t < setup.steps), earned, jnp.nan)
 
 
 @partial(jax.jit, static_argnums=(0, 4), donate_argnums=(2,))

@@ -45,6 +45,7 @@ class Numbers(NamedTuple):
     """The settings that may differ between runs of one program, named as in `DoubleQ`."""
 
     learning_rate: Any
+    learning_rate_fall: Any
     discount: Any
     target_period_updates: Any
     target_rate: Any

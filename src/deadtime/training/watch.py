@@ -43,16 +43,14 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
 
 def _scene(name: str, environment: Any) -> tuple[Draw, list[tuple[int, int]]]:
     """How an environment is drawn, and the direction of each action's arrow as (down, right)."""
-    kind = name.removeprefix("noisy-")
-    if kind == "maze":
-        return _maze(carve(environment.size, environment.maze_seed)), list(MOVES)
-    scenes: dict[str, tuple[Draw, list[tuple[int, int]]]] = {
-        "cartpole": (_cartpole, [(0, -1), (0, 1)]),
-        "acrobot": (_acrobot, [(0, -1), (0, 0), (0, 1)]),
-    }
-    if kind not in scenes:
+    if not can_draw(name):
         raise ValueError(f"watch draws mazes, cartpole and acrobot; this record is of {name}: name another")
-    return scenes[kind]
+    return _SCENES[name.removeprefix("noisy-")](environment)
+
+
+def can_draw(name: str) -> bool:
+    """Whether `watch` knows how to draw an environment."""
+    return name.removeprefix("noisy-") in _SCENES
 
 
 def _maze(leads_to: np.ndarray) -> Draw:
@@ -124,3 +122,10 @@ def _arrow(draw: ImageDraw.ImageDraw, at: tuple[float, float], direction: tuple[
     draw.line((x - right * long, y - down * long, *tip), fill=color, width=2)
     side = [(x + down * w, y + right * w) for w in (wide, -wide)]
     draw.polygon([tip, *side], fill=color)
+
+
+_SCENES: dict[str, Callable[[Any], tuple[Draw, list[tuple[int, int]]]]] = {
+    "maze": lambda environment: (_maze(carve(environment.size, environment.maze_seed)), list(MOVES)),
+    "cartpole": lambda environment: (_cartpole, [(0, -1), (0, 1)]),
+    "acrobot": lambda environment: (_acrobot, [(0, -1), (0, 0), (0, 1)]),
+}
