@@ -25,12 +25,13 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
 from deadtime.training import checkpoint
 from deadtime.training.fused import begin_all, evaluate_all, run_chunk
-from deadtime.training.program import Learner, Numbers, Program, Run, Setup, flags_of, split_settings
+from deadtime.training.outcome import policy_arrays, record_of
+from deadtime.training.program import Numbers, Program, Run, Setup, flags_of, split_settings
 
 Pair = tuple[DeepSpec, int]
 Progress = Callable[[int], None]
 CHUNK_STEPS = 2000
-_POINTS, _WRITE_EVERY_SECONDS = 100, 60.0
+_WRITE_EVERY_SECONDS = 60.0
 _CAPACITIES = (0, 2, 5, 10, 15, 20, 25, 32, 40, 50, 64, 80, 100)
 
 
@@ -152,45 +153,9 @@ def _records(
     device = jax.devices()[0]
     name = f"CPU, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind
     made = made_now(name) | {"width": width_of(len(pairs)), "capacity": program.capacity}
-    found = []
+    learned, found = jax.tree.map(np.asarray, runs.learner), []
     for i, (spec, seed) in enumerate(pairs):
-        mine = ended[ended[:, 0] == i]
-        last = mine[-max(len(mine) // 10, 1) :, 2]
-        edges = np.linspace(0, spec.length, _POINTS + 1).astype(int)
-        block = np.clip(np.searchsorted(edges, mine[:, 1], "right") - 1, 0, _POINTS - 1)
-        counts = np.bincount(block, minlength=_POINTS)
-        sums = np.bincount(block, mine[:, 2], _POINTS)
-        curve = np.divide(sums, counts, out=np.full(_POINTS, np.nan), where=counts > 0)
-        policy: dict[str, np.ndarray] = {}
-        if keep_policies:
-            mine_learned = jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), runs.learner)
-            policy = _policy_arrays(seed, mine_learned, program.capacity)
-        found.append(
-            Record(
-                id=spec.id,
-                spec=spec.canonical(),
-                seeds=[seed],
-                scores=[float(scores[i, : spec.evaluation_episodes].mean())],
-                training_scores=[float(last.mean()) if len(last) else float("nan")],
-                episodes=[len(mine)],
-                status=["complete" if diverged[i] < 0 else f"diverged at step {diverged[i]}"],
-                seconds=[seconds / len(pairs)],
-                points=edges[1:],
-                curve=np.array([curve], np.float32),
-                policies=policy,
-                policy_seeds=[seed] if keep_policies else [],
-                made=[{**made, "seeds": [seed]}],
-            )
-        )
+        policy = policy_arrays(jax.tree.map(lambda leaf, i=i: leaf[i], learned), program.capacity) if keep_policies else {}
+        mine, score = ended[ended[:, 0] == i, 1:], float(scores[i, : spec.evaluation_episodes].mean())
+        found.append(record_of(spec, seed, mine, score, diverged[i], seconds / len(pairs), policy, made))
     return found
-
-
-def _policy_arrays(seed: int, learner: Learner, capacity: int) -> dict[str, np.ndarray]:
-    """All that acting needs."""
-    arrays: dict[str, np.ndarray] = {}
-    for part, net in (("q", learner.q), ("model", learner.model.nets)):
-        for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
-            arrays |= {f"{seed}/{part}/{i}/weight": np.asarray(weight), f"{seed}/{part}/{i}/bias": np.asarray(bias)}
-    for part, scale in (("inputs", learner.model.inputs), ("changes", learner.model.changes)):
-        arrays |= {f"{seed}/{part}/mean": np.asarray(scale.mean), f"{seed}/{part}/deviation": np.asarray(scale.deviation)}
-    return arrays | {f"{seed}/capacity": np.array(capacity)}
