@@ -51,9 +51,12 @@ def delayed_gym(name: str, environment: Any, delay: int) -> Any:
     bare = gym.make(_IDS[kind], **settings)
     if kind != "cartpole":
         return ActionDelay(bare, delay)
-    from deadtime.envs.cartpole import expert_warmup  # noqa: PLC0415  (JAX)
+    import jax  # noqa: PLC0415  (it takes a while to load)
 
-    return ActionDelay(bare, delay, warmup=lambda obs, m, rng: np.asarray(expert_warmup(obs, m, None)))
+    from deadtime.envs.cartpole import expert_warmup  # noqa: PLC0415
+
+    plan = jax.jit(expert_warmup, static_argnums=1)
+    return ActionDelay(bare, delay, warmup=lambda obs, m, rng: np.asarray(plan(obs, m, None)))
 
 
 def _episode(policy: Any, env: Any, seed: int) -> float:
