@@ -12,9 +12,8 @@ from deadtime.envs import make
 from deadtime.envs.walk import Walk
 from deadtime.experiments import runner, statistics
 from deadtime.experiments.ceiling import ceiling, mean_ceiling
-from deadtime.experiments.command import Reproduce
+from deadtime.experiments.command import EXPERIMENTS, Reproduce
 from deadtime.experiments.specs import TabularSpec
-from deadtime.experiments.tabular import EXPERIMENTS
 from deadtime.experiments.tabular_figures import PAPER
 from deadtime.experiments.walk import PREDICTORS, exact_return, law_after
 from deadtime.planning import MDP, solve

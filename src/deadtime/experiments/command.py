@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from deadtime.envs import nearest
-from deadtime.experiments.runner import run
+from deadtime.experiments import physical, tabular
+from deadtime.experiments.runner import Experiment, run, run_deep_ones
 from deadtime.experiments.specs import check_count
-from deadtime.experiments.tabular import EXPERIMENTS
 from deadtime.pictures import whole
+
+EXPERIMENTS: dict[str, Experiment] = {one.id: one for one in (*tabular.EXPERIMENTS, *physical.EXPERIMENTS)}
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Reproduce:
                 )
         if self.seeds is not None:
             check_count("seeds", self.seeds)
+        run_deep_ones([EXPERIMENTS[name] for name in self.ids], self.out, self.seeds)
         for name in self.ids:
             experiment = EXPERIMENTS[name]
             results = run(experiment, self.out, self.seeds)

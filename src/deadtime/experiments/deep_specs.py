@@ -33,6 +33,8 @@ class DeepSpec:
     settings: dict[str, Any] = field(default_factory=dict)
     changes: dict[str, Any] = field(default_factory=dict)
     evaluation_episodes: int = 100
+    evaluation_delays: tuple[int, ...] = ()
+    """Other delays under which what was learned is evaluated too."""
 
     def __post_init__(self) -> None:
         """Refuse what can't be run, before any work is done."""
@@ -48,6 +50,12 @@ class DeepSpec:
         if self.preset not in PRESETS:
             raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
         object.__setattr__(self, "delay", check_delay(self.delay))
+        object.__setattr__(self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays))
+        if VIEWS[self.agent].sees == "queue" and self.longest_delay > self.delay:
+            raise ValueError(
+                f"{self.agent} has learned nothing about queues longer than its own {self.delay}; got evaluation_delays "
+                f"{self.evaluation_delays}: leave the longer ones out"
+            )
         for name in ("steps", "evaluation_episodes"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -92,6 +100,11 @@ class DeepSpec:
         return replace(preset(self.preset, self.env), **changes)
 
     @property
+    def longest_delay(self) -> int:
+        """The longest it meets, in training or evaluation."""
+        return max(self.delay, *self.evaluation_delays, 0)
+
+    @property
     def length(self) -> int:
         """Environment steps to train."""
         return self.steps if self.steps is not None else 100_000 + 10_000 * self.delay
@@ -107,7 +120,9 @@ class DeepSpec:
             value = getattr(self, f.name)
             if f.name == "changes":
                 value = {name: list(one) if isinstance(one, tuple) else one for name, one in value.items()}
-            if value not in ({}, f.default):
+            if f.name == "evaluation_delays":
+                value = list(value)
+            if value not in ({}, [], f.default):
                 said[f.name] = value
         return said
 

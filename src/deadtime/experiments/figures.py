@@ -75,11 +75,19 @@ def learning_curves(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarra
     axes.grid(alpha=0.25)
 
 
-def heat_map(axes: Axes, values: Float[np.ndarray, "rows columns"], rows: list[str], columns: list[str]) -> Any:
-    """Numbers in their cells."""
-    image = axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=-1, vmax=1)
+def heat_map(
+    axes: Axes,
+    values: Float[np.ndarray, "rows columns"],
+    rows: list[str],
+    columns: list[str],
+    span: tuple[float, float] = (-1, 1),
+    digits: str = ".2f",
+) -> Any:
+    """Numbers in their cells, coloured over `span`."""
+    image = axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=span[0], vmax=span[1])
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
+    dark = span[0] + 0.6 * (span[1] - span[0])
     for (i, j), value in np.ndenumerate(values):
-        axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if value < 0.2 else "black")
+        axes.text(j, i, f"{value:{digits}}", ha="center", va="center", fontsize=8, color="white" if value < dark else "black")
     return image

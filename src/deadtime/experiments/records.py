@@ -61,6 +61,8 @@ class Record:
     """The seeds whose policies were kept."""
     made: list[dict[str, Any]] = field(default_factory=list)
     """When, where and with which versions the seeds were trained."""
+    others: Float32[np.ndarray, "seeds delays"] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """Mean greedy return under each of the spec's `evaluation_delays`, where it has some."""
 
     def rows(self, seeds: list[int]) -> Record:
         """The same for some of its seeds."""
@@ -71,6 +73,7 @@ class Record:
             self,
             **lists,
             curve=self.curve[chosen],
+            others=self.others[chosen] if self.others.size else self.others,
             policies={name: part for name, part in self.policies.items() if int(name.split("/")[0]) in seeds},
             policy_seeds=[seed for seed in self.policy_seeds if seed in seeds],
             made=[one for one in made if one["seeds"]],
@@ -87,8 +90,8 @@ def joined(first: Record, second: Record) -> Record:
             same[0]["seeds"] = sorted(same[0]["seeds"] + one["seeds"])
         else:
             made.append(dict(one))
-    curve = np.concatenate([first.curve, second.curve])
-    whole = replace(first, **both, curve=curve, policies=first.policies | second.policies, made=made)
+    rows: dict[str, Any] = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ("curve", "others")}
+    whole = replace(first, **both, **rows, policies=first.policies | second.policies, made=made)
     return whole.rows(sorted(whole.seeds))
 
 
@@ -147,7 +150,8 @@ def write(folder: Path, record: Record) -> Path:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        np.savez_compressed(part / "curves.npz", points=record.points, curve=record.curve)
+        rest: dict[str, Any] = {"others": record.others} if record.others.size else {}
+        np.savez_compressed(part / "curves.npz", points=record.points, curve=record.curve, **rest)
         if record.policies:
             np.savez_compressed(part / "policies.npz", **record.policies)  # type: ignore[arg-type]
         said = {"schema": SCHEMA, **{name: getattr(record, name) for name in _SAID}}

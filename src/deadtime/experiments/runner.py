@@ -1,16 +1,16 @@
-"""Run what an experiment needs and is not recorded yet."""
+"""Run what experiments need and is not recorded yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from deadtime.experiments.specs import TabularSpec
-from deadtime.training.result import Result, train_recorded
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.training.result import Result, Spec, record_together, train_recorded
 
 Results = dict[Any, Result]
 
@@ -21,20 +21,34 @@ class Experiment:
 
     id: str
     title: str
-    runs: dict[Any, TabularSpec]
+    runs: Mapping[Any, Spec]
     seeds: Sequence[int]
     draw: Callable[[Results, Path], Path]
     """Draws the figure into the folder of records."""
     table: Callable[[Results, Path], list[dict[str, Any]]]
     """The numbers behind it, a row a line."""
 
+    def wanted(self, seeds: int | None) -> Sequence[int]:
+        """Its seeds or, if a number is given, as many from its first on."""
+        return self.seeds if seeds is None else range(self.seeds[0], self.seeds[0] + seeds)
+
+
+def run_deep_ones(experiments: Sequence[Experiment], root: Path, seeds: int | None = None) -> None:
+    """Train and record the deep runs of all of them together: those of several experiments can share a program."""
+    deep = [
+        (spec, experiment.wanted(seeds))
+        for experiment in experiments
+        for spec in experiment.runs.values()
+        if isinstance(spec, DeepSpec)
+    ]
+    record_together(deep, root)
+
 
 def run(experiment: Experiment, root: Path, seeds: int | None = None) -> Results:
-    """The results of every run, from records where they are there; `seeds` counts on from the experiment's first."""
-    first, console = experiment.seeds[0], Console(stderr=True)
-    wanted = experiment.seeds if seeds is None else range(first, first + seeds)
-    found: Results = {}
+    """The results of every run, from records where they are there."""
+    console, found = Console(stderr=True), {}
     for number, (key, spec) in enumerate(experiment.runs.items(), 1):
-        console.print(f"{experiment.id} {number}/{len(experiment.runs)}: {spec.name}", highlight=False)
-        found[key] = train_recorded(spec, wanted, root, keep_policies=False)[0]
+        if not isinstance(spec, DeepSpec):
+            console.print(f"{experiment.id} {number}/{len(experiment.runs)}: {spec.name}", highlight=False)
+        found[key] = train_recorded(spec, experiment.wanted(seeds), root, keep_policies=False)[0]
     return found

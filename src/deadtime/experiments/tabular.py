@@ -33,7 +33,7 @@ _WHOLE_LAW = {
     (a, p, m): maze(a, m, p, learner=QLearning(epsilon=show.LAW_EPSILON))
     for p, m, a in product(show.LAW_NOISES, show.DELAYS, ("delayed", "distribution"))
 }
-_ALL = [
+EXPERIMENTS = [
     Experiment(
         "whole-law",
         "Noisy Maze with exploration: the most likely state against the whole law",
@@ -92,4 +92,3 @@ _ALL = [
     ),
     POINT_ESTIMATES,
 ]
-EXPERIMENTS = {experiment.id: experiment for experiment in _ALL}

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic, perf_counter
@@ -26,7 +27,7 @@ from deadtime.experiments.records import Record, made_now
 from deadtime.training import checkpoint
 from deadtime.training.fused import begin_all, evaluate_all, run_chunk
 from deadtime.training.outcome import policy_arrays, record_of
-from deadtime.training.program import Numbers, Program, Run, Setup, flags_of, split_settings
+from deadtime.training.program import Learner, Numbers, Program, Run, Setup, flags_of, split_settings
 
 Pair = tuple[DeepSpec, int]
 Progress = Callable[[int], None]
@@ -46,8 +47,8 @@ def program_of(spec: DeepSpec, device: str) -> Program:
     kind = type(env)() if spec.env.split(":")[0] != "gymnax" else env
     view = VIEWS[spec.agent]
     if device == "gpu" and view.credits != "shifted":
-        return Program(kind, None, settings, capacity_of(spec.delay, (25, *_CAPACITIES[7:])))
-    return Program(kind, view, settings, capacity_of(spec.delay))
+        return Program(kind, None, settings, capacity_of(spec.longest_delay, (25, *_CAPACITIES[7:])))
+    return Program(kind, view, settings, capacity_of(spec.longest_delay))
 
 
 def groups_of(pairs: list[Pair], device: str) -> list[tuple[Program, list[Pair]]]:
@@ -94,8 +95,8 @@ def run_deep(
 
 
 def width_of(runs: int) -> int:
-    """Groups are padded to a power of two, since results may differ in their last bits between widths."""
-    return 1 << (runs - 1).bit_length()
+    """Groups are padded to a power of two or a multiple of 64, since results may differ in their last bits between widths."""
+    return 1 << (runs - 1).bit_length() if runs <= 64 else -(-runs // 64) * 64
 
 
 def _run_group(
@@ -153,9 +154,30 @@ def _records(
     device = jax.devices()[0]
     name = f"CPU, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind
     made = made_now(name) | {"width": width_of(len(pairs)), "capacity": program.capacity}
+    others = _evaluated_elsewhere(program, setups, runs.learner, pairs, limit)
     learned, found = jax.tree.map(np.asarray, runs.learner), []
     for i, (spec, seed) in enumerate(pairs):
         policy = policy_arrays(jax.tree.map(lambda leaf, i=i: leaf[i], learned), program.capacity) if keep_policies else {}
         mine, score = ended[ended[:, 0] == i, 1:], float(scores[i, : spec.evaluation_episodes].mean())
-        found.append(record_of(spec, seed, mine, score, diverged[i], seconds / len(pairs), policy, made))
+        record = record_of(spec, seed, mine, score, diverged[i], seconds / len(pairs), policy, made)
+        found.append(replace(record, others=others[i]) if i in others else record)
     return found
+
+
+def _evaluated_elsewhere(
+    program: Program, setups: Setup, learners: Learner, pairs: list[Pair], limit: int
+) -> dict[int, np.ndarray]:
+    """The scores of runs that are to be evaluated under other delays, by their place in the group."""
+    chosen = [i for i, (spec, _) in enumerate(pairs) if spec.evaluation_delays]
+    if not chosen:
+        return {}
+    setups, learners = jax.tree.map(lambda leaf: leaf[jnp.array(chosen)], (setups, learners))
+    episodes = max(pairs[i][0].evaluation_episodes for i in chosen)
+    scores = {}
+    for delay in sorted({delay for i in chosen for delay in pairs[i][0].evaluation_delays}):
+        there = setups._replace(delay=jnp.full(len(chosen), delay, jnp.int32))
+        scores[delay] = np.asarray(evaluate_all(program, there, learners, episodes, limit))
+    return {
+        i: np.array([[scores[delay][row, : pairs[i][0].evaluation_episodes].mean() for delay in pairs[i][0].evaluation_delays]])
+        for row, i in enumerate(chosen)
+    }

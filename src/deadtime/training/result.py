@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -160,34 +161,61 @@ def train_recorded(spec: Spec, seeds: Any, root: Path, keep_policies: bool = Tru
     if isinstance(spec, TabularSpec):
         check_workers(spec, len(missing), keep_policies)
     _check_writable(root)
-    hidden = not bar or not sys.stderr.isatty()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}"),
-    )
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=hidden) as progress:
-        each, unit = (spec.episodes, "episodes") if isinstance(spec, TabularSpec) else (spec.length, "steps")
-        task = progress.add_task(f"{spec.env} {spec.agent} m={spec.delay}", total=len(missing) * each, unit=unit)
-        new = _runs(spec, missing, lambda n: progress.advance(task, n), keep_policies, root / ".checkpoints")
-        done = _recorded(new, folder)
+    each, unit = (spec.episodes, "episodes") if isinstance(spec, TabularSpec) else (spec.length, "steps")
+    with _progress(f"{spec.env} {spec.agent} m={spec.delay}", len(missing) * each, unit, bar) as advance:
+        new = _runs(spec, missing, advance, keep_policies, root / ".checkpoints")
+        done = _recorded(new, {spec.id: folder})[spec.id]
     return Result(reduce(records.joined, [known, done] if known is not None and known.seeds else [done]).rows(wanted)), folder
 
 
-def _recorded(new: Iterator[Record], folder: Path) -> Record:
+def record_together(wanted: list[tuple[DeepSpec, Sequence[int]]], root: Path) -> None:
+    """Train and record what several deep specs miss of their seeds, side by side where they can share a program."""
+    pairs: dict[tuple[str, int], tuple[DeepSpec, int]] = {}
+    for spec, seeds in wanted:
+        folder = root / spec.name
+        known = records.read(folder).seeds if records.exists(folder) else []
+        pairs |= {(spec.id, seed): (spec, seed) for seed in seeds if seed not in known}
+    if not pairs:
+        return
+    from deadtime.training.deep import run_deep  # noqa: PLC0415
+
+    _check_writable(root)
+    folders = {spec.id: root / spec.name for spec, _ in pairs.values()}
+    with _progress(f"{len(pairs)} runs", sum(spec.length for spec, _ in pairs.values()), "steps") as advance:
+        _recorded(run_deep([*pairs.values()], advance, False, root / ".checkpoints"), folders)
+
+
+@contextmanager
+def _progress(about: str, total: int, unit: str, bar: bool = True) -> Iterator[Callable[[int], None]]:
+    """A bar where there is a screen; gives what to tell it of progress."""
+    hidden = not bar or not sys.stderr.isatty()
+    counted = TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+        task = progress.add_task(about, total=total, unit=unit)
+        yield lambda n: progress.advance(task, n)
+
+
+def _recorded(new: Iterator[Record], folders: dict[str, Path]) -> dict[str, Record]:
     """Write seeds as they are done: every few seconds, and at the end, whatever the end is."""
-    done: Record | None = None
-    unwritten, last = False, monotonic()
+    done: dict[str, Record] = {}
+    unwritten: set[str] = set()
+    last = monotonic()
+
+    def write() -> None:
+        for name in sorted(unwritten):
+            records.add(folders[name], done[name])
+            unwritten.discard(name)
+
     try:
         for record in new:
-            done, unwritten = record if done is None else records.joined(done, record), True
+            done[record.id] = records.joined(done[record.id], record) if record.id in done else record
+            unwritten.add(record.id)
             if monotonic() - last > _WRITE_EVERY_SECONDS:
-                records.add(folder, done)
-                unwritten, last = False, monotonic()
+                write()
+                last = monotonic()
     finally:
-        if done is not None and unwritten:
-            records.add(folder, done)
-    assert done is not None
+        write()
     return done
 
 

@@ -1,0 +1,95 @@
+"""The paper's CartPole and Acrobot experiments as data.
+
+Noise falls on masses and lengths, as in the authors' code, under both presets, so that both stand beside the paper's table.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from deadtime.agents.presets import PRESETS
+from deadtime.experiments import physical_figures as show
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.experiments.runner import Experiment
+
+SEEDS, FEWER = range(10), range(5)
+
+
+def physical(env: str, agent: str, delay: int, preset: str = "best", noise: float | None = None, **options: Any) -> DeepSpec:
+    """A run on CartPole or Acrobot."""
+    settings: dict[str, Any] = {} if noise is None else {"noise": noise}
+    if "noisy" in env or noise:
+        settings["perturb"] = "masses+lengths"
+    return DeepSpec(env, agent, delay, preset, settings=settings, **options)
+
+
+_SUMMARY = {
+    (preset, env, agent, m): physical(env, agent, m, preset)
+    for preset, env, m, agent in product(PRESETS, show.ENVS, show.DELAYS, show.AGENTS)
+}
+_NOISY = {key: spec for key, spec in _SUMMARY.items() if key[1] == "noisy-cartpole" and key[3] > 0}
+EXPERIMENTS = [
+    Experiment(
+        "physical",
+        "CartPole and Acrobot beside the paper's table, both presets",
+        _SUMMARY,
+        SEEDS,
+        show.draw_summary,
+        show.summary_table,
+    ),
+    Experiment(
+        "convergence-physical",
+        "Noisy CartPole: learning curves",
+        _NOISY,
+        SEEDS,
+        show.draw_curves,
+        lambda results, root: show.rows_of(results, ("preset", "environment", "agent", "delay")),
+    ),
+    Experiment(
+        "delay-sweep-physical",
+        "Noisy CartPole and Noisy Acrobot: return against the delay",
+        {(env, a, m): physical(env, a, m) for env, m, a in product(show.SWEPT_ENVS, show.SWEPT, show.AGENTS)},
+        FEWER,
+        show.draw_sweep,
+        lambda results, root: show.rows_of(results, ("environment", "agent", "delay")),
+    ),
+    Experiment(
+        "heatmap-cartpole",
+        "CartPole, Delayed-Q: return over delay and noise",
+        {(p, m): physical("cartpole", "delayed", m, noise=p) for p, m in product(show.MAP_NOISES, show.MAP_DELAYS)},
+        FEWER,
+        show.draw_map,
+        lambda results, root: show.rows_of(results, ("noise", "delay")),
+    ),
+    Experiment(
+        "model-gap",
+        "Delayed-Q with its learned model and with the simulator itself",
+        {
+            (preset, env, model, m): physical(env, "delayed", m, preset, changes={"model": model} if model else {})
+            for preset, env, model, m in product(PRESETS, show.GAP_ENVS, ("", "simulator"), show.DELAYS[1:])
+        },
+        FEWER,
+        show.draw_gap,
+        lambda results, root: show.rows_of(results, ("preset", "environment", "model", "delay")),
+    ),
+    Experiment(
+        "misspecification",
+        "Delayed-Q trained at m = 10, evaluated at other delays",
+        {env: physical(env, "delayed", 10, evaluation_delays=show.TESTED) for env in show.GAP_ENVS},
+        SEEDS,
+        show.draw_misspecified,
+        show.misspecified_table,
+    ),
+    Experiment(
+        "plain-reward",
+        "CartPole trained on its plain reward instead of the shaped one",
+        {
+            (env, agent, m): physical(env, agent, m, changes=show.PLAIN)
+            for env, m, agent in product(show.GAP_ENVS, show.DELAYS, show.AGENTS)
+        },
+        FEWER,
+        show.draw_plain,
+        lambda results, root: show.rows_of(results, ("environment", "agent", "delay")),
+    ),
+]

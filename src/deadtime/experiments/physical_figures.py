@@ -1,0 +1,217 @@
+"""How the CartPole and Acrobot experiments are drawn and tabulated, and the values that each varies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from deadtime.agents.presets import PRESETS
+from deadtime.experiments import statistics
+from deadtime.experiments.figures import heat_map, learning_curves, new_figure, return_against_delay
+from deadtime.experiments.runner import Results
+from deadtime.pictures import COLORS, save_picture
+from deadtime.training.result import Result
+
+ENVS = {
+    "cartpole": "CartPole",
+    "noisy-cartpole": "Noisy CartPole",
+    "acrobot": "Acrobot",
+    "noisy-acrobot": "Noisy Acrobot",
+}
+AGENTS, DELAYS = ("delayed", "augmented", "oblivious"), (0, 5, 15, 25)
+PAPER = {
+    ("cartpole", 5): ((489, 11), (453, 16), (27, 4)),
+    ("cartpole", 15): ((414, 14), (192, 15), (30, 3)),
+    ("cartpole", 25): ((324, 7), (41, 2), (41, 3)),
+    ("noisy-cartpole", 5): ((435, 8), (379, 17), (26, 3)),
+    ("noisy-cartpole", 15): ((251, 22), (129, 24), (30, 3)),
+    ("noisy-cartpole", 25): ((60, 7), (36, 3), (40, 3)),
+    ("acrobot", 5): ((-131, 32), (-463, 18), (-467, 47)),
+    ("acrobot", 15): ((-211, 53), (-481, 21), (-467, 34)),
+    ("acrobot", 25): ((-351, 57), (-493, 5), (-465, 20)),
+    ("noisy-acrobot", 5): ((-134, 37), (-491, 2), (-445, 11)),
+    ("noisy-acrobot", 15): ((-329, 24), (-425, 41), (-399, 41)),
+    ("noisy-acrobot", 25): ((-361, 62), (-471, 12), (-438, 39)),
+}
+"""The paper's table by (environment, delay): value and spread of Delayed-Q, Augmented-Q and Oblivious-Q."""
+
+
+def score_of(preset: str, result: Result) -> np.ndarray:
+    """The paper's score is the return of the last tenth of training; `best` is shown by what it does greedily."""
+    return result.training_scores if preset == "paper" else result.scores
+
+
+def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A row a run: its key, the greedy and the training return, seeds, those that diverged, steps."""
+    rows = []
+    for key, result in results.items():
+        row = dict(zip(names, key, strict=True))
+        for label, values in (("greedy", result.scores), ("training", result.training_scores)):
+            found = statistics.mean(values)
+            row |= {label: found.mean, f"{label}_low": found.low, f"{label}_high": found.high}
+        diverged = sum(status.startswith("diverged") for status in result.record.status)
+        rows.append(row | {"seeds": len(result.seeds), "diverged": diverged, "steps": result.spec.length})  # type: ignore[union-attr]
+    return rows
+
+
+def summary_table(results: Results, root: Path) -> list[dict[str, Any]]:
+    """The paper's table beside ours, with the paired difference to Delayed-Q of the score that is compared."""
+    rows = rows_of(results, ("preset", "environment", "agent", "delay"))
+    for row in rows:
+        preset, env, agent, m = (row[name] for name in ("preset", "environment", "agent", "delay"))
+        ours, first = (score_of(preset, results[preset, env, name, m]) for name in (agent, "delayed"))
+        less = statistics.difference(first, ours)
+        row |= {"delayed_minus_this": less.mean, "difference_low": less.low, "difference_high": less.high}
+        value, spread = PAPER[env, m][AGENTS.index(agent)] if m else ("", "")
+        row |= {"paper": value, "paper_spread": spread}
+    return rows
+
+
+def draw_summary(results: Results, root: Path) -> Path:
+    """Return against the delay: a row a preset, a column an environment, the paper's Delayed-Q as crosses."""
+    figure, axes = new_figure(13, 6.4, 2, 4, sharex=True)
+    for (i, preset), (j, env) in product(enumerate(PRESETS), enumerate(ENVS)):
+        axis = axes[i, j]
+        scores = {(agent, m): score_of(preset, results[preset, env, agent, m]) for agent in AGENTS for m in DELAYS}
+        return_against_delay(axis, scores, {})
+        for k, agent in enumerate(AGENTS):
+            value, spread = zip(*(PAPER[env, m][k] for m in DELAYS[1:]), strict=True)
+            label = f"the paper's {'Delayed-Q' if k == 0 else ''}" if k == 0 else None
+            axis.errorbar(
+                np.array(DELAYS[1:]) + 0.5, value, spread, fmt="x", color=COLORS[agent], ms=5, lw=0.8, capsize=2, label=label
+            )
+        _frame(axis, env, f"{ENVS[env]}, preset {preset}")
+        axis.set(xlabel="delay m (steps)" if i else "", ylabel="" if j else ("training return", "greedy return")[i])
+    _legend(figure, axes)
+    _title(figure, results, "physical; crosses: the paper")
+    return save_picture(figure, root / "figures" / "physical.png")
+
+
+def draw_curves(results: Results, root: Path) -> Path:
+    """Training return of Noisy CartPole: a row a preset, a column a delay."""
+    figure, axes = new_figure(11, 6, 2, 3, sharey=True)
+    for (i, preset), (j, m) in product(enumerate(PRESETS), enumerate(DELAYS[1:])):
+        curves = {agent: results[preset, "noisy-cartpole", agent, m].curve for agent in AGENTS}
+        learning_curves(axes[i, j], {agent: (steps / 1000, returns) for agent, (steps, returns) in curves.items()}, None)
+        axes[i, j].axhline(
+            PAPER["noisy-cartpole", m][0][0], color=COLORS["delayed"], lw=1, ls=":", label="the paper's Delayed-Q"
+        )
+        axes[i, j].set_title(f"preset {preset}, m = {m}", fontsize=10)
+        axes[i, j].set(ylim=(0, 510), xlabel="thousand steps" if i else "", ylabel="" if j else "training return")
+    _legend(figure, axes)
+    _title(figure, results, "convergence-physical", "Noisy CartPole")
+    return save_picture(figure, root / "figures" / "convergence-physical.png")
+
+
+SWEPT_ENVS, SWEPT = ("noisy-cartpole", "noisy-acrobot"), (0, 1, 2, 3, 5, 7, 10, 15, 20, 25)
+
+
+def draw_sweep(results: Results, root: Path) -> Path:
+    """Return against the delay."""
+    return _panels(results, root, "delay-sweep-physical", SWEPT_ENVS, SWEPT)
+
+
+PLAIN: dict[str, Any] = {"shaped": False, "centre": 1.0}
+
+
+def draw_plain(results: Results, root: Path) -> Path:
+    """Return against the delay when trained on the plain reward."""
+    return _panels(results, root, "plain-reward", GAP_ENVS, DELAYS)
+
+
+def _panels(results: Results, root: Path, name: str, envs: Iterable[str], delays: tuple[int, ...]) -> Path:
+    figure, axes = new_figure(10, 4.2, 1, 2)
+    for axis, env in zip(axes, envs, strict=True):
+        return_against_delay(axis, {(agent, m): results[env, agent, m].scores for agent in AGENTS for m in delays}, {})
+        _frame(axis, env, ENVS[env])
+        axis.set_ylabel("greedy return")
+    _legend(figure, axes)
+    _title(figure, results, name, "preset best")
+    return save_picture(figure, root / "figures" / f"{name}.png")
+
+
+MAP_NOISES, MAP_DELAYS = (0.0, 0.05, 0.1, 0.15, 0.2), (0, 5, 10, 15, 20, 25)
+
+
+def draw_map(results: Results, root: Path) -> Path:
+    """Delayed-Q's return over noise and delay."""
+    figure, axes = new_figure(7, 4.4)
+    values = np.array([[results[p, m].scores.mean() for m in MAP_DELAYS] for p in MAP_NOISES])
+    heat_map(axes, values, [f"{p:g}" for p in MAP_NOISES], [str(m) for m in MAP_DELAYS], (0, 500), ".0f")
+    axes.set(xlabel="delay m (steps)", ylabel="noise (relative deviation of masses and lengths)")
+    _title(figure, results, "heatmap-cartpole", "CartPole, Delayed-Q, greedy return, preset best")
+    return save_picture(figure, root / "figures" / "heatmap-cartpole.png")
+
+
+GAP_ENVS = ("cartpole", "noisy-cartpole")
+_MODELS = {"": ("learned model", "#0072B2", "o"), "simulator": ("perfect model (the simulator)", "#009E73", "s")}
+
+
+def draw_gap(results: Results, root: Path) -> Path:
+    """Return with the learned and with the perfect model."""
+    figure, axes = new_figure(10, 6.6, 2, 2, sharex=True, sharey=True)
+    for (i, preset), (j, env) in product(enumerate(PRESETS), enumerate(GAP_ENVS)):
+        for model, (label, color, marker) in _MODELS.items():
+            found = [statistics.mean(score_of(preset, results[preset, env, model, m])) for m in DELAYS[1:]]
+            ends = np.array([[e.mean - e.low, e.high - e.mean] for e in found]).T
+            axes[i, j].errorbar(DELAYS[1:], [e.mean for e in found], ends, color=color, marker=marker, label=label, capsize=3)
+        _frame(axes[i, j], env, f"{ENVS[env]}, preset {preset}")
+        axes[i, j].set(xlabel="delay m (steps)" if i else "", ylabel="" if j else ("training return", "greedy return")[i])
+        axes[i, j].grid(alpha=0.25)
+    _legend(figure, axes)
+    _title(figure, results, "model-gap", "Delayed-Q")
+    return save_picture(figure, root / "figures" / "model-gap.png")
+
+
+TESTED = tuple(range(5, 16))
+
+
+def misspecified_table(results: Results, root: Path) -> list[dict[str, Any]]:
+    """A row an environment and evaluation delay."""
+    rows = []
+    for env, result in results.items():
+        for delay, scores in zip(TESTED, result.record.others.T, strict=True):
+            found = statistics.mean(scores)
+            row = {"environment": env, "trained_delay": result.spec.delay, "delay": delay, "greedy": found.mean}
+            rows.append(row | {"greedy_low": found.low, "greedy_high": found.high, "seeds": len(scores)})
+    return rows
+
+
+def draw_misspecified(results: Results, root: Path) -> Path:
+    """Return of what was trained at 10 under the delays 5 to 15."""
+    figure, axes = new_figure(7, 4)
+    for (env, result), color in zip(results.items(), ("#0072B2", "#D55E00"), strict=True):
+        found = [statistics.mean(scores) for scores in result.record.others.T]
+        axes.plot(TESTED, [e.mean for e in found], "o-", color=color, ms=4, label=ENVS[env])
+        axes.fill_between(TESTED, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0)
+    axes.axvline(10, color="black", lw=1, ls=":", label="trained at")
+    axes.set(xlabel="delay in evaluation (steps)", ylabel="greedy return", ylim=(0, 510), xticks=TESTED)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, fontsize=8)
+    _title(figure, results, "misspecification", "Delayed-Q trained at m = 10, preset best")
+    return save_picture(figure, root / "figures" / "misspecification.png")
+
+
+def _frame(axis: Axes, env: str, title: str) -> None:
+    axis.set_ylim((-510, -40) if "acrobot" in env else (0, 510))
+    axis.set_title(title, fontsize=10)
+
+
+def _legend(figure: Any, axes: np.ndarray) -> None:
+    """One for all axes."""
+    handles: dict[str, Any] = {}
+    for axis in axes.flat:
+        handles |= {label: line for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+        if axis.get_legend():
+            axis.get_legend().remove()
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+
+
+def _title(figure: Any, results: Results, command: str, about: str = "") -> None:
+    seeds = len(next(iter(results.values())).seeds)
+    figure.suptitle(f"{about + ', ' if about else ''}{seeds} seeds, 95% intervals: deadtime reproduce {command}", fontsize=11)
