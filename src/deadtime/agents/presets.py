@@ -51,6 +51,7 @@ def preset(name: str, env: str) -> DoubleQ:
 _BEST: dict[str, Any] = {
     "hidden": (64, 64),
     "learning_rate": 0.001,
+    "learning_rate_fall": 0.95,
     "batch": 128,
     "discount": 0.98,
     "replay_transitions": 50_000,

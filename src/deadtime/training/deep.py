@@ -26,6 +26,7 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
 from deadtime.training import checkpoint
 from deadtime.training.fused import begin_all, evaluate_all, run_chunk
+from deadtime.training.memory import bytes_a_run, check_memory, keep_compiled
 from deadtime.training.outcome import policy_arrays, record_of
 from deadtime.training.program import Learner, Numbers, Program, Run, Setup, flags_of, split_settings
 
@@ -80,9 +81,11 @@ def run_deep(
     pairs: list[Pair], progress: Progress, keep_policies: bool = True, checkpoints: Path | None = None
 ) -> Iterator[Record]:
     """The record of each pair as its group is done; `progress` is told of every step that was trained."""
+    keep_compiled()
     device, stop = jax.default_backend(), Event()
     groups = groups_of(pairs, device)
     workers = 1 if device == "gpu" else min(len(groups), os.cpu_count() or 1)
+    _check_groups(groups, workers)
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(_run_group, *group, progress, stop, keep_policies, checkpoints) for group in groups]
         try:
@@ -92,6 +95,13 @@ def run_deep(
             stop.set()
             for future in futures:
                 future.cancel()
+
+
+def _check_groups(groups: list[tuple[Program, list[Pair]]], workers: int) -> None:
+    """Refuse what would not fit: as many groups at once as there are workers, the largest ones."""
+    each = {program: bytes_a_run(program, setups_of(pairs[:1], 1)) for program, pairs in groups}
+    sizes = sorted(((each[program] * width_of(len(pairs)), len(pairs)) for program, pairs in groups), reverse=True)[:workers]
+    check_memory(sum(size for size, _ in sizes), sum(runs for _, runs in sizes))
 
 
 def width_of(runs: int) -> int:

@@ -1,0 +1,41 @@
+"""What training will need, known and checked before it starts; and what was compiled once, kept for the next time."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from deadtime.planning.augmented import free_memory
+from deadtime.training.fused import begin_all
+from deadtime.training.program import Program, Setup
+
+
+def bytes_a_run(program: Program, setups: Setup) -> int:
+    """Of one run's state: networks and their moments, replay, environment."""
+    state = jax.eval_shape(partial(begin_all, program), setups)
+    width = len(setups.delay)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)) // width
+
+
+def check_memory(bytes_at_once: int, runs: int) -> None:
+    """Refuse, before anything is allocated, what would not fit: a state and, while it is stepped, as much again."""
+    device, needed = jax.devices()[0], 2 * bytes_at_once
+    stats = device.memory_stats() or {}
+    free = 0.9 * (stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else free_memory())
+    if needed > free:
+        raise MemoryError(
+            f"{runs} runs at once need {needed / 2**30:.3g} GiB; {free / 2**30:.3g} GiB are free: "
+            "train fewer seeds at a time, or with a smaller replay_transitions"
+        )
+
+
+def keep_compiled() -> None:
+    """Let later processes reuse what was compiled, unless the user has said where to or not to."""
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is None and config.jax_enable_compilation_cache:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        config.update("jax_compilation_cache_dir", str(Path(base) / "deadtime"))
