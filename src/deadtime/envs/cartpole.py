@@ -66,16 +66,13 @@ def predict(observation: jax.Array, queue: jax.Array, params: CartPoleParams) ->
 
 
 def expert_warmup(observation: jax.Array, delay: int, key: Key | None) -> jax.Array:
-    """The `delay` actions that the expert would choose from here without a delay: a warm-up that does not fall at once.
-
-    Number by number and unrolled it compiles to one kernel: training programs plan a warm-up at every step.
-    """
+    """The `delay` actions that the expert would choose from here without a delay: a warm-up that does not fall at once."""
 
     def follow(physics: Any, _: None) -> tuple[Any, jax.Array]:
         action = expert(physics)
         return _euler(physics, action, CartPoleParams()), action
 
-    return jax.lax.scan(follow, tuple(observation), None, length=delay, unroll=32)[1]
+    return jax.lax.scan(follow, tuple(observation), None, length=delay)[1]
 
 
 @dataclass(frozen=True)

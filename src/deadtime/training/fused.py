@@ -12,7 +12,7 @@ All random numbers come from the run's key folded with the step, so chunks of an
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,10 +52,24 @@ def _start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Arra
     return env, obs, (jax.random.bits(key_queue, (program.capacity,)) % program.env.num_actions).astype(jnp.int32)
 
 
-def step(program: Program, setup: Setup, run: Run, t: Int[Array, ""]) -> tuple[Run, Float[Array, ""]]:
+class Ahead(NamedTuple):
+    """What a step needs and nothing that is learned can change: made for a whole chunk at once."""
+
+    t: Int[Array, ""]
+    keys: Array
+    start: Any
+    """The episode that begins if this step ends one."""
+
+
+def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
+    """That of step t."""
+    *keys, key_start = jax.random.split(jax.random.fold_in(setup.key, t + 1), 5)
+    return Ahead(t, jnp.stack(keys), _start(program, setup, key_start))
+
+
+def step(program: Program, setup: Setup, run: Run, now: Ahead) -> tuple[Run, Float[Array, ""]]:
     """One step: decide, execute, store, learn. Returns the episode's return if it ended, else NaN."""
-    keys = jax.random.split(jax.random.fold_in(setup.key, t + 1), 5)
-    key_explore, key_env, key_model, key_batch, key_reset = keys
+    t, (key_explore, key_env, key_model, key_batch) = now.t, now.keys
     action = choose(program, setup, run, key_model, key_explore)
     executed, queue = push(run.queue, action, setup.delay)
     obs, env, reward, terminated, _ = program.env.step_env(key_env, run.env, executed, setup.params)
@@ -66,8 +80,7 @@ def step(program: Program, setup: Setup, run: Run, t: Int[Array, ""]) -> tuple[R
     item, valid = transition(program, setup, run, executed, action, reward, obs, queue, terminated)
     run = learn(program, setup, run, item, valid, t, key_batch)
     after = obs
-    started = _start(program, setup, key_reset)
-    env, obs, queue = jax.tree.map(lambda new, old: jnp.where(ended, new, old), started, (env, obs, queue))
+    env, obs, queue = jax.tree.map(lambda new, old: jnp.where(ended, new, old), now.start, (env, obs, queue))
     history = run.history
     if history.shape[0]:
         history = jnp.where(ended, jnp.broadcast_to(obs, history.shape), jnp.concatenate([history[1:], after[None]]))
@@ -82,10 +95,11 @@ def run_chunk(
 ) -> tuple[Run, Float[Array, "length runs"]]:
     """`length` steps of every run from step `first` on; the second result has the returns of episodes that ended."""
 
-    def all_runs(runs: Run, t: Array) -> tuple[Run, Array]:
-        return jax.vmap(partial(step, program), in_axes=(0, 0, None))(setups, runs, t)
+    def all_runs(runs: Run, now: Ahead) -> tuple[Run, Array]:
+        return jax.vmap(partial(step, program))(setups, runs, now)
 
-    return jax.lax.scan(all_runs, runs, first + jnp.arange(length))
+    at = jax.vmap(partial(ahead, program), in_axes=(0, None))
+    return jax.lax.scan(all_runs, runs, jax.vmap(at, in_axes=(None, 0))(setups, first + jnp.arange(length)))
 
 
 @partial(jax.jit, static_argnums=(0,))
