@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,6 +102,27 @@ def test_rolling_is_repeated_one_step_application(kind):
             expected = neural.predict(model, net, kind, 3, expected, action)
         np.testing.assert_allclose(neural.roll(step, obs, queue, delay), expected, rtol=1e-6)
         np.testing.assert_allclose(neural.roll(step, obs, queue[5 - delay :], delay), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "hidden"), [("learned", (24, 24)), ("change", (40, 33)), ("change", (8,))])
+def test_the_roll_in_one_kernel_is_the_roll_step_by_step(kind, hidden, monkeypatch):
+    model = neural.new_model(jax.random.key(0), kind, 4, 3, hidden, 2)
+    model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model)
+    model = eqx.tree_at(lambda m: (m.inputs.count, m.changes.count), model, (jnp.float32(9), jnp.float32(9)))
+    obs = 0.3 * jax.random.normal(jax.random.key(2), (5, 4))
+    queue, delays = jax.random.randint(jax.random.key(3), (5, 6), 0, 3), jnp.array([0, 1, 3, 5, 6])
+
+    def all_of_them():
+        one = lambda net, o, q, m: neural.rolled(model, net, kind, 3, o, q, m)  # noqa: E731
+        return jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)), in_axes=(0, None, None, None)))(
+            model.nets, obs, queue, delays
+        )
+
+    monkeypatch.setattr(neural.kernel, "available", lambda: False)
+    expected = all_of_them()
+    monkeypatch.setattr(neural.kernel, "available", lambda: True)
+    np.testing.assert_allclose(all_of_them(), expected, rtol=2e-4, atol=1e-5)
+    assert np.ptp(expected[:, :, 0]) > 0.1
 
 
 def test_scales_are_means_and_deviations():

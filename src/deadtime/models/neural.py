@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from deadtime.agents.networks import MLP, new_mlp
+from deadtime.models import kernel
 
 MODELS = ("learned", "change", "simulator")
 
@@ -69,6 +70,21 @@ def error(model: ForwardModel, net: MLP, kind: str, actions: int, obs: Array, ac
     """The mean squared error of one prediction, in units of usual changes where the model knows them."""
     off = predict(model, net, kind, actions, obs, action) - next_obs
     return jnp.mean((off / model.changes.deviation if kind == "change" else off) ** 2)
+
+
+def rolled(
+    model: ForwardModel, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], queue: Int[Array, " C"], delay: Any
+) -> Float[Array, " D"]:
+    """Where one of the networks goes from `obs` through the last `delay` actions of the queue."""
+    if len(queue) and kernel.available():
+        ones, zeros = jnp.ones_like(obs), jnp.zeros_like(obs)
+        if kind == "learned":
+            return kernel.roll(net, (ones, zeros, zeros, ones), False, obs, queue, delay)
+        mean, deviation = model.inputs.mean, model.inputs.deviation
+        bias = net.biases[-1] + model.changes.mean / model.changes.deviation
+        net = MLP(net.weights, [*net.biases[:-1], bias])
+        return kernel.roll(net, (1 / deviation, -mean / deviation, ones, model.changes.deviation), True, obs, queue, delay)
+    return roll(lambda state, action, i: predict(model, net, kind, actions, state, action), obs, queue, delay)
 
 
 def roll(step: Callable[[Any, Array, Array], Any], start: Any, queue: Int[Array, " C"], delay: Any) -> Any:

@@ -61,12 +61,7 @@ def predicted(program: Program, run: Run, setup: Setup, key: Array) -> Float[Arr
         )
 
     def roll(net: MLP) -> Array:
-        return neural.roll(
-            lambda obs, action, i: neural.predict(model, net, settings.model, actions, obs, action),
-            run.obs,
-            run.queue,
-            setup.delay,
-        )
+        return neural.rolled(model, net, settings.model, actions, run.obs, run.queue, setup.delay)
 
     return jax.vmap(roll)(model.nets)
 

@@ -1,0 +1,117 @@
+"""The compiled deep learner on noisy CartPole with the paper's networks: environment steps a second, update every step.
+
+On a CPU (one core: `taskset -c 0 python benchmarks/deep.py`): against Stable-Baselines3's DQN with the same network and batch,
+and each delay in its shared program against a program for that delay alone. With a GPU (`python benchmarks/deep.py`): many
+runs at once, and their memory. Rates are medians of rounds, compilation not counted.
+"""
+
+from statistics import median
+from time import perf_counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from deadtime.agents.presets import preset
+from deadtime.agents.views import VIEWS
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.training.deep import program_of, setups_of, width_of
+from deadtime.training.fused import begin_all, run_chunk
+from deadtime.training.memory import bytes_a_run
+from deadtime.training.program import Program
+
+ROUNDS = 5
+
+
+class Runs:
+    """Runs side by side in one program, to be timed chunk by chunk."""
+
+    def __init__(self, agent, delay, runs=1, capacity=None, chunk=2000):
+        spec = DeepSpec("noisy-cartpole", agent, delay, "paper")
+        shared = program_of(spec, jax.default_backend())
+        self.program = shared if capacity is None else Program(shared.env, VIEWS[agent], shared.settings, capacity)
+        self.width = width_of(runs)
+        self.setups = setups_of([(spec, seed) for seed in range(runs)], self.width)
+        self.runs, self.done, self.chunk, self.count = begin_all(self.program, self.setups), 0, chunk, runs
+        self.rate()
+
+    def rate(self):
+        begin = perf_counter()
+        self.runs, returns = run_chunk(self.program, self.setups, self.runs, jnp.int32(self.done), self.chunk)
+        np.asarray(returns)
+        self.done += self.chunk
+        return self.count * self.chunk / (perf_counter() - begin)
+
+
+def sb3_rate(steps=3000):
+    """Of Stable-Baselines3's DQN without a delay."""
+    import gymnasium as gym
+    import torch
+    from stable_baselines3 import DQN
+
+    import deadtime  # noqa: F401
+
+    torch.set_num_threads(1)
+    settings = preset("paper", "cartpole")
+    model = DQN(
+        "MlpPolicy",
+        gym.make("deadtime/NoisyCartPole-v1"),
+        learning_rate=settings.learning_rate,
+        buffer_size=settings.replay_transitions,
+        batch_size=settings.batch,
+        learning_starts=settings.batch,
+        train_freq=1,
+        gradient_steps=1,
+        target_update_interval=settings.target_period_updates,
+        policy_kwargs={"net_arch": list(settings.hidden)},
+        device="cpu",
+    )
+    model.learn(500)
+    begin = perf_counter()
+    model.learn(steps, reset_num_timesteps=False)
+    return steps / (perf_counter() - begin)
+
+
+def compared(first, second):
+    """Median rates of two, timed in turn."""
+    rates = [(first.rate(), second.rate()) for _ in range(ROUNDS)]
+    return tuple(median(column) for column in zip(*rates, strict=True))
+
+
+def on_cpu():
+    peers = [sb3_rate() for _ in range(3)]
+    fastest = Runs("oblivious", 0)
+    undelayed, delayed = compared(fastest, Runs("delayed", 25))
+    peers.append(sb3_rate())
+    peer = median(peers)
+    print(f"Stable-Baselines3 DQN, m=0       {peer:10,.0f} steps/s")
+    print(f"fastest m=0 program              {undelayed:10,.0f} steps/s   {undelayed / peer:5.0f}× the peer (aim 30)")
+    print(f"delayed, m=25                    {delayed:10,.0f} steps/s   {delayed / peer:5.0f}× the peer at m=0 (aim 20)")
+    print(f"m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program a step (aim 2)")
+    for delay in (1, 3, 7, 12, 18, 22):
+        shared, alone = compared(Runs("delayed", delay), Runs("delayed", delay, capacity=delay))
+        print(f"delayed, m={delay}: {shared:,.0f} steps/s, program of its own {alone:,.0f}: {alone / shared:.2f}× (aim 1.3)")
+
+
+def on_gpu():
+    device = jax.devices()[0]
+    for runs in (240, 500, 1000, 2000):
+        batch = Runs("delayed", 25, runs)
+        rate = median(batch.rate() for _ in range(ROUNDS))
+        before = bytes_a_run(batch.program, batch.setups) * batch.width
+        peak = device.memory_stats()["peak_bytes_in_use"]
+        print(
+            f"{runs} runs, m=25: {rate:,.0f} steps/s, {rate / runs:,.0f} a run; state {before / 2**20:,.0f} MiB, "
+            f"peak {peak / 2**20:,.0f} MiB",
+            flush=True,
+        )
+        del batch
+    undelayed, delayed = compared(Runs("oblivious", 0, 2000, capacity=0), Runs("delayed", 25, 2000))
+    print(f"2000 runs: m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program ({undelayed:,.0f} steps/s; aim 2.5)")
+    alone = median(Runs("delayed", 25, 2000, capacity=25).rate() for _ in range(2))
+    print(f"2000 runs, m=25, in a program for this view alone: {alone:,.0f} steps/s")
+
+
+if __name__ == "__main__":
+    print(jax.devices()[0].device_kind, "JAX", jax.__version__)
+    (on_gpu if jax.default_backend() == "gpu" else on_cpu)()
