@@ -53,7 +53,7 @@ _BEST: dict[str, Any] = {
     "learning_rate": 0.001,
     "learning_rate_fall": 0.95,
     "batch": 128,
-    "discount": 0.99,
+    "discount": 0.98,
     "replay_transitions": 50_000,
     "target_period_updates": 0,
     "model": "change",
