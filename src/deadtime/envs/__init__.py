@@ -5,12 +5,11 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 
-if TYPE_CHECKING:
-    from deadtime.envs.functional import Environment
+from deadtime.envs.outside import PREFIX, accepted_settings, outside
 
 FUNCTIONAL: dict[str, tuple[str, dict[str, Any]]] = {
     "maze": ("maze:Maze", {}),
@@ -23,12 +22,14 @@ FUNCTIONAL: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def make(name: str, **settings: Any) -> Environment:
-    """A functional environment by its name: one of `FUNCTIONAL`, with its own settings, or ``gymnax:NAME``."""
+def make(name: str, **settings: Any) -> Any:
+    """An environment by its name: a functional one of `FUNCTIONAL` or ``gymnax:NAME``; ``gym:ID`` stays outside."""
+    if name.startswith(PREFIX):
+        return outside(name, settings)
     if name.startswith("gymnax:"):
         return _make_gymnax(name.removeprefix("gymnax:"), settings)
     if name not in FUNCTIONAL:
-        names = ", ".join([*FUNCTIONAL, "gymnax:NAME"])
+        names = ", ".join([*FUNCTIONAL, "gymnax:NAME", "gym:ID"])
         raise ValueError(f"no environment is called {name!r}{nearest(name, FUNCTIONAL)}: choose one of {names}")
     where, defaults = FUNCTIONAL[name]
     module, _, kind = where.partition(":")
@@ -59,9 +60,13 @@ def _make_gymnax(name: str, settings: dict[str, Any]) -> Any:
 
 def check_options(name: str, options: Any, others: set[str]) -> None:
     """Refuse options that are neither the environment's own nor among `others`."""
+    own: list[str] | None = None
     if name in FUNCTIONAL:
         module, _, kind = FUNCTIONAL[name][0].partition(":")
-        own = signature(getattr(import_module(f"deadtime.envs.{module}"), kind)).parameters
+        own = list(signature(getattr(import_module(f"deadtime.envs.{module}"), kind)).parameters)
+    elif name.startswith(PREFIX):
+        own = accepted_settings(name)
+    if own is not None:
         known = [*own, *sorted(others)]
         for option in options:
             if option not in known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -12,11 +13,12 @@ from deadtime.agents.presets import PRESETS, DoubleQ, preset
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
 from deadtime.envs import check_options, make, nearest
+from deadtime.envs.outside import PREFIX
 from deadtime.models.neural import MODELS
 
 DEEP = ("cartpole", "noisy-cartpole", "acrobot", "noisy-acrobot")
 AGENTS = ("delayed", "augmented", "oblivious", "shifted")
-VERSIONS = {"cartpole": 1, "acrobot": 1, "gymnax": 1, "double-q": 1}
+VERSIONS = {"cartpole": 1, "acrobot": 1, "gymnax": 1, "gym": 1, "double-q": 1}
 """Raise one when a change of that component changes results."""
 
 
@@ -35,11 +37,13 @@ class DeepSpec:
     evaluation_episodes: int = 100
     evaluation_delays: tuple[int, ...] = ()
     """Other delays under which what was learned is evaluated too."""
+    envs: int = 1
+    """Environments side by side, where they are outside the compiled program; one learner for all, an update a step of each."""
 
     def __post_init__(self) -> None:
         """Refuse what can't be run, before any work is done."""
-        if self.env not in DEEP and not self.env.startswith("gymnax:"):
-            known = (*DEEP, "gymnax:NAME")
+        if self.env not in DEEP and not self.env.startswith(("gymnax:", PREFIX)):
+            known = (*DEEP, "gymnax:NAME", "gym:ID")
             raise ValueError(
                 f"no environment is called {self.env!r}{nearest(self.env, known)}: choose one of {', '.join(known)}"
             )
@@ -56,19 +60,15 @@ class DeepSpec:
                 f"{self.agent} has learned nothing about queues longer than its own {self.delay}; got evaluation_delays "
                 f"{self.evaluation_delays}: leave the longer ones out"
             )
-        for name in ("steps", "evaluation_episodes"):
+        for name in ("steps", "evaluation_episodes", "envs"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as 100000")
+            if (value, name) != (None, "steps") and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                such = 100_000 if name == "steps" else getattr(DeepSpec, name)
+                raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}")
         shaped = "shaped" in self.changes
         self._check_changes()
-        environment, usual = make(self.env, **self.settings), make(self.env)
-        given = {name: getattr(environment, name) for name in sorted(self.settings)}
-        kept = {name: value for name, value in given.items() if value != getattr(usual, name)}
-        if self.preset == "paper" and "noisy" in self.env and "perturb" not in self.settings:
-            kept["perturb"] = "masses+lengths"
-        if getattr(environment, "noise", 1.0) == 0:
-            kept.pop("perturb", None)
+        environment = make(self.env, **self.settings)
+        kept = environment.settings if self.outside else self._kept_settings(environment)
         shape = environment.observation_space(environment.default_params).shape
         if len(shape) != 1:
             raise ValueError(
@@ -76,7 +76,37 @@ class DeepSpec:
             )
         if shaped and not hasattr(environment, "shaped_reward"):
             raise ValueError(f"{self.env} has no shaped reward, so shaped would do nothing: leave it out")
+        self._check_place()
         object.__setattr__(self, "settings", kept)
+
+    def _kept_settings(self, environment: Any) -> dict[str, Any]:
+        """The environment's settings that differ from its own."""
+        usual = make(self.env)
+        given = {name: getattr(environment, name) for name in sorted(self.settings)}
+        kept = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        if self.preset == "paper" and "noisy" in self.env and "perturb" not in self.settings:
+            kept["perturb"] = "masses+lengths"
+        if getattr(environment, "noise", 1.0) == 0:
+            kept.pop("perturb", None)
+        return kept
+
+    def _check_place(self) -> None:
+        """Refuse what only environments outside the compiled program can do, or only those inside."""
+        if self.outside and self.learner.model == "simulator":
+            raise ValueError(
+                f"model='simulator' looks ahead in the environment itself, and {self.env} can't be copied to do so: "
+                "choose learned or change"
+            )
+        if not self.outside and self.envs != 1:
+            raise ValueError(
+                f"envs is for gym:ID, whose environments run outside the compiled program; got {self.envs} for {self.env}: "
+                "leave it out"
+            )
+
+    @property
+    def outside(self) -> bool:
+        """Whether the environment is a Gymnasium one, outside the compiled program."""
+        return self.env.startswith(PREFIX)
 
     def _check_changes(self) -> None:
         known, usual = [f.name for f in fields(DoubleQ)], preset(self.preset, self.env)
@@ -137,7 +167,7 @@ class DeepSpec:
     @property
     def name(self) -> str:
         """What its folder is called."""
-        return f"{self.env.replace(':', '-')}-{self.agent}-m{self.delay}-{self.preset}-{self.id}"
+        return f"{re.sub('[^A-Za-z0-9_.-]', '-', self.env)}-{self.agent}-m{self.delay}-{self.preset}-{self.id}"
 
 
 def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> DeepSpec:

@@ -36,3 +36,11 @@ def load(path: Path, like: Any) -> tuple[Any, dict[str, np.ndarray], dict[str, A
         if leaf.shape != new.shape or leaf.dtype != new.dtype:
             raise ValueError(f"{path} is a checkpoint of another run: delete it, and the run begins anew")
     return jax.tree.unflatten(shape, [jax.numpy.asarray(leaf) for leaf in found]), arrays, about
+
+
+def remove(path: Path) -> None:
+    """Delete a checkpoint that is no longer needed, and its folder with the last one."""
+    if path.parent.exists():
+        path.unlink(missing_ok=True)
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()

@@ -50,13 +50,15 @@ class Options:
     epsilon: float | None = None
     """maze, walk: how often a training decision is random (maze 0, walk 0.1)."""
     preset: str | None = None
-    """cartpole, acrobot: paper or best (best)."""
+    """deep agents: paper or best (best)."""
     steps: int | None = None
-    """cartpole, acrobot: how long to train (100,000 and 10,000 more for each step of delay)."""
+    """deep agents: how long to train (100,000 and 10,000 more for each step of delay)."""
+    envs: int | None = None
+    """gym:ID: how many environments side by side (1)."""
     perturb: str | None = None
     """cartpole, acrobot: what noise falls on, masses or masses+lengths."""
     learning_rate: float | None = None
-    """cartpole, acrobot: of Q and the model, by preset."""
+    """deep agents: of Q and the model, by preset."""
     model: str | None = None
     """delayed: learned, change or simulator."""
     members: int | None = None
@@ -74,7 +76,7 @@ class Train:
     """Train one agent under a delay and record it; seeds that are recorded already are not trained again."""
 
     env: str
-    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot or gymnax:NAME."""
+    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME or gym:ID."""
     options: tyro.conf.OmitArgPrefixes[Options]
     agent: str = "delayed"
     """delayed, augmented, oblivious or shifted; in maze and walk also distribution or mbs."""
@@ -100,7 +102,7 @@ class Train:
             table.add_row(name.replace("_", " "), _plain(value))
         console = Console()
         console.print(table)
-        if can_draw(self.env) and self.options.model != "simulator":
+        if can_draw(self.env, spec.environment(0)) and self.options.model != "simulator":
             console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
         return 0
 
@@ -113,7 +115,7 @@ class Compare:
     """
 
     env: str
-    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot or gymnax:NAME."""
+    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME or gym:ID."""
     options: tyro.conf.OmitArgPrefixes[Options]
     agents: tuple[str, ...] = ("delayed", "augmented", "oblivious")
     delays: tuple[int, ...] = (0, 5, 15)

@@ -2,7 +2,7 @@
 
 On a CPU a program is compiled for one view and a queue as long as the delay needs, and seeds run on threads, one core each.
 On a GPU one program serves all views and delays up to 25: a step there is a chain of small kernels, which more runs do not
-make longer.
+make longer. Runs on Gymnasium environments go to `host`, seeds on threads as well.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
 from deadtime.training import checkpoint
 from deadtime.training.fused import begin_all, evaluate_all, run_chunk
+from deadtime.training.host import run_host
 from deadtime.training.memory import bytes_a_run, check_memory, keep_compiled
 from deadtime.training.outcome import policy_arrays, record_of
 from deadtime.training.program import Learner, Numbers, Program, Run, Setup, flags_of, split_settings
@@ -83,11 +84,13 @@ def run_deep(
     """The record of each pair as its group is done; `progress` is told of every step that was trained."""
     keep_compiled()
     device, stop = jax.default_backend(), Event()
-    groups = groups_of(pairs, device)
-    workers = 1 if device == "gpu" else min(len(groups), os.cpu_count() or 1)
+    groups = groups_of([pair for pair in pairs if not pair[0].outside], device)
+    hosted = [pair for pair in pairs if pair[0].outside]
+    workers = 1 if device == "gpu" and groups else min(len(groups) + len(hosted), os.cpu_count() or 1)
     _check_groups(groups, workers)
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(_run_group, *group, progress, stop, keep_policies, checkpoints) for group in groups]
+        futures += [pool.submit(run_host, *pair, progress, stop, keep_policies, checkpoints) for pair in hosted]
         try:
             for future in as_completed(futures):
                 yield from future.result()
@@ -135,10 +138,8 @@ def _run_group(
             checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
             last = monotonic()
     records = _records(program, setups, runs, pairs, np.concatenate(ended), perf_counter() - begin, keep_policies)
-    if path is not None and path.parent.exists():
-        path.unlink(missing_ok=True)
-        if not any(path.parent.iterdir()):
-            path.parent.rmdir()
+    if path is not None:
+        checkpoint.remove(path)
     return records
 
 

@@ -10,9 +10,12 @@ from jaxtyping import Float
 
 from deadtime.envs import make
 from deadtime.envs.gym import ActionDelay
+from deadtime.envs.outside import Outside
 from deadtime.experiments.specs import check_count
 
 _IDS = {"maze": "deadtime/Maze-v0", "cartpole": "deadtime/NoisyCartPole-v1", "acrobot": "deadtime/NoisyAcrobot-v1"}
+LONGEST_EPISODE = 10_000
+"""Steps after which an episode of ``gym:ID`` is cut off here if the environment has no time limit of its own."""
 
 
 def evaluate(
@@ -20,9 +23,9 @@ def evaluate(
 ) -> Float[np.ndarray, " episodes"]:
     """The return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
 
-    `env` is one of our names (with its settings; the delay is then the policy's own unless given) or a Gymnasium environment,
-    on which a given `delay` is put. A policy has `act(observation, pending_actions)`, or `predict(observation)` as
-    Stable-Baselines3's have.
+    `env` is one of our names or ``gym:ID`` (with its settings; the delay is then the policy's own unless given) or a
+    Gymnasium environment, on which a given `delay` is put. A policy has `act(observation, pending_actions)`, or
+    `predict(observation)` as Stable-Baselines3's have.
     """
     if isinstance(env, str):
         environment = make(env, **settings)
@@ -36,8 +39,12 @@ def evaluate(
     return np.array([_episode(policy, env, seed + i) for i in range(check_count("episodes", episodes))])
 
 
-def delayed_gym(name: str, environment: Any, delay: int) -> Any:
-    """One of our environments as a Gymnasium one under a delay, with the warm-up that training uses."""
+def delayed_gym(name: str, environment: Any, delay: int, **making: Any) -> Any:
+    """An environment by name as a Gymnasium one under a delay, with the warm-up that training uses; its episodes end."""
+    if isinstance(environment, Outside):
+        env = environment.make(**making)
+        limited = env.spec is not None and env.spec.max_episode_steps is not None
+        return ActionDelay(env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE), delay)
     kind = name.removeprefix("noisy-")
     if kind not in _IDS:
         raise ValueError(

@@ -102,10 +102,10 @@ class Result:
 
 def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec:
     """A run by names: tabular or deep, as the environment is."""
-    names = (*TABULAR, *DEEP, "gymnax:NAME")
+    names = (*TABULAR, *DEEP, "gymnax:NAME", "gym:ID")
     if env in TABULAR:
         return tabular_spec(env, agent, delay, options)
-    if env in DEEP or str(env).startswith("gymnax:"):
+    if env in DEEP or str(env).startswith(("gymnax:", "gym:")):
         return deep_spec(env, agent, delay, options)
     raise ValueError(f"no environment is called {env!r}{nearest(str(env), names)}: choose one of {', '.join(names)}")
 
@@ -120,7 +120,8 @@ def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **op
     """Train an agent under a delay; `seeds` is a number or a list.
 
     Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`step_size`, `discount`, …) and the
-    environment's own (`size`, `noise`, …). `deadtime train` takes the same words.
+    environment's own (`size`, `noise`, …; for ``gym:ID`` whatever `gymnasium.make` takes). `deadtime train` takes the same
+    words.
     """
     spec = make_spec(env, agent, delay, options)
     return Result(reduce(records.joined, _runs(spec, check_seeds(seeds), lambda n: None)))

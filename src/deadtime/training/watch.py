@@ -7,32 +7,46 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import error
 from PIL import Image, ImageDraw, ImageFont
 
 from deadtime.agents.tabular_policy import TabularPolicy
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
+from deadtime.envs.outside import Outside
 from deadtime.pictures import whole
 from deadtime.training.evaluate import delayed_gym
 
 _CELL, _SLOT, _INK, _GHOST, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (0, 90, 181)
+_WIDEST, _MOST_RENDERED = 400, 1000
 Draw = Callable[[Any, Any], Image.Image]
 """From what is seen and what is believed to the picture above the queue."""
+Arrows = list[tuple[int, int]] | None
+"""The direction of each action's arrow as (down, right); None: actions are shown as numbers."""
 
 
 def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) -> tuple[int, float]:
     """Run one greedy episode, write its frames, and return its steps and return."""
-    draw, arrows = _scene(name, environment)
-    env = delayed_gym(name, environment, policy.delay)
+    if not can_draw(name, environment):
+        raise ValueError(
+            f"watch draws mazes, cartpole, acrobot, and gym:ID that render rgb_array; this record is of {name}: name another"
+        )
+    if isinstance(environment, Outside):
+        env, most = delayed_gym(name, environment, policy.delay, render_mode="rgb_array"), _MOST_RENDERED
+        draw, arrows = _rendered(env)
+    else:
+        env, most = delayed_gym(name, environment, policy.delay), None
+        draw, arrows = _SCENES[name.removeprefix("noisy-")](environment)
     believe = policy.predicted_state if isinstance(policy, TabularPolicy) else policy.predicted_observation
     obs, info = env.reset(seed=episode)
     frames: list[Image.Image] = []
     earned, ended = 0.0, False
-    while not ended:
+    while not ended and len(frames) != most:
         pending = info["pending_actions"]
         frames.append(_frame(draw(obs, believe(obs, pending)), pending, arrows, len(frames), earned))
         obs, reward, terminated, truncated, info = env.step(policy.act(obs, pending))
         earned, ended = earned + float(reward), terminated or truncated
     frames.append(_frame(draw(obs, obs), info["pending_actions"], arrows, len(frames), earned))
+    env.close()
     path.parent.mkdir(parents=True, exist_ok=True)
     each = 140 if isinstance(policy, TabularPolicy) else 40
     with whole(path) as part:
@@ -41,16 +55,22 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
     return len(frames) - 1, earned
 
 
-def _scene(name: str, environment: Any) -> tuple[Draw, list[tuple[int, int]]]:
-    """How an environment is drawn, and the direction of each action's arrow as (down, right)."""
-    if not can_draw(name):
-        raise ValueError(f"watch draws mazes, cartpole and acrobot; this record is of {name}: name another")
-    return _SCENES[name.removeprefix("noisy-")](environment)
+def can_draw(name: str, environment: Any) -> bool:
+    """Whether `watch` knows how to draw an environment, or it draws itself."""
+    return environment.draws if isinstance(environment, Outside) else name.removeprefix("noisy-") in _SCENES
 
 
-def can_draw(name: str) -> bool:
-    """Whether `watch` knows how to draw an environment."""
-    return name.removeprefix("noisy-") in _SCENES
+def _rendered(env: Any) -> tuple[Draw, Arrows]:
+    """What a Gymnasium environment draws of itself, at most `_WIDEST` wide; no ghost, and actions by their numbers."""
+
+    def draw(obs: Any, ghost: Any) -> Image.Image:
+        try:
+            image = Image.fromarray(np.asarray(env.render(), np.uint8))
+        except (error.Error, ImportError) as problem:
+            raise ValueError(f"{env} can't draw itself ({problem}): install what it names") from problem
+        return image.resize((_WIDEST, round(image.height * _WIDEST / image.width))) if image.width > _WIDEST else image
+
+    return draw, None
 
 
 def _maze(leads_to: np.ndarray) -> Draw:
@@ -96,7 +116,7 @@ def _acrobot(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
     return image
 
 
-def _frame(scene: Image.Image, pending: np.ndarray, arrows: list[tuple[int, int]], step: int, earned: float) -> Image.Image:
+def _frame(scene: Image.Image, pending: np.ndarray, arrows: Arrows, step: int, earned: float) -> Image.Image:
     a_row = max(scene.width // _SLOT, 1)
     rows = -(-len(pending) // a_row)
     image = Image.new("RGB", (scene.width, scene.height + 44 + rows * _SLOT), "white")
@@ -107,7 +127,10 @@ def _frame(scene: Image.Image, pending: np.ndarray, arrows: list[tuple[int, int]
     draw.text((4, scene.height + 22), words, _INK, font)
     for i, action in enumerate(pending):
         x, y = (i % a_row + 0.5) * _SLOT, scene.height + 44 + (i // a_row + 0.5) * _SLOT
-        _arrow(draw, (x, y), arrows[action], _GHOST if i else _INK)
+        if arrows is None:
+            draw.text((x, y), str(action), _GHOST if i else _INK, font, anchor="mm")
+        else:
+            _arrow(draw, (x, y), arrows[action], _GHOST if i else _INK)
     return image
 
 
@@ -124,7 +147,7 @@ def _arrow(draw: ImageDraw.ImageDraw, at: tuple[float, float], direction: tuple[
     draw.polygon([tip, *side], fill=color)
 
 
-_SCENES: dict[str, Callable[[Any], tuple[Draw, list[tuple[int, int]]]]] = {
+_SCENES: dict[str, Callable[[Any], tuple[Draw, Arrows]]] = {
     "maze": lambda environment: (_maze(carve(environment.size, environment.maze_seed)), list(MOVES)),
     "cartpole": lambda environment: (_cartpole, [(0, -1), (0, 1)]),
     "acrobot": lambda environment: (_acrobot, [(0, -1), (0, 0), (0, 1)]),

@@ -1,0 +1,69 @@
+"""Gymnasium environments for tests of the host loop: known Q-values, known transitions, and spaces that are refused."""
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class ProbeEnv(gym.Env):
+    """`probe.Probe`: the state flips at each step, and the action that names it pays 1."""
+
+    def __init__(self):
+        self.action_space, self.observation_space = spaces.Discrete(2), spaces.Box(0.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.flipped = int(self.np_random.integers(2))
+        return np.array([self.flipped], np.float32), {}
+
+    def step(self, action):
+        reward = float(action == self.flipped)
+        self.flipped = 1 - self.flipped
+        return np.array([self.flipped], np.float32), reward, False, False, {}
+
+
+class DiaryEnv(gym.Env):
+    """Observations say which environment, episode and step this is, and what was executed; ends are of all three kinds."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    ends = ((5, True, False), (4, False, True), (7, True, True), (3, False, True))
+
+    def __init__(self, actions=3, first=0, endless=False, bad=None, render_mode=None):
+        self.action_space = spaces.Discrete(actions, start=first)
+        self.observation_space = spaces.Box(-1e6, 1e6, (4,), np.float64)
+        self.render_mode, self.endless, self.bad, self.mark, self.episode = render_mode, endless, bad, None, -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.mark = int(self.np_random.integers(10**6)) if self.mark is None else self.mark
+        self.episode, self.time, self.executed = self.episode + 1, 0, -1
+        return self._seen(), {}
+
+    def _seen(self):
+        return np.array([self.mark, self.episode, self.time, self.executed], np.float64)
+
+    def step(self, action):
+        assert type(action) is int
+        self.time, self.executed = self.time + 1, action
+        last, terminated, truncated = self.ends[self.episode % 4]
+        over = self.time >= last and not self.endless
+        seen, reward = self._seen(), 0.5 * self.time
+        if self.bad is not None and self.time == 3:
+            seen, reward = (seen * np.nan, reward) if self.bad == "observation" else (seen, float("inf"))
+        return seen, reward, over and terminated, over and truncated, {}
+
+    def render(self):
+        return np.full((8, 600, 3), self.time, np.uint8)
+
+
+class SpacesEnv(gym.Env):
+    """Whatever spaces are asked for."""
+
+    def __init__(self, continuous=False, axes=1):
+        self.action_space = spaces.Box(-1, 1, (1,)) if continuous else spaces.Discrete(2)
+        self.observation_space = spaces.Box(0, 1, (2,) * axes) if axes else spaces.Discrete(5)
+
+
+gym.register("deadtime-test/Probe-v0", ProbeEnv, max_episode_steps=20)
+gym.register("deadtime-test/Diary-v0", DiaryEnv)
+gym.register("deadtime-test/Spaces-v0", SpacesEnv)
