@@ -5,10 +5,10 @@ comma := ,
 BIN := .venv/bin
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench benchmarks clean
 
 demo: $(READY)
-	$(BIN)/python examples/expert_under_delay.py
+	$(BIN)/python examples/late_cartpole.py
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
@@ -18,10 +18,14 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)
+bench:
+	$(MAKE) benchmarks EXTRAS=dev,examples
+
+benchmarks: $(READY)
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/tabular.py
+	$(BIN)/python benchmarks/deep.py
 
 clean:
 	rm -rf .venv out

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deadtime.experiments import physical, records
+from deadtime.experiments import figures, physical, records
 from deadtime.experiments.command import Reproduce
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.physical_figures import PAPER, PLAIN, TESTED, score_of
@@ -104,3 +104,16 @@ def test_evaluation_under_other_delays(tmp_path):
     plain = DeepSpec("cartpole", "delayed", 2, "paper", **TINY)
     assert spec.id != plain.id
     assert "evaluation_delays" not in plain.canonical()
+
+
+def test_learning_curves_bridge_blocks_in_which_no_episode_ended():
+    figure, axes = figures.new_figure(4, 3)
+    returns = np.array([[1.0, np.nan, 3.0, np.nan], [np.nan, 5.0, 5.0, np.nan]] * 25).T.reshape(2, -1, order="F")[:, :100]
+    returns[:, -4:] = np.nan
+    figures.learning_curves(axes, {"delayed": (np.arange(100), returns)}, None)
+    (line,) = axes.get_lines()
+    x, y = line.get_data()
+    assert x[0] == 3
+    assert len(x) == 24
+    expected = np.nanmean(np.nanmean(returns[:, :4], axis=1))
+    assert y[0] == pytest.approx(expected)

@@ -61,11 +61,16 @@ def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:
 
 
 def learning_curves(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], best: tuple[float, bool] | None) -> None:
-    """Mean training return of each agent and its interval, from (episodes, returns of every seed)."""
+    """Mean training return of each agent and its interval, from (episodes, returns of every seed; NaN where none ended)."""
     for agent, (episodes, returns) in curves.items():
-        blocks = np.array_split(np.arange(len(episodes)), min(25, len(episodes)))
-        found = [statistics.mean(returns[:, block].mean(axis=1)) for block in blocks]
-        x = [episodes[block[-1]] for block in blocks]
+        found, x = [], []
+        for block in np.array_split(np.arange(len(episodes)), min(25, len(episodes))):
+            there = ~np.isnan(returns[:, block])
+            seeds = there.any(axis=1)
+            if seeds.any():
+                sums = np.where(there, returns[:, block], 0.0).sum(axis=1)
+                found.append(statistics.mean(sums[seeds] / there.sum(axis=1)[seeds]))
+                x.append(episodes[block[-1]])
         axes.plot(x, [e.mean for e in found], color=COLORS[agent], label=NAMES[agent], lw=1.5)
         axes.fill_between(x, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
     if best is not None:

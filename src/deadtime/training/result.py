@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -123,8 +123,9 @@ def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **op
     environment's own (`size`, `noise`, …; for ``gym:ID`` whatever `gymnasium.make` takes). `deadtime train` takes the same
     words.
     """
-    spec = make_spec(env, agent, delay, options)
-    return Result(reduce(records.joined, _runs(spec, check_seeds(seeds), lambda n: None)))
+    spec, chosen = make_spec(env, agent, delay, options), check_seeds(seeds)
+    with _progress(spec, len(chosen)) as advance:
+        return Result(reduce(records.joined, _runs(spec, chosen, advance)))
 
 
 def _runs(
@@ -162,8 +163,7 @@ def train_recorded(spec: Spec, seeds: Any, root: Path, keep_policies: bool = Tru
     if isinstance(spec, TabularSpec):
         check_workers(spec, len(missing), keep_policies)
     _check_writable(root)
-    each, unit = (spec.episodes, "episodes") if isinstance(spec, TabularSpec) else (spec.length, "steps")
-    with _progress(f"{spec.env} {spec.agent} m={spec.delay}", len(missing) * each, unit, bar) as advance:
+    with _progress(spec, len(missing), bar) as advance:
         new = _runs(spec, missing, advance, keep_policies, root / ".checkpoints")
         done = _recorded(new, {spec.id: folder})[spec.id]
     return Result(reduce(records.joined, [known, done] if known is not None and known.seeds else [done]).rows(wanted)), folder
@@ -182,14 +182,20 @@ def record_together(wanted: list[tuple[DeepSpec, Sequence[int]]], root: Path) ->
 
     _check_writable(root)
     folders = {spec.id: root / spec.name for spec, _ in pairs.values()}
-    with _progress(f"{len(pairs)} runs", sum(spec.length for spec, _ in pairs.values()), "steps") as advance:
+    with _bar(f"{len(pairs)} runs", sum(spec.length for spec, _ in pairs.values()), "steps") as advance:
         _recorded(run_deep([*pairs.values()], advance, False, root / ".checkpoints"), folders)
 
 
+def _progress(spec: Spec, seeds: int, shown: bool = True) -> AbstractContextManager[Callable[[int], None]]:
+    """A bar for one spec."""
+    each, unit = (spec.episodes, "episodes") if isinstance(spec, TabularSpec) else (spec.length, "steps")
+    return _bar(f"{spec.env} {spec.agent} m={spec.delay}", seeds * each, unit, shown)
+
+
 @contextmanager
-def _progress(about: str, total: int, unit: str, bar: bool = True) -> Iterator[Callable[[int], None]]:
+def _bar(about: str, total: int, unit: str, shown: bool = True) -> Iterator[Callable[[int], None]]:
     """A bar where there is a screen; gives what to tell it of progress."""
-    hidden = not bar or not sys.stderr.isatty()
+    hidden = not shown or not sys.stderr.isatty()
     counted = TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}")
     columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:

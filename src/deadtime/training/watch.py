@@ -16,7 +16,7 @@ from deadtime.envs.outside import Outside
 from deadtime.pictures import whole
 from deadtime.training.evaluate import delayed_gym
 
-_CELL, _SLOT, _INK, _GHOST, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (0, 90, 181)
+_CELL, _SLOT, _INK, _GHOST, _FADED, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (240, 180, 130), (0, 90, 181)
 _WIDEST, _MOST_RENDERED = 400, 1000
 Draw = Callable[[Any, Any], Image.Image]
 """From what is seen and what is believed to the picture above the queue."""
@@ -86,20 +86,15 @@ def _maze(leads_to: np.ndarray) -> Draw:
     return draw
 
 
-def _faded(color: tuple[int, int, int]) -> tuple[int, int, int]:
-    return tuple((part + 2 * 255) // 3 for part in color)  # type: ignore[return-value]
-
-
 def _cartpole(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
     image = Image.new("RGB", (480, 240), "white")
     draw = ImageDraw.Draw(image)
     draw.line((0, 190, 480, 190), fill=_INK, width=1)
-    for (x, _, angle, _), solid in ((ghost, False), (obs, True)):
+    for (x, _, angle, _), solid in ((obs, True), (ghost, False)):
         middle = 240 + float(np.clip(x, -5, 5)) * 90
-        cart, pole = (_INK, _SOLID) if solid else (_faded(_INK), _faded(_GHOST))
-        draw.rectangle((middle - 26, 176, middle + 26, 204), fill=cart)
+        draw.rectangle((middle - 26, 176, middle + 26, 204), fill=_INK if solid else None, outline=_INK if solid else _FADED)
         tip = (middle + 140 * np.sin(float(angle)), 176 - 140 * np.cos(float(angle)))
-        draw.line((middle, 176, *tip), fill=pole, width=9)
+        draw.line((middle, 176, *tip), fill=_SOLID if solid else _FADED, width=9 if solid else 4)
     return image
 
 
@@ -107,12 +102,12 @@ def _acrobot(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
     image = Image.new("RGB", (480, 480), "white")
     draw = ImageDraw.Draw(image)
     draw.line((0, 140, 480, 140), fill=(120, 190, 120), width=2)
-    for (cos_1, sin_1, cos_2, sin_2, *_), solid in ((ghost, False), (obs, True)):
+    for (cos_1, sin_1, cos_2, sin_2, *_), solid in ((obs, True), (ghost, False)):
         first, second = np.arctan2(sin_1, cos_1), np.arctan2(sin_1, cos_1) + np.arctan2(sin_2, cos_2)
         elbow = np.array([240 + 100 * np.sin(first), 240 + 100 * np.cos(first)])
         hand = elbow + 100 * np.array([np.sin(second), np.cos(second)])
-        for a, b, color in ((np.array([240, 240]), elbow, _INK), (elbow, hand, _SOLID if solid else _GHOST)):
-            draw.line((*map(float, a), *map(float, b)), fill=color if solid else _faded(color), width=10)
+        for a, b, color in ((np.array([240, 240]), elbow, _INK), (elbow, hand, _SOLID)):
+            draw.line((*map(float, a), *map(float, b)), fill=color if solid else _FADED, width=10 if solid else 4)
     return image
 
 
