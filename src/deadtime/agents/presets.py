@@ -17,6 +17,8 @@ class DoubleQ:
     batch: int = 32
     discount: float = 0.95
     replay_transitions: int = 2000
+    reservoir: bool = False
+    """Whether the replay is a uniform sample of all transitions so far; else the last ones."""
     target_period_updates: int = 300
     """How often the target network is copied; 0: it follows by `target_rate` at each update."""
     target_rate: float = 0.005
