@@ -8,21 +8,21 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from deadtime.agents.presets import PRESETS, DoubleQ, preset
+from deadtime.agents.presets import LEARNERS, PRESETS, preset
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
 from deadtime.envs import check_options, make, nearest
 from deadtime.models.neural import MODELS
 
 DEEP = ("cartpole", "noisy-cartpole", "acrobot", "noisy-acrobot")
-AGENTS = ("delayed", "augmented", "oblivious", "shifted")
-VERSIONS = {"cartpole": 1, "acrobot": 1, "gymnax": 1, "double-q": 1}
+AGENTS = tuple(LEARNERS)
+VERSIONS = {"cartpole": 1, "acrobot": 1, "gymnax": 1, "double-q": 1, "a2c": 1}
 """Raise one when a change of that component changes results."""
 
 
 @dataclass(frozen=True)
 class DeepSpec:
-    """A Double DQN on an environment of numbers; `changes` are what differs from the preset."""
+    """A deep agent on an environment of numbers; `changes` are what differs from the preset."""
 
     env: str
     agent: str
@@ -71,25 +71,26 @@ class DeepSpec:
         object.__setattr__(self, "settings", kept)
 
     def _check_changes(self) -> None:
-        known, usual = [f.name for f in fields(DoubleQ)], preset(self.preset, self.env)
+        view, usual = VIEWS.get(self.agent), preset(self.preset, self.env, self.agent)
+        if not (view and view.predicts) and {"model", "members"} & self.changes.keys():
+            raise ValueError(f"{self.agent} predicts nothing, so a model would do nothing: leave it out")
+        known = [f.name for f in fields(usual)]
         for name, value in self.changes.items():
             if name not in known:
-                raise ValueError(f"a deep agent has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
+                raise ValueError(f"{self.agent} has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
             object.__setattr__(self, "changes", self.changes | {name: _like(getattr(usual, name), name, value)})
-        if self.learner.model not in MODELS:
-            raise ValueError(f"no model is called {self.learner.model!r}: choose one of {', '.join(MODELS)}")
-        if not VIEWS[self.agent].predicts and {"model", "members"} & self.changes.keys():
-            raise ValueError(f"{self.agent} predicts nothing, so a model would do nothing: leave it out")
+        if self.changes.get("model", MODELS[0]) not in MODELS:
+            raise ValueError(f"no model is called {self.changes['model']!r}: choose one of {', '.join(MODELS)}")
         kept = {name: value for name, value in self.changes.items() if value != getattr(usual, name)}
         object.__setattr__(self, "changes", kept)
 
     @property
-    def learner(self) -> DoubleQ:
-        """All settings of the learner."""
+    def learner(self) -> Any:
+        """All settings of the learner (see `preset`)."""
         changes: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in self.changes.items()
         }
-        return replace(preset(self.preset, self.env), **changes)
+        return replace(preset(self.preset, self.env, self.agent), **changes)
 
     @property
     def length(self) -> int:
@@ -115,8 +116,9 @@ class DeepSpec:
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
         kind = self.env.removeprefix("noisy-").split(":")[0]
-        settings = {name: _plain(value) for name, value in vars(self.learner).items() if value != getattr(DoubleQ, name)}
-        text = json.dumps([self.canonical(), settings, VERSIONS[kind], VERSIONS["double-q"]], sort_keys=True)
+        learner, usual = self.learner, LEARNERS[self.agent]
+        settings = {name: _plain(value) for name, value in vars(learner).items() if value != getattr(usual, name)}
+        text = json.dumps([self.canonical(), settings, VERSIONS[kind], VERSIONS[usual.kind]], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -128,7 +130,7 @@ class DeepSpec:
 def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> DeepSpec:
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
-    learner = {f.name for f in fields(DoubleQ)}
+    learner = {f.name for kind in LEARNERS.values() for f in fields(kind)}
     check_options(env, options, own | learner)
     return DeepSpec(
         env,

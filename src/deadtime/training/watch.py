@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from deadtime.agents.tabular_policy import TabularPolicy
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
 from deadtime.pictures import whole
-from deadtime.training.evaluate import delayed_gym
+from deadtime.training.evaluate import delayed_gym, forget
 
 _CELL, _SLOT, _INK, _GHOST, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (0, 90, 181)
 Draw = Callable[[Any, Any], Image.Image]
@@ -25,6 +25,7 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
     env = delayed_gym(name, environment, policy.delay)
     believe = policy.predicted_state if isinstance(policy, TabularPolicy) else policy.predicted_observation
     obs, info = env.reset(seed=episode)
+    forget(policy)
     frames: list[Image.Image] = []
     earned, ended = 0.0, False
     while not ended:
