@@ -97,16 +97,18 @@ def test_nothing_of_an_episode_reaches_the_next():
     memory = Memory(jnp.linspace(-1, 2, units), jnp.linspace(0.5, -0.5, units))
     obs, actions = jax.random.normal(jax.random.key(1), (5, 3)), jnp.array([0, 1, 1, 0, 1])
     gained, ended = jnp.array([1.0, -2.0, 0.5, 3.0, 1.0]), jnp.array([NO, YES, NO, NO, NO])
-    loss = lambda net, memory, part: (  # noqa: E731
-        rollout_loss(net, memory, obs[part], actions[part], gained[part], ended[part], 0.25, 0.01)
-    )
-    whole, slope = jax.value_and_grad(loss)(net, memory, slice(0, 5))
-    one, first = jax.value_and_grad(loss)(net, memory, slice(0, 2))
-    other, second = jax.value_and_grad(loss)(net, nothing(units), slice(2, 5))
+    both = jax.jit(jax.value_and_grad(rollout_loss))
+
+    def loss(memory, part):
+        return both(net, memory, obs[part], actions[part], gained[part], ended[part], 0.25, 0.01)
+
+    whole, slope = loss(memory, slice(0, 5))
+    one, first = loss(memory, slice(0, 2))
+    other, second = loss(nothing(units), slice(2, 5))
     assert whole == pytest.approx(float(2 * one + 3 * other) / 5, rel=1e-5)
     for all_of_it, a, b in zip(*map(jax.tree.leaves, (slope, first, second)), strict=True):
         np.testing.assert_allclose(all_of_it, (2 * a + 3 * b) / 5, rtol=1e-3, atol=1e-5)
-    assert abs(float(other) - float(loss(net, memory, slice(2, 5)))) > 1e-3
+    assert abs(float(other) - float(loss(memory, slice(2, 5))[0])) > 1e-3
     assert not any(leaf.any() for leaf in jax.tree.leaves(forget(memory, jnp.array(YES))))
 
 

@@ -73,5 +73,5 @@ _BEST: dict[str, dict[str, Any]] = {
         "one_hot_queue": True,
         "skipped_delays": 0,
     },
-    "a2c": {"lstm": 64, "learning_rate": 0.002},
+    "a2c": {"hidden": (64,), "lstm": 64, "rms_start": 0.0, "reward_scale": 0.05},
 }
