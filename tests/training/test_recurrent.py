@@ -11,7 +11,7 @@ import pytest
 from probe import Echo, Recall
 
 import deadtime
-from deadtime.agents.a2c import A2C, nothing
+from deadtime.agents.a2c import A2C, new_actor_critic, nothing
 from deadtime.agents.presets import preset
 from deadtime.agents.recurrent_policy import RecurrentPolicy
 from deadtime.cli import main
@@ -22,6 +22,7 @@ from deadtime.training import deep
 from deadtime.training.fused import start
 from deadtime.training.program import Setup, split_settings
 from deadtime.training.recurrent import (
+    Learner,
     Numbers,
     Program,
     begin_all,
@@ -33,13 +34,14 @@ from deadtime.training.recurrent import (
 )
 
 SMALL = A2C(hidden=(8,), lstm=16, envs=4, learning_rate=0.01, rms_start=0.0, discount=0.5)
+WIDE = replace(SMALL, envs=8)
 TINY = {"hidden": (8,), "lstm": 8, "envs": 4}
 
 
 def setup_of(env, delays, settings, steps=10**6, seeds=None):
     runs = len(delays)
-    numbers = Numbers(*(jnp.full(runs, float(value)) for value in split_settings(settings, Numbers)[1]))
-    params = jax.tree.map(lambda value: jnp.full(runs, float(value)), env.default_params)
+    numbers = Numbers(*(jnp.full(runs, value, jnp.float32) for value in split_settings(settings, Numbers)[1]))
+    params = jax.tree.map(lambda value: jnp.full(runs, value, jnp.float32), env.default_params)
     keys = jax.vmap(jax.random.key)(jnp.array(seeds if seeds is not None else range(runs)))
     return Setup(keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, ())
 
@@ -48,10 +50,11 @@ def program_of(env, settings, capacity):
     return Program(env, split_settings(settings, Numbers)[0], capacity)
 
 
-def trained(env, delays, settings, capacity, steps, chunk=None, length=10**6):
+def trained(env, delays, settings, capacity, chunk, length=10**6):
+    """Tests share the lengths of chunks, since each is a program to compile."""
     program, setups = program_of(env, settings, capacity), setup_of(env, delays, settings, length)
     runs, done, returns = begin_all(program, setups), 0, []
-    for part in chunk or [steps]:
+    for part in chunk:
         runs, new = run_chunk(program, setups, runs, jnp.int32(done), part)
         done += part
         returns.append(new)
@@ -69,7 +72,7 @@ def assert_same(one, other):
 
 def test_what_was_shown_a_step_ago_is_remembered_and_no_longer():
     """19 of 20 steps can pay. A policy that forgets at each step is right half of the time."""
-    program, setups, runs, _ = trained(Recall(), (0,), replace(SMALL, envs=8), 0, 8000)
+    program, setups, runs, _ = trained(Recall(), (0,), WIDE, 0, [160] * 50)
     scores = np.asarray(evaluate_all(program, setups, runs.learner, 50, 20))
     assert scores.mean() > 18.5
     policy = RecurrentPolicy(policy_arrays(pick(runs.learner, 0), 0), 0)
@@ -87,9 +90,9 @@ def test_what_was_shown_a_step_ago_is_remembered_and_no_longer():
 
 
 def test_an_episode_begins_with_nothing_in_memory():
-    program, setups, runs, _ = trained(Recall(), (0,), SMALL, 0, 4 * 20)
+    program, setups, runs, _ = trained(Recall(), (0,), WIDE, 0, [160])
     assert not any(np.asarray(leaf).any() for leaf in runs.actors.memory)
-    _, _, runs, _ = trained(Recall(), (0,), SMALL, 0, 4 * 25)
+    runs, _ = run_chunk(program, setups, runs, jnp.int32(160), 40)
     assert all(np.asarray(leaf).any() for leaf in runs.actors.memory)
 
 
@@ -159,46 +162,47 @@ def test_cut_off_episodes_are_worth_what_could_still_come():
 
 def test_chunks_and_batch_mates_do_not_change_a_run():
     env = make("noisy-cartpole")
-    _, _, whole, returns = trained(env, (0, 3), SMALL, 3, 600)
-    _, _, parts, again = trained(env, (0, 3), SMALL, 3, 600, chunk=[20, 100, 480])
+    _, _, whole, returns = trained(env, (0, 3), SMALL, 3, [100] * 6)
+    _, _, parts, again = trained(env, (0, 3), SMALL, 3, [20, *[100] * 5, *[20] * 4])
+    assert (~np.isnan(returns)).sum() > 10
     np.testing.assert_array_equal(returns, again)
     assert_same(whole, parts)
-    _, _, beside, _ = trained(env, (2, 3), SMALL, 3, 600)
+    _, _, beside, _ = trained(env, (2, 3), SMALL, 3, [100] * 6)
     assert_same(pick(whole, 1), pick(beside, 1))
     assert not np.array_equal(pick(whole, 0).actors.obs, pick(beside, 0).actors.obs)
 
 
 def test_training_ends_with_the_last_whole_rollout():
     """Of 50 steps, 40 are two whole rollouts of 4 x 5; returns of later episodes are not told."""
-    env = make("cartpole")
-    _, _, runs, returns = trained(env, (0,), SMALL, 0, 200, length=50)
-    _, _, short, _ = trained(env, (0,), SMALL, 0, 40)
+    env = make("noisy-cartpole")
+    _, _, runs, returns = trained(env, (0, 0), SMALL, 3, [100, 100], length=50)
+    _, _, short, _ = trained(env, (0, 0), SMALL, 3, [20, 20])
     assert_same(runs.learner, short.learner)
     assert np.isnan(returns[50:]).all()
-    _, _, longer, told = trained(env, (0,), SMALL, 0, 200)
+    _, _, longer, told = trained(env, (0, 0), SMALL, 3, [100, 100])
     assert not np.isnan(told[50:]).all()
     assert not np.array_equal(longer.learner.net.weights[0], runs.learner.net.weights[0])
 
 
 def test_returns_are_told_at_their_step():
-    """Recall's episodes last 20 steps, so all four actors end in the 20th of theirs: environment steps 76 to 79."""
-    _, _, _, returns = trained(Recall(), (0,), SMALL, 0, 160)
-    assert np.flatnonzero(~np.isnan(returns[:, 0])).tolist() == [76, 77, 78, 79, 156, 157, 158, 159]
+    """Recall's episodes last 20 steps, so all eight actors end in the 20th of theirs: environment steps 152 to 159."""
+    _, _, _, returns = trained(Recall(), (0,), WIDE, 0, [160, 160])
+    assert np.flatnonzero(~np.isnan(returns[:, 0])).tolist() == [*range(152, 160), *range(312, 320)]
 
 
 def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
-    env = make("cartpole")
-    program, setups = program_of(env, SMALL, 2), setup_of(env, (2, 2), SMALL)
-    runs, _ = run_chunk(program, setups, begin_all(program, setups), jnp.int32(0), 200)
+    env = make("noisy-cartpole")
+    program, setups = program_of(env, SMALL, 3), setup_of(env, (2, 2), SMALL)
+    runs, _ = run_chunk(program, setups, begin_all(program, setups), jnp.int32(0), 100)
     wild = setups._replace(numbers=setups.numbers._replace(learning_rate=jnp.array([1e38, 0.01])))
-    wrecked, _ = run_chunk(program, wild, begin_all(program, wild), jnp.int32(0), 200)
+    wrecked, _ = run_chunk(program, wild, begin_all(program, wild), jnp.int32(0), 100)
     at = int(wrecked.diverged_at[0])
     assert at > 0
     assert at % 20 == 19
     assert wrecked.diverged_at[1] == -1
     assert_same(pick(runs, 1), pick(wrecked, 1))
     frozen = jax.tree.map(jnp.copy, wrecked.learner)
-    later, _ = run_chunk(program, wild, wrecked, jnp.int32(200), 20)
+    later, _ = run_chunk(program, wild, wrecked, jnp.int32(100), 20)
     assert_same(pick(later.learner, 0), pick(frozen, 0))
     assert later.diverged_at[0] == at
 
@@ -230,41 +234,41 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
-def test_a_saved_policy_decides_as_the_program_does(layer_norm, tmp_path, monkeypatch):
-    kept, real = [], deep._records
-    monkeypatch.setattr(deep, "_records", lambda p, s, runs, *rest: kept.append((p, s, runs)) or real(p, s, runs, *rest))
-    given = {"steps": 300, "evaluation_episodes": 2, "layer_norm": layer_norm, **TINY}
-    result = deadtime.train("acrobot", "recurrent", 3, seeds=[4], preset="paper", **given)
-    policy = deadtime.load(result.save(tmp_path / "run"))
-    assert policy.delay == 3
-    program, setups, runs = kept[0]
-    net, memory, rng = pick(runs.learner, 0).net, nothing(8), np.random.default_rng(0)
-    fresh = policy.at_delay(5)
-    assert fresh.delay == 5
+def test_a_policy_decides_as_the_program_does(layer_norm):
+    net = new_actor_critic(jax.random.key(0), 6, 3, A2C(hidden=(8,), lstm=8, layer_norm=layer_norm))
+    net = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net)
+    policy, forward = RecurrentPolicy(policy_arrays(Learner(net, ()), 5), 3), jax.jit(lambda *given: net(*given))
+    memory, rng = nothing(8), np.random.default_rng(0)
     seen = [rng.normal(size=6).astype(np.float32) for _ in range(20)]
     for obs in seen:
-        memory, logits, _ = net(memory, jnp.array(obs))
+        memory, logits, _ = forward(memory, jnp.array(obs))
         np.testing.assert_array_equal(policy.predicted_observation(obs, [0, 1, 2]), obs)
         np.testing.assert_allclose(policy.see(obs), logits, rtol=2e-4, atol=2e-4)
-    again = np.argmax(net(nothing(8), jnp.array(seen[0]))[1])
-    assert fresh.act(seen[0], [0, 1, 2, 0, 0]) == again
-    policy.reset()
-    assert policy.act(seen[0], [0, 1, 2]) == again
+    fresh, again = policy.at_delay(5), [int(np.argmax(forward(nothing(8), jnp.array(obs))[1])) for obs in seen]
+    assert (policy.delay, fresh.delay) == (3, 5)
+    assert fresh.act(seen[0], [0, 1, 2, 0, 0]) == again[0]
+    acted = []
+    for obs in seen:
+        policy.reset()
+        acted.append(policy.act(obs, [0, 1, 2]))
+    assert acted == again
+    assert len(set(acted)) > 1
     with pytest.raises(ValueError, match="an observation is 6 finite numbers"):
         policy.act([1.0, np.nan])
 
 
 def test_evaluation_earns_what_its_policy_does():
     env = make("noisy-cartpole")
-    program, setups = program_of(env, SMALL, 2), setup_of(env, (2,), SMALL, seeds=[5])
+    program, setups = program_of(env, SMALL, 3), setup_of(env, (2, 2), SMALL, seeds=[5, 6])
     learner = begin_all(program, setups).learner
     scores = np.asarray(evaluate_all(program, setups, learner, 3, 500))[0]
     setup, net, move = pick(setups, 0), pick(learner, 0).net, jax.jit(env.step_env)
+    forward = jax.jit(lambda *given: net(*given))
     for key, score in zip(jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores, strict=True):
         (state, obs, queue), memory, earned, ended, t = start(program, setup, key), nothing(16), 0.0, False, 0
         while not ended:
             t += 1
-            memory, logits, _ = net(memory, obs)
+            memory, logits, _ = forward(memory, obs)
             executed, queue = push(queue, jnp.argmax(logits), setup.delay)
             obs, state, reward, ended, _ = move(jax.random.split(jax.random.fold_in(key, t))[1], state, executed, setup.params)
             earned += float(reward)
@@ -321,7 +325,7 @@ def test_what_cannot_run_is_refused(env, options, words):
 
 
 def test_gymnax_environments_train():
-    spec = deep_spec("gymnax:Acrobot-v1", "recurrent", 2, {"steps": 160, "evaluation_episodes": 2})
+    spec = deep_spec("gymnax:Acrobot-v1", "recurrent", 2, {"steps": 160, "evaluation_episodes": 2, **TINY})
     (record,) = deep.run_deep([(spec, 0)], lambda n: None)
     assert record.status == ["complete"]
     assert -500 <= record.scores[0] < 0
@@ -340,6 +344,7 @@ def test_commands(tmp_path, monkeypatch, capsys):
     small = ["--env", "noisy-cartpole", "--steps", "400", "--seeds", "1", "--json"]
     said = json.loads(run("train", *small, "--agent", "recurrent", "--delay", "2", "--learning-rate", "0.001"))
     assert said["learning_rate"] == 0.001
+    assert isinstance(deadtime.load(said["record"]), RecurrentPolicy)
     assert run("watch", said["record"], "--out", "pole.gif").startswith("pole.gif: ")
     scored = json.loads(run("evaluate", said["record"], "--delay", "4", "--episodes", "3", "--json"))
     assert scored["delay"] == 4
