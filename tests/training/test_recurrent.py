@@ -11,7 +11,7 @@ import pytest
 from probe import Echo, Recall
 
 import deadtime
-from deadtime.agents.a2c import A2C, new_actor_critic, nothing
+from deadtime.agents.a2c import A2C, Memory, new_actor_critic, nothing
 from deadtime.agents.presets import preset
 from deadtime.agents.recurrent_policy import RecurrentPolicy
 from deadtime.cli import main
@@ -150,7 +150,8 @@ def test_cut_off_episodes_are_worth_what_could_still_come():
     program, setup = program_of(Recall(), SMALL, 0), pick(setup_of(Recall(), (0,), SMALL), 0)
     run = pick(begin_all(program, jax.tree.map(lambda leaf: leaf[None], setup)), 0)
     net, actor = run.learner.net, pick(run.actors, 0)
-    actor = actor._replace(env=actor.env._replace(time=jnp.float32(19.0)))
+    lived = Memory(jnp.linspace(-1, 2, 16), jnp.linspace(0.5, -0.5, 16))
+    actor = actor._replace(env=actor.env._replace(time=jnp.float32(19.0)), memory=lived)
     memory, _, _ = net(actor.memory, actor.obs)
     values = [float(net(memory, jnp.array([shown]))[2]) for shown in (0.0, 1.0)]
     after, done, _ = step(program, setup, net, actor, jnp.int32(0))
