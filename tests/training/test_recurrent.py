@@ -168,7 +168,9 @@ def test_chunks_and_batch_mates_do_not_change_a_run():
     assert (~np.isnan(returns)).sum() > 10
     np.testing.assert_array_equal(returns, again)
     assert_same(whole, parts)
-    _, _, beside, _ = trained(env, (2, 3), SMALL, 3, [100] * 6)
+    _, _, beside, others = trained(env, (2, 3), SMALL, 3, [100] * 6)
+    np.testing.assert_array_equal(returns[:, 1], others[:, 1])
+    assert not np.array_equal(returns[:, 0], others[:, 0], equal_nan=True)
     assert_same(pick(whole, 1), pick(beside, 1))
     assert not np.array_equal(pick(whole, 0).actors.obs, pick(beside, 0).actors.obs)
 
@@ -189,6 +191,14 @@ def test_returns_are_told_at_their_step():
     """Recall's episodes last 20 steps, so all eight actors end in the 20th of theirs: environment steps 152 to 159."""
     _, _, _, returns = trained(Recall(), (0,), WIDE, 0, [160, 160])
     assert np.flatnonzero(~np.isnan(returns[:, 0])).tolist() == [*range(152, 160), *range(312, 320)]
+
+
+def test_every_step_of_every_actor_has_its_own_random_numbers():
+    _, _, once, _ = trained(Recall(), (0,), WIDE, 0, [160])
+    _, _, twice, _ = trained(Recall(), (0,), WIDE, 0, [160, 160])
+    first, second = np.asarray(once.actors.obs).ravel(), np.asarray(twice.actors.obs).ravel()
+    assert len(set(first)) == len(set(second)) == 2
+    assert not np.array_equal(first, second)
 
 
 def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
