@@ -98,7 +98,7 @@ def on_gpu():
     for runs in (240, 500, 1000, 2000):
         batch = Runs("delayed", 25, runs)
         rate = median(batch.rate() for _ in range(ROUNDS))
-        before = bytes_a_run(batch.program, batch.setups) * batch.width
+        before = bytes_a_run(begin_all, batch.program, batch.setups) * batch.width
         peak = device.memory_stats()["peak_bytes_in_use"]
         print(
             f"{runs} runs, m=25: {rate:,.0f} steps/s, {rate / runs:,.0f} a run; state {before / 2**20:,.0f} MiB, "

@@ -16,9 +16,10 @@ COLORS = {
     "shifted": "#CC79A7",
     "distribution": "#009E73",
     "mbs": "#56B4E9",
+    "recurrent": "#777777",
 }
 """One colour an agent, told apart by colour-blind readers too (Okabe and Ito)."""
-MARKERS = dict(zip(COLORS, "osD^vP", strict=True))
+MARKERS = dict(zip(COLORS, "osD^vPX", strict=True))
 
 
 def check_picture(path: Path | None) -> None:

@@ -47,3 +47,35 @@ class Probe(Environment):
 
     def is_truncated(self, state, params):
         return state.time >= params.max_steps_in_episode
+
+
+class RecallState(NamedTuple):
+    shown: jax.Array
+    before: jax.Array
+    time: jax.Array
+
+
+@dataclass(frozen=True)
+class Recall(Probe):
+    """Shows 0 or 1 at random; the action that names what was shown a step ago pays 1. The first step pays nothing."""
+
+    def reset_env(self, key, params):
+        shown = jax.random.bernoulli(key).astype(jnp.float32)
+        return shown[None], RecallState(shown, -jnp.ones(()), jnp.zeros(()))
+
+    def step_env(self, key, state, action, params):
+        reward = (action == state.before).astype(jnp.float32)
+        after = RecallState(jax.random.bernoulli(key).astype(jnp.float32), state.shown, state.time + 1.0)
+        return after.shown[None], after, reward, jnp.zeros((), bool), {}
+
+
+@dataclass(frozen=True)
+class Echo(Probe):
+    """Shows the action that was executed last, -1 at first."""
+
+    def reset_env(self, key, params):
+        return -jnp.ones(1), ProbeState(-jnp.ones(()), jnp.zeros(()))
+
+    def step_env(self, key, state, action, params):
+        after = ProbeState(jnp.float32(action), state.time + 1.0)
+        return after.flipped[None], after, jnp.zeros(()), jnp.zeros((), bool), {}

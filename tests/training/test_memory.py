@@ -15,7 +15,7 @@ def test_the_estimate_is_what_the_state_takes_and_linear_in_runs():
     for runs in (1, 3):
         setups = deep.setups_of([(spec, seed) for seed in range(runs)], runs)
         sizes.append(sum(leaf.nbytes for leaf in jax.tree.leaves(begin_all(program, setups))))
-        assert memory.bytes_a_run(program, setups) * runs == sizes[-1]
+        assert memory.bytes_a_run(begin_all, program, setups) * runs == sizes[-1]
     assert sizes[1] == 3 * sizes[0]
     assert sizes[0] > 4 * 50_000 * (2 * 4 + 3 + 5)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from deadtime.agents.a2c import A2C
 
 
 @dataclass(frozen=True)
 class DoubleQ:
     """A Double DQN and its forward model; the same for every view."""
+
+    kind: ClassVar[str] = "double-q"
 
     hidden: tuple[int, ...] = (24, 24)
     learning_rate: float = 0.005
@@ -40,25 +44,37 @@ class DoubleQ:
 
 
 PRESETS = ("paper", "best")
+LEARNERS: dict[str, type[DoubleQ] | type[A2C]] = {
+    "delayed": DoubleQ,
+    "augmented": DoubleQ,
+    "oblivious": DoubleQ,
+    "shifted": DoubleQ,
+    "recurrent": A2C,
+}
+"""How each deep agent learns. All that depends on it is looked up by the learner's `kind`."""
 _EPSILON_DECAY = {"cartpole": 0.999}
 """By environment; elsewhere as in Acrobot, 0.9999."""
 
 
-def preset(name: str, env: str) -> DoubleQ:
-    """The settings of a preset in an environment."""
-    paper = DoubleQ(epsilon_decay=_EPSILON_DECAY.get(env.removeprefix("noisy-"), 0.9999))
-    return {"paper": paper, "best": replace(paper, **_BEST)}[name]
+def preset(name: str, env: str, agent: str = "delayed") -> Any:
+    """The settings of an agent's learner in an environment: a `DoubleQ`, or for `recurrent` an `A2C`."""
+    learner = LEARNERS[agent]
+    usual = {"epsilon_decay": _EPSILON_DECAY.get(env.removeprefix("noisy-"), 0.9999)} if learner is DoubleQ else {}
+    return learner(**usual | {"paper": {}, "best": _BEST[learner.kind]}[name])
 
 
-_BEST: dict[str, Any] = {
-    "hidden": (64, 64),
-    "learning_rate": 0.001,
-    "learning_rate_fall": 0.95,
-    "batch": 128,
-    "discount": 0.98,
-    "replay_transitions": 50_000,
-    "target_period_updates": 0,
-    "model": "change",
-    "one_hot_queue": True,
-    "skipped_delays": 0,
+_BEST: dict[str, dict[str, Any]] = {
+    "double-q": {
+        "hidden": (64, 64),
+        "learning_rate": 0.001,
+        "learning_rate_fall": 0.95,
+        "batch": 128,
+        "discount": 0.98,
+        "replay_transitions": 50_000,
+        "target_period_updates": 0,
+        "model": "change",
+        "one_hot_queue": True,
+        "skipped_delays": 0,
+    },
+    "a2c": {"hidden": (64,), "lstm": 64, "rms_start": 0.0, "reward_scale": 0.05},
 }

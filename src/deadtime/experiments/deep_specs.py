@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from deadtime.agents.presets import PRESETS, DoubleQ, preset
+from deadtime.agents.presets import LEARNERS, PRESETS, preset
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
 from deadtime.envs import check_options, make, nearest
@@ -17,14 +17,14 @@ from deadtime.envs.outside import PREFIX
 from deadtime.models.neural import MODELS
 
 DEEP = ("cartpole", "noisy-cartpole", "acrobot", "noisy-acrobot")
-AGENTS = ("delayed", "augmented", "oblivious", "shifted")
-VERSIONS = {"cartpole": 1, "acrobot": 1, "gymnax": 1, "gym": 1, "double-q": 1}
+AGENTS = tuple(LEARNERS)
+VERSIONS = {"cartpole": 1, "acrobot": 1, "gymnax": 1, "gym": 1, "double-q": 1, "a2c": 1}
 """Raise one when a change of that component changes results."""
 
 
 @dataclass(frozen=True)
 class DeepSpec:
-    """A Double DQN on an environment of numbers; `changes` are what differs from the preset."""
+    """A deep agent on an environment of numbers; `changes` are what differs from the preset."""
 
     env: str
     agent: str
@@ -55,7 +55,7 @@ class DeepSpec:
             raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
         object.__setattr__(self, "delay", check_delay(self.delay))
         object.__setattr__(self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays))
-        if VIEWS[self.agent].sees == "queue" and self.longest_delay > self.delay:
+        if self.agent in VIEWS and VIEWS[self.agent].sees == "queue" and self.longest_delay > self.delay:
             raise ValueError(
                 f"{self.agent} has learned nothing about queues longer than its own {self.delay}; got evaluation_delays "
                 f"{self.evaluation_delays}: leave the longer ones out"
@@ -92,6 +92,11 @@ class DeepSpec:
 
     def _check_place(self) -> None:
         """Refuse what only environments outside the compiled program can do, or only those inside."""
+        if self.outside and self.agent not in VIEWS:
+            raise ValueError(
+                f"{self.agent} trains only where the environment is compiled with it; got {self.env}: choose one of "
+                f"{', '.join(DEEP)} or gymnax:NAME, or another agent"
+            )
         if self.outside and self.learner.model == "simulator":
             raise ValueError(
                 f"model='simulator' looks ahead in the environment itself, and {self.env} can't be copied to do so: "
@@ -109,25 +114,26 @@ class DeepSpec:
         return self.env.startswith(PREFIX)
 
     def _check_changes(self) -> None:
-        known, usual = [f.name for f in fields(DoubleQ)], preset(self.preset, self.env)
+        view, usual = VIEWS.get(self.agent), preset(self.preset, self.env, self.agent)
+        if not (view and view.predicts) and {"model", "members"} & self.changes.keys():
+            raise ValueError(f"{self.agent} predicts nothing, so a model would do nothing: leave it out")
+        known = [f.name for f in fields(usual)]
         for name, value in self.changes.items():
             if name not in known:
-                raise ValueError(f"a deep agent has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
+                raise ValueError(f"{self.agent} has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
             object.__setattr__(self, "changes", self.changes | {name: _like(getattr(usual, name), name, value)})
-        if self.learner.model not in MODELS:
-            raise ValueError(f"no model is called {self.learner.model!r}: choose one of {', '.join(MODELS)}")
-        if not VIEWS[self.agent].predicts and {"model", "members"} & self.changes.keys():
-            raise ValueError(f"{self.agent} predicts nothing, so a model would do nothing: leave it out")
+        if self.changes.get("model", MODELS[0]) not in MODELS:
+            raise ValueError(f"no model is called {self.changes['model']!r}: choose one of {', '.join(MODELS)}")
         kept = {name: value for name, value in self.changes.items() if value != getattr(usual, name)}
         object.__setattr__(self, "changes", kept)
 
     @property
-    def learner(self) -> DoubleQ:
-        """All settings of the learner."""
+    def learner(self) -> Any:
+        """All settings of the learner (see `preset`)."""
         changes: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in self.changes.items()
         }
-        return replace(preset(self.preset, self.env), **changes)
+        return replace(preset(self.preset, self.env, self.agent), **changes)
 
     @property
     def longest_delay(self) -> int:
@@ -160,8 +166,9 @@ class DeepSpec:
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
         kind = self.env.removeprefix("noisy-").split(":")[0]
-        settings = {name: _plain(value) for name, value in vars(self.learner).items() if value != getattr(DoubleQ, name)}
-        text = json.dumps([self.canonical(), settings, VERSIONS[kind], VERSIONS["double-q"]], sort_keys=True)
+        learner, usual = self.learner, LEARNERS[self.agent]
+        settings = {name: _plain(value) for name, value in vars(learner).items() if value != getattr(usual, name)}
+        text = json.dumps([self.canonical(), settings, VERSIONS[kind], VERSIONS[usual.kind]], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -173,7 +180,7 @@ class DeepSpec:
 def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> DeepSpec:
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
-    learner = {f.name for f in fields(DoubleQ)}
+    learner = {f.name for kind in LEARNERS.values() for f in fields(kind)}
     check_options(env, options, own | learner)
     return DeepSpec(
         env,

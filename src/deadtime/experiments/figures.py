@@ -20,6 +20,7 @@ NAMES = {
     "shifted": "Shifted-Q",
     "distribution": "Distribution-Q",
     "mbs": "MBS",
+    "recurrent": "A2C-LSTM",
 }
 Scores = dict[Any, Float[np.ndarray, " seeds"]]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deadtime.agents.presets import LEARNERS
 from deadtime.agents.tabular import QLearning
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
@@ -47,6 +48,11 @@ class TabularSpec:
                 f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}: choose one of {', '.join(TABULAR)}"
             )
         object.__setattr__(self, "learner", self.learner or TABULAR[self.env])
+        if self.agent not in VIEWS and self.agent in LEARNERS:
+            raise ValueError(
+                f"{self.agent} learns from numbers, not from the cells of {self.env}: choose cartpole or acrobot, "
+                f"or an agent of {', '.join(VIEWS)}"
+            )
         if self.agent not in VIEWS:
             raise ValueError(
                 f"no agent is called {self.agent!r}{nearest(str(self.agent), VIEWS)}: choose one of {', '.join(VIEWS)}"

@@ -79,7 +79,7 @@ class Train:
     """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME or gym:ID."""
     options: tyro.conf.OmitArgPrefixes[Options]
     agent: str = "delayed"
-    """delayed, augmented, oblivious or shifted; in maze and walk also distribution or mbs."""
+    """delayed, augmented, oblivious or shifted; in maze and walk also distribution or mbs, elsewhere also recurrent."""
     delay: int = 0
     """Steps between choosing an action and its execution."""
     seeds: int = 5

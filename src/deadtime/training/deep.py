@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic, perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,18 +24,18 @@ import numpy as np
 from deadtime.agents.views import VIEWS
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
-from deadtime.training import checkpoint
-from deadtime.training.fused import begin_all, evaluate_all, run_chunk
+from deadtime.training import checkpoint, fused, recurrent
 from deadtime.training.host import run_host
 from deadtime.training.memory import bytes_a_run, check_memory, keep_compiled
 from deadtime.training.outcome import policy_arrays, record_of
-from deadtime.training.program import Learner, Numbers, Program, Run, Setup, flags_of, split_settings
+from deadtime.training.program import Numbers, Program, Setup, flags_of, split_settings
 
 Pair = tuple[DeepSpec, int]
 Progress = Callable[[int], None]
 CHUNK_STEPS = 2000
 _WRITE_EVERY_SECONDS = 60.0
 _CAPACITIES = (0, 2, 5, 10, 15, 20, 25, 32, 40, 50, 64, 80, 100)
+_SHARED = (25, *_CAPACITIES[7:])
 
 
 def capacity_of(delay: int, room: tuple[int, ...] = _CAPACITIES) -> int:
@@ -43,21 +43,65 @@ def capacity_of(delay: int, room: tuple[int, ...] = _CAPACITIES) -> int:
     return next((one for one in room if one >= delay), delay)
 
 
-def program_of(spec: DeepSpec, device: str) -> Program:
+class Method(NamedTuple):
+    """What a kind of learner brings to the one loop below; `fused` says what the functions do."""
+
+    program: Callable[[DeepSpec, Any, bool], Any]
+    numbers: Any
+    flags: Callable[[DeepSpec], Any]
+    begin_all: Callable[..., Any]
+    run_chunk: Callable[..., tuple[Any, Any]]
+    evaluate_all: Callable[..., Any]
+    policy_arrays: Callable[[Any, int], dict[str, np.ndarray]]
+
+
+def program_of(spec: DeepSpec, device: str) -> Any:
     """The program that a spec runs in."""
-    env, settings = spec.environment(0), split_settings(spec.learner)[0]
+    env, method = spec.environment(0), METHODS[spec.learner.kind]
     kind = type(env)() if spec.env.split(":")[0] != "gymnax" else env
-    view = VIEWS[spec.agent]
-    if device == "gpu" and view.credits != "shifted":
-        return Program(kind, None, settings, capacity_of(spec.longest_delay, (25, *_CAPACITIES[7:])))
-    return Program(kind, view, settings, capacity_of(spec.longest_delay))
+    return method.program(spec, kind, device == "gpu")
 
 
-def groups_of(pairs: list[Pair], device: str) -> list[tuple[Program, list[Pair]]]:
+def _double_q(spec: DeepSpec, env: Any, shared: bool) -> Program:
+    view, settings = VIEWS[spec.agent], split_settings(spec.learner)[0]
+    if shared and view.credits != "shifted":
+        return Program(env, None, settings, capacity_of(spec.longest_delay, _SHARED))
+    return Program(env, view, settings, capacity_of(spec.longest_delay))
+
+
+def _a2c(spec: DeepSpec, env: Any, shared: bool) -> recurrent.Program:
+    settings = split_settings(spec.learner, recurrent.Numbers)[0]
+    return recurrent.Program(env, settings, capacity_of(spec.longest_delay, _SHARED if shared else _CAPACITIES))
+
+
+METHODS = {
+    "double-q": Method(
+        _double_q,
+        Numbers,
+        lambda spec: flags_of(VIEWS[spec.agent]),
+        fused.begin_all,
+        fused.run_chunk,
+        fused.evaluate_all,
+        policy_arrays,
+    ),
+    "a2c": Method(
+        _a2c,
+        recurrent.Numbers,
+        lambda spec: (),
+        recurrent.begin_all,
+        recurrent.run_chunk,
+        recurrent.evaluate_all,
+        recurrent.policy_arrays,
+    ),
+}
+"""By the learner's kind."""
+
+
+def groups_of(pairs: list[Pair], device: str) -> list[tuple[Any, list[Pair]]]:
     """Pairs that share a program; on a CPU each is a group of its own."""
     if device != "gpu":
         return [(program_of(spec, device), [(spec, seed)]) for spec, seed in pairs]
-    found: dict[Program, list[Pair]] = {}
+    found: dict[Any, list[Pair]] = {}
     for spec, seed in pairs:
         found.setdefault(program_of(spec, device), []).append((spec, seed))
     return list(found.items())
@@ -68,9 +112,10 @@ def setups_of(pairs: list[Pair], width: int) -> Setup:
     padded = pairs + [pairs[-1]] * (width - len(pairs))
 
     def one(spec: DeepSpec, seed: int) -> Any:
-        numbers = Numbers(*(float(value) for value in split_settings(spec.learner)[1]))
+        method = METHODS[spec.learner.kind]
+        numbers = method.numbers(*(float(value) for value in split_settings(spec.learner, method.numbers)[1]))
         params = jax.tree.map(np.float32, spec.environment(seed).default_params)
-        return spec.delay, params, spec.length, numbers, flags_of(VIEWS[spec.agent])
+        return spec.delay, params, spec.length, numbers, method.flags(spec)
 
     parts = [one(spec, seed) for spec, seed in padded]
     delay, params, steps, numbers, flags = jax.tree.map(lambda *values: jnp.asarray(np.array(values)), *parts)
@@ -100,9 +145,14 @@ def run_deep(
                 future.cancel()
 
 
-def _check_groups(groups: list[tuple[Program, list[Pair]]], workers: int) -> None:
+def _method(pairs: list[Pair]) -> Method:
+    """That of a group."""
+    return METHODS[pairs[0][0].learner.kind]
+
+
+def _check_groups(groups: list[tuple[Any, list[Pair]]], workers: int) -> None:
     """Refuse what would not fit: as many groups at once as there are workers, the largest ones."""
-    each = {program: bytes_a_run(program, setups_of(pairs[:1], 1)) for program, pairs in groups}
+    each = {program: bytes_a_run(_method(pairs).begin_all, program, setups_of(pairs[:1], 1)) for program, pairs in groups}
     sizes = sorted(((each[program] * width_of(len(pairs)), len(pairs)) for program, pairs in groups), reverse=True)[:workers]
     check_memory(sum(size for size, _ in sizes), sum(runs for _, runs in sizes))
 
@@ -113,11 +163,11 @@ def width_of(runs: int) -> int:
 
 
 def _run_group(
-    program: Program, pairs: list[Pair], progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
+    program: Any, pairs: list[Pair], progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
 ) -> list[Record]:
     begin, width = perf_counter(), width_of(len(pairs))
-    setups = setups_of(pairs, width)
-    runs, done, ended = begin_all(program, setups), 0, []
+    setups, method = setups_of(pairs, width), _method(pairs)
+    runs, done, ended = method.begin_all(program, setups), 0, []
     path = None if checkpoints is None else checkpoints / f"{_group_id(program, pairs)}.safetensors"
     if path is not None and path.exists():
         runs, arrays, about = checkpoint.load(path, runs)
@@ -129,8 +179,9 @@ def _run_group(
             if path is not None and done:
                 checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
             return []
-        length = min(CHUNK_STEPS, total - done)
-        runs, returns = run_chunk(program, setups, runs, jnp.int32(done), length)
+        turns = -(-min(CHUNK_STEPS, total - done) // program.stride)
+        length = turns * program.stride
+        runs, returns = method.run_chunk(program, setups, runs, jnp.int32(done), length)
         ended.append(_episodes(np.asarray(returns), done))
         progress(sum(min(max(spec.length - done, 0), length) for spec, _ in pairs))
         done += length
@@ -143,7 +194,7 @@ def _run_group(
     return records
 
 
-def _group_id(program: Program, pairs: list[Pair]) -> str:
+def _group_id(program: Any, pairs: list[Pair]) -> str:
     text = f"{jax.default_backend()} {program.capacity} {[(spec.id, seed) for spec, seed in pairs]}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -155,12 +206,13 @@ def _episodes(returns: np.ndarray, first: int) -> np.ndarray:
 
 
 def _records(
-    program: Program, setups: Setup, runs: Run, pairs: list[Pair], ended: np.ndarray, seconds: float, keep_policies: bool
+    program: Any, setups: Setup, runs: Any, pairs: list[Pair], ended: np.ndarray, seconds: float, keep_policies: bool
 ) -> list[Record]:
     """What came out, a record a pair."""
     episodes = max(spec.evaluation_episodes for spec, _ in pairs)
     limit = int(getattr(program.env.default_params, "max_steps_in_episode", 500))
-    scores = np.asarray(evaluate_all(program, setups, runs.learner, episodes, limit))
+    method = _method(pairs)
+    scores = np.asarray(method.evaluate_all(program, setups, runs.learner, episodes, limit))
     diverged = np.asarray(runs.diverged_at)
     device = jax.devices()[0]
     name = f"CPU, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind
@@ -168,16 +220,16 @@ def _records(
     others = _evaluated_elsewhere(program, setups, runs.learner, pairs, limit)
     learned, found = jax.tree.map(np.asarray, runs.learner), []
     for i, (spec, seed) in enumerate(pairs):
-        policy = policy_arrays(jax.tree.map(lambda leaf, i=i: leaf[i], learned), program.capacity) if keep_policies else {}
+        policy = (
+            method.policy_arrays(jax.tree.map(lambda leaf, i=i: leaf[i], learned), program.capacity) if keep_policies else {}
+        )
         mine, score = ended[ended[:, 0] == i, 1:], float(scores[i, : spec.evaluation_episodes].mean())
         record = record_of(spec, seed, mine, score, diverged[i], seconds / len(pairs), policy, made)
         found.append(replace(record, others=others[i]) if i in others else record)
     return found
 
 
-def _evaluated_elsewhere(
-    program: Program, setups: Setup, learners: Learner, pairs: list[Pair], limit: int
-) -> dict[int, np.ndarray]:
+def _evaluated_elsewhere(program: Any, setups: Setup, learners: Any, pairs: list[Pair], limit: int) -> dict[int, np.ndarray]:
     """The scores of runs that are to be evaluated under other delays, by their place in the group."""
     chosen = [i for i, (spec, _) in enumerate(pairs) if spec.evaluation_delays]
     if not chosen:
@@ -187,7 +239,7 @@ def _evaluated_elsewhere(
     scores = {}
     for delay in sorted({delay for i in chosen for delay in pairs[i][0].evaluation_delays}):
         there = setups._replace(delay=jnp.full(len(chosen), delay, jnp.int32))
-        scores[delay] = np.asarray(evaluate_all(program, there, learners, episodes, limit))
+        scores[delay] = np.asarray(_method(pairs).evaluate_all(program, there, learners, episodes, limit))
     return {
         i: np.array([[scores[delay][row, : pairs[i][0].evaluation_episodes].mean() for delay in pairs[i][0].evaluation_delays]])
         for row, i in enumerate(chosen)

@@ -24,8 +24,8 @@ def evaluate(
     """The return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
 
     `env` is one of our names or ``gym:ID`` (with its settings; the delay is then the policy's own unless given) or a
-    Gymnasium environment, on which a given `delay` is put. A policy has `act(observation, pending_actions)`, or
-    `predict(observation)` as Stable-Baselines3's have.
+    Gymnasium environment, on which a given `delay` is put. A policy has `act(observation, pending_actions)` and, if it has a
+    memory, `reset()`; or `predict(observation)` as Stable-Baselines3's have.
     """
     if isinstance(env, str):
         environment = make(env, **settings)
@@ -66,8 +66,15 @@ def delayed_gym(name: str, environment: Any, delay: int, **making: Any) -> Any:
     return ActionDelay(bare, delay, warmup=lambda obs, m, rng: np.asarray(plan(obs, m, None)))
 
 
+def forget(policy: Any) -> None:
+    """Start an episode for a policy that has a memory: one with `act` and `reset`."""
+    if hasattr(policy, "act") and hasattr(policy, "reset"):
+        policy.reset()
+
+
 def _episode(policy: Any, env: Any, seed: int) -> float:
     obs, info = env.reset(seed=seed)
+    forget(policy)
     earned, ended = 0.0, False
     while not ended:
         if hasattr(policy, "act"):

@@ -11,6 +11,7 @@ All random numbers come from the run's key folded with the step, so chunks of an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,14 +35,14 @@ def begin(program: Program, setup: Setup) -> Run:
 
 def fresh(program: Program, setup: Setup, learner: Learner) -> Run:
     """A run at the beginning of an episode, with nothing in its replay and no room there."""
-    env, obs, queue = _start(program, setup, setup.key)
+    env, obs, queue = start(program, setup, setup.key)
     past = program.capacity + 1 if program.view is not None and program.view.credits == "shifted" else 0
     zero = jnp.zeros((), jnp.int32)
     replay = new_replay(0, program.observation, program.queue_room)
     return Run(env, obs, queue, jnp.tile(obs, (past, 1)), zero, jnp.zeros(()), learner, replay, zero - 1)
 
 
-def _start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array]:
+def start(program: Any, setup: Setup, key: Array) -> tuple[Any, Array, Array]:
     """An episode's beginning: environment state, observation, queue."""
     key_env, key_queue = jax.random.split(key)
     obs, env = program.env.reset_env(key_env, setup.params)
@@ -64,7 +65,7 @@ class Ahead(NamedTuple):
 def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
     """That of step t."""
     *keys, key_start = jax.random.split(jax.random.fold_in(setup.key, t + 1), 5)
-    return Ahead(t, jnp.stack(keys), _start(program, setup, key_start))
+    return Ahead(t, jnp.stack(keys), start(program, setup, key_start))
 
 
 def step(program: Program, setup: Setup, run: Run, now: Ahead) -> tuple[Run, Float[Array, ""]]:
@@ -115,22 +116,36 @@ def evaluate_all(
     """The plain return of each episode of each run; none lasts longer than `limit` steps."""
 
     def one_run(setup: Setup, learner: Learner) -> Array:
-        keys = jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), episodes)
-        return jax.vmap(partial(_greedy_episode, program, setup, learner, limit))(keys)
+        run = fresh(program, setup, learner)
+
+        def act(memory: None, env: Any, obs: Array, queue: Array, key: Array) -> tuple[None, Array]:
+            return None, decide(program, run._replace(env=env, obs=obs, queue=queue), setup, key)
+
+        return held_out(program, setup, act, None, episodes, limit)
 
     return jax.vmap(one_run)(setups, learners)
 
 
-def _greedy_episode(program: Program, setup: Setup, learner: Learner, limit: int, key: Array) -> Array:
-    run = fresh(program, setup._replace(key=key), learner)
+def held_out(
+    program: Any, setup: Setup, act: Callable[..., tuple[Any, Array]], begun: Any, episodes: int, limit: int
+) -> Float[Array, " episodes"]:
+    """The plain returns of one run's held-out episodes.
 
-    def step(carry: tuple[Run, Array], t: Array) -> tuple[tuple[Run, Array], None]:
-        run, going = carry
-        key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
-        executed, queue = push(run.queue, decide(program, run, setup, key_model), setup.delay)
-        obs, env, reward, terminated, _ = program.env.step_env(key_env, run.env, executed, setup.params)
-        run = run._replace(env=env, obs=obs, queue=queue, earned=run.earned + jnp.where(going, reward, 0.0))
-        return (run, going & ~terminated & ~program.env.is_truncated(env, setup.params)), None
+    `act(memory, env, obs, queue, key)` gives the next memory and an action; `begun` is an episode's first memory.
+    """
 
-    (run, _), _ = jax.lax.scan(step, (run, jnp.ones((), bool)), 1 + jnp.arange(limit))
-    return run.earned
+    def episode(key: Array) -> Array:
+        def step(carry: Any, t: Array) -> tuple[Any, None]:
+            memory, (env, obs, queue), earned, going = carry
+            key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
+            memory, action = act(memory, env, obs, queue, key_model)
+            executed, queue = push(queue, action, setup.delay)
+            obs, env, reward, terminated, _ = program.env.step_env(key_env, env, executed, setup.params)
+            earned = earned + jnp.where(going, reward, 0.0)
+            return (memory, (env, obs, queue), earned, going & ~terminated & ~program.env.is_truncated(env, setup.params)), None
+
+        before = begun, start(program, setup, key), jnp.zeros(()), jnp.ones((), bool)
+        return jax.lax.scan(step, before, 1 + jnp.arange(limit))[0][2]
+
+    keys = jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), episodes)
+    return jax.vmap(episode)(keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,10 @@ from typing import Any
 import jax
 
 from deadtime.planning.augmented import free_memory
-from deadtime.training.fused import begin_all
-from deadtime.training.program import Program, Setup
+from deadtime.training.program import Setup
 
 
-def bytes_a_run(program: Program, setups: Setup) -> int:
+def bytes_a_run(begin_all: Callable[..., Any], program: Any, setups: Setup) -> int:
     """Of one run's state: networks and their moments, replay, environment."""
     state = jax.eval_shape(partial(begin_all, program), setups)
     width = len(setups.delay)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from jaxtyping import Array, Float, Int
 
@@ -24,6 +24,9 @@ class Program:
     """None: each run has its own, told by its flags."""
     settings: DoubleQ
     capacity: int
+
+    stride: ClassVar[int] = 1
+    """Environment steps of a run that are taken together."""
 
     @property
     def observation(self) -> int:
@@ -77,14 +80,14 @@ class Setup(NamedTuple):
     delay: Int[Array, ""]
     params: Any
     steps: Int[Array, ""]
-    numbers: Numbers
-    flags: Flags
+    numbers: Any
+    flags: Any
 
 
-def split_settings(settings: DoubleQ) -> tuple[DoubleQ, Numbers]:
+def split_settings(settings: Any, told: Any = Numbers) -> tuple[Any, Any]:
     """What a program is compiled for (the rest at its default), and what it is told."""
-    numbers = Numbers(*(getattr(settings, name) for name in Numbers._fields))
-    return replace(settings, **{name: getattr(DoubleQ, name) for name in Numbers._fields}), numbers
+    numbers = told(*(getattr(settings, name) for name in told._fields))
+    return replace(settings, **{name: getattr(type(settings), name) for name in told._fields}), numbers
 
 
 class Learner(NamedTuple):

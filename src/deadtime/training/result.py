@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deadtime.agents.deep_policy import DeepPolicy
+from deadtime.agents.recurrent_policy import RecurrentPolicy
 from deadtime.agents.tabular_policy import TabularPolicy, from_arrays
 from deadtime.agents.views import VIEWS
 from deadtime.envs import nearest
@@ -28,7 +29,7 @@ from deadtime.experiments.specs import TABULAR, TabularSpec, check_seeds, tabula
 from deadtime.training.tabular import check_workers, run_seeds
 
 Spec = TabularSpec | DeepSpec
-Policy = TabularPolicy | DeepPolicy
+Policy = TabularPolicy | DeepPolicy | RecurrentPolicy
 
 _WRITE_EVERY_SECONDS = 5.0
 
@@ -92,12 +93,22 @@ class Result:
         spec = self.spec
         if isinstance(spec, TabularSpec):
             return from_arrays(arrays, spec.environment(seed).finite(), spec.agent, spec.delay, seed)
-        room = int(arrays["capacity"])
-        return DeepPolicy(arrays, VIEWS[spec.agent], spec.learner, spec.environment(seed).num_actions, spec.delay, room)
+        return _DEEP_POLICIES[spec.learner.kind](arrays, spec, spec.environment(seed).num_actions)
 
     def save(self, path: str | Path) -> Path:
         """Write all of it to a folder, whole or not at all."""
         return records.write(Path(path), self.record)
+
+
+def _deep_policy(arrays: dict[str, np.ndarray], spec: DeepSpec, actions: int) -> DeepPolicy:
+    return DeepPolicy(arrays, VIEWS[spec.agent], spec.learner, actions, spec.delay, int(arrays["capacity"]))
+
+
+_DEEP_POLICIES: dict[str, Callable[[dict[str, np.ndarray], DeepSpec, int], Policy]] = {
+    "double-q": _deep_policy,
+    "a2c": lambda arrays, spec, actions: RecurrentPolicy(arrays, spec.delay),
+}
+"""What acts, by the learner's kind."""
 
 
 def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec:

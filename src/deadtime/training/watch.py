@@ -14,7 +14,7 @@ from deadtime.agents.tabular_policy import TabularPolicy
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
 from deadtime.envs.outside import Outside
 from deadtime.pictures import whole
-from deadtime.training.evaluate import delayed_gym
+from deadtime.training.evaluate import delayed_gym, forget
 
 _CELL, _SLOT, _INK, _GHOST, _FADED, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (240, 180, 130), (0, 90, 181)
 _WIDEST, _MOST_RENDERED = 400, 1000
@@ -38,6 +38,7 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
         draw, arrows = _SCENES[name.removeprefix("noisy-")](environment)
     believe = policy.predicted_state if isinstance(policy, TabularPolicy) else policy.predicted_observation
     obs, info = env.reset(seed=episode)
+    forget(policy)
     frames: list[Image.Image] = []
     earned, ended = 0.0, False
     while not ended and len(frames) != most:
