@@ -12,15 +12,16 @@ from probe import Probe
 from deadtime.agents import ddqn
 from deadtime.agents.networks import new_mlp
 from deadtime.agents.presets import DoubleQ, preset
-from deadtime.agents.replay import Transition, new_replay, sample, store
+from deadtime.agents.replay import Replay, Transition, new_replay, sample, store
 from deadtime.agents.views import VIEWS
 from deadtime.delay import push
 from deadtime.envs import make
 from deadtime.experiments.deep_specs import DeepSpec, deep_spec
 from deadtime.models import neural
 from deadtime.training import deep
+from deadtime.training import learner as learner_module
 from deadtime.training.fused import begin_all, fresh, run_chunk
-from deadtime.training.learner import decide, learning_rate, predicted, q_values
+from deadtime.training.learner import decide, learning_rate, new_learner, predicted, q_values
 from deadtime.training.program import Numbers, Program, Setup, flags_of, split_settings
 
 SMALL = DoubleQ(hidden=(16, 16), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)
@@ -357,3 +358,22 @@ def test_gymnax_environments_train_though_their_parameters_hold_arrays():
     (record,) = deep.run_deep([(spec, 0)], lambda n: None)
     assert record.status == ["complete"]
     assert -500 <= record.scores[0] < 0
+
+
+@pytest.mark.parametrize(("change", "expected"), [({}, 10.0), ({"double": False}, 20.0), ({"terminals": False}, 10.0)])
+def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
+    """One update, whose direction tells the target: Q picks action 0, worth 10 to the target network, which prefers action 1."""
+    settings = replace(SMALL, batch=1, discount=1.0, **change)
+    program, setup = program_of(Probe(), "oblivious", settings, 0), pick(setup_of(Probe(), "oblivious", (0,), settings), 0)
+    learner = new_learner(program, setup, jax.random.key(0))
+    still = jax.tree.map(jnp.zeros_like, learner.q)
+    q, target = (eqx.tree_at(lambda n: n.biases[-1], still, jnp.array(values)) for values in ([1.0, 0.0], [10.0, 20.0]))
+    for ended in (False, True):
+        row = jnp.array([[1.0, 1.0, 0.0, 0.0, float(ended)]])
+        replay = Replay(row, jnp.int32(1))
+        item = Transition(*(jnp.zeros(1),) * 7)
+        aim = 0.0 if ended and settings.terminals else expected
+        for guess, sign in ((aim - 0.25, -1), (aim + 0.25, 1)):
+            given = learner._replace(q=eqx.tree_at(lambda n: n.biases[-1], q, jnp.array([guess, guess - 1])), target=target)
+            after = learner_module._updated(program, setup, given, replay, item, True, jnp.int32(0), jax.random.key(0))[0]
+            assert np.sign(given.q.biases[-1][0] - after.q.biases[-1][0]) == sign

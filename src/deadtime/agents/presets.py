@@ -18,6 +18,8 @@ class DoubleQ:
     learning_rate: float = 0.005
     learning_rate_fall: float = 0.0
     """The part of it that is gone, linearly, by the last step."""
+    adam_epsilon: float = 1e-8
+    """What Adam adds to the size of gradients: the larger, the less a surprise after a long calm moves the weights."""
     batch: int = 32
     discount: float = 0.95
     replay_transitions: int = 2000
@@ -39,6 +41,10 @@ class DoubleQ:
     """Whether CartPole is trained on the authors' shaped reward (it is scored on the plain one)."""
     centre: float = 0.0
     """What rewards are measured from; if not 0, Q is also in units of 1 / (1 - discount). Its greedy policy stays the same."""
+    double: bool = True
+    """Whether Q chooses the action that its target network values; else the target network does, as in the authors' code."""
+    terminals: bool = True
+    """Whether Q knows that nothing follows the end of an episode; the authors' code loses that for Delayed-Q under a delay."""
     skipped_delays: int = 2
     """Transitions of an episode's first this many times m steps are not stored."""
 

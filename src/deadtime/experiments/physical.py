@@ -25,26 +25,42 @@ def physical(env: str, agent: str, delay: int, preset: str = "best", noise: floa
 
 
 _SUMMARY = {
-    (preset, env, agent, m): physical(env, agent, m, preset)
-    for preset, env, m, agent in product(PRESETS, show.ENVS, show.DELAYS, show.AGENTS)
+    preset: {
+        (preset, env, agent, m): physical(env, agent, m, preset)
+        for env, m, agent in product(show.ENVS, show.DELAYS, show.AGENTS)
+    }
+    for preset in PRESETS
 }
-_NOISY = {key: spec for key, spec in _SUMMARY.items() if key[1] == "noisy-cartpole" and key[3] > 0}
 EXPERIMENTS = [
-    Experiment(
-        "physical",
-        "CartPole and Acrobot beside the paper's table, both presets",
-        _SUMMARY,
-        SEEDS,
-        show.draw_summary,
-        show.summary_table,
+    *(
+        Experiment(
+            f"physical-{preset}",
+            f"CartPole and Acrobot beside the paper's table, preset {preset}",
+            _SUMMARY[preset],
+            SEEDS,
+            show.draw_summary,
+            show.summary_table,
+        )
+        for preset in PRESETS
     ),
     Experiment(
         "convergence-physical",
         "Noisy CartPole: learning curves",
-        _NOISY,
+        {key: spec for key, spec in _SUMMARY["paper"].items() if key[1] == "noisy-cartpole" and key[3] > 0},
         SEEDS,
         show.draw_curves,
         lambda results, root: show.rows_of(results, ("preset", "environment", "agent", "delay")),
+    ),
+    Experiment(
+        "causes",
+        "Delayed-Q with the two mistakes of the authors' code, one at a time and both",
+        {
+            (env, m, *mistakes): physical(env, "delayed", m, "paper", changes=dict(zip(show.MISTAKES, mistakes, strict=True)))
+            for env, m, *mistakes in product(show.ENVS, show.DELAYS[1:], (True, False), (True, False))
+        },
+        FEWER,
+        show.draw_causes,
+        lambda results, root: show.rows_of(results, ("environment", "delay", *show.MISTAKES)),
     ),
     Experiment(
         "delay-sweep-physical",

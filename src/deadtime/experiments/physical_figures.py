@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from deadtime.agents.presets import PRESETS
 from deadtime.experiments import statistics
-from deadtime.experiments.figures import heat_map, learning_curves, new_figure, return_against_delay
+from deadtime.experiments.figures import NAMES, heat_map, learning_curves, new_figure, return_against_delay
 from deadtime.experiments.runner import Results
 from deadtime.pictures import COLORS, save_picture
 from deadtime.training.result import Result
@@ -73,39 +73,64 @@ def summary_table(results: Results, root: Path) -> list[dict[str, Any]]:
 
 
 def draw_summary(results: Results, root: Path) -> Path:
-    """Return against the delay: a row a preset, a column an environment, the paper's Delayed-Q as crosses."""
-    figure, axes = new_figure(13, 6.4, 2, 4, sharex=True)
-    for (i, preset), (j, env) in product(enumerate(PRESETS), enumerate(ENVS)):
-        axis = axes[i, j]
+    """Return against the delay in the four environments, the paper's values as crosses."""
+    preset = next(iter(results))[0]
+    figure, axes = new_figure(13, 3.9, 1, 4)
+    for axis, env in zip(axes, ENVS, strict=True):
         scores = {(agent, m): score_of(preset, results[preset, env, agent, m]) for agent in AGENTS for m in DELAYS}
         return_against_delay(axis, scores, {})
         for k, agent in enumerate(AGENTS):
             value, spread = zip(*(PAPER[env, m][k] for m in DELAYS[1:]), strict=True)
-            label = f"the paper's {'Delayed-Q' if k == 0 else ''}" if k == 0 else None
-            axis.errorbar(
-                np.array(DELAYS[1:]) + 0.5, value, spread, fmt="x", color=COLORS[agent], ms=5, lw=0.8, capsize=2, label=label
-            )
-        _frame(axis, env, f"{ENVS[env]}, preset {preset}")
-        axis.set(xlabel="delay m (steps)" if i else "", ylabel="" if j else ("training return", "greedy return")[i])
+            how: dict[str, Any] = {"fmt": "x", "color": COLORS[agent], "ms": 5, "lw": 0.8, "capsize": 2}
+            label = f"{NAMES[agent]} in the paper"
+            axis.errorbar(np.array(DELAYS[1:]) + 0.5, value, spread, label=label, **how)
+        _frame(axis, env, ENVS[env])
+        axis.set(xlabel="delay m (steps)", ylabel=("training return" if preset == "paper" else "greedy return"))
     _legend(figure, axes)
-    _title(figure, results, "physical; crosses: the paper")
-    return save_picture(figure, root / "figures" / "physical.png")
+    _title(figure, results, f"physical-{preset}", f"preset {preset}")
+    return save_picture(figure, root / "figures" / f"physical-{preset}.png")
 
 
 def draw_curves(results: Results, root: Path) -> Path:
-    """Training return of Noisy CartPole: a row a preset, a column a delay."""
-    figure, axes = new_figure(11, 6, 2, 3, sharey=True)
-    for (i, preset), (j, m) in product(enumerate(PRESETS), enumerate(DELAYS[1:])):
-        curves = {agent: results[preset, "noisy-cartpole", agent, m].curve for agent in AGENTS}
-        learning_curves(axes[i, j], {agent: (steps / 1000, returns) for agent, (steps, returns) in curves.items()}, None)
-        axes[i, j].axhline(
-            PAPER["noisy-cartpole", m][0][0], color=COLORS["delayed"], lw=1, ls=":", label="the paper's Delayed-Q"
-        )
-        axes[i, j].set_title(f"preset {preset}, m = {m}", fontsize=10)
-        axes[i, j].set(ylim=(0, 510), xlabel="thousand steps" if i else "", ylabel="" if j else "training return")
+    """Training return on Noisy CartPole, a panel a delay."""
+    figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
+    for axis, m in zip(axes, DELAYS[1:], strict=True):
+        curves = {agent: results["paper", "noisy-cartpole", agent, m].curve for agent in AGENTS}
+        learning_curves(axis, {agent: (steps / 1000, returns) for agent, (steps, returns) in curves.items()}, None)
+        axis.axhline(PAPER["noisy-cartpole", m][0][0], color=COLORS["delayed"], lw=1, ls=":", label="Delayed-Q in the paper")
+        axis.set_title(f"m = {m}", fontsize=10)
+        axis.set(ylim=(0, 510), xlabel="thousand steps")
+    axes[0].set_ylabel("training return")
     _legend(figure, axes)
-    _title(figure, results, "convergence-physical", "Noisy CartPole")
+    _title(figure, results, "convergence-physical", "Noisy CartPole, preset paper")
     return save_picture(figure, root / "figures" / "convergence-physical.png")
+
+
+MISTAKES = ("double", "terminals")
+_CAUSES = {
+    (True, True): ("as it should be", "#0072B2", "o-"),
+    (False, True): ("plain maximum instead of double Q", "#D55E00", "s-"),
+    (True, False): ("no terminal transitions", "#E69F00", "D-"),
+    (False, False): ("both", "#CC79A7", "^-"),
+}
+
+
+def draw_causes(results: Results, root: Path) -> Path:
+    """Delayed-Q's training return with the mistakes of the authors' code, beside the paper."""
+    figure, axes = new_figure(13, 3.9, 1, 4)
+    for axis, env in zip(axes, ENVS, strict=True):
+        for mistakes, (label, color, style) in _CAUSES.items():
+            found = [statistics.mean(results[env, m, *mistakes].training_scores) for m in DELAYS[1:]]
+            axis.plot(DELAYS[1:], [e.mean for e in found], style, color=color, ms=4, label=label)
+            axis.fill_between(DELAYS[1:], [e.low for e in found], [e.high for e in found], color=color, alpha=0.12, lw=0)
+        value, spread = zip(*(PAPER[env, m][0] for m in DELAYS[1:]), strict=True)
+        axis.errorbar(np.array(DELAYS[1:]) + 0.5, value, spread, fmt="kx", ms=5, lw=0.8, capsize=2, label="the paper")
+        _frame(axis, env, ENVS[env])
+        axis.set(xlabel="delay m (steps)", ylabel="training return")
+        axis.grid(alpha=0.25)
+    _legend(figure, axes)
+    _title(figure, results, "causes", "Delayed-Q, preset paper")
+    return save_picture(figure, root / "figures" / "causes.png")
 
 
 SWEPT_ENVS, SWEPT = ("noisy-cartpole", "noisy-acrobot"), (0, 1, 2, 3, 5, 7, 10, 15, 20, 25)

@@ -17,7 +17,9 @@ from deadtime.agents.replay import Replay, Transition, sample, store
 from deadtime.models import neural
 from deadtime.training.program import Flags, Learner, Program, Run, Setup, flags_of
 
-_ADAM = optax.scale_by_adam()
+
+def _adam(program: Program) -> optax.GradientTransformation:
+    return optax.scale_by_adam(eps=program.settings.adam_epsilon)
 
 
 def new_learner(program: Program, setup: Setup, key: Array) -> Learner:
@@ -30,7 +32,8 @@ def new_learner(program: Program, setup: Setup, key: Array) -> Learner:
     q = new_mlp(key_q, (inputs, *settings.hidden, actions), used)
     kind, members = (settings.model, settings.members) if program.predicts else ("simulator", 1)
     model = neural.new_model(key_model, kind, d, actions, settings.hidden, members)
-    return Learner(q, q, model, _ADAM.init(q), _ADAM.init(model.nets), jnp.zeros((), jnp.int32))
+    adam = _adam(program)
+    return Learner(q, q, model, adam.init(q), adam.init(model.nets), jnp.zeros((), jnp.int32))
 
 
 def _flags(program: Program, setup: Setup) -> Flags:
@@ -135,13 +138,14 @@ def _updated(
             now = q_values(program, q, b.obs, b.queue, setup)
             then = q_values(program, q, b.next_obs, b.next_queue, setup)
             target = q_values(program, learner.target, b.next_obs, b.next_queue, setup)
-            reward, discount = ddqn.centred(b.reward, b.terminated, numbers.discount, numbers.centre)
-            return ddqn.double_q_loss(now, b.action, reward, discount, then, target)
+            reward, discount = ddqn.centred(b.reward, b.terminated * numbers.terminals, numbers.discount, numbers.centre)
+            chooses = jnp.where(numbers.double, then, target)
+            return ddqn.double_q_loss(now, b.action, reward, discount, chooses, target)
 
         return jax.vmap(one)(batch).mean()
 
     loss, gradient = jax.value_and_grad(q_loss)(learner.q)
-    q, q_moments = _descend(learner.q, gradient, learner.q_moments, rate)
+    q, q_moments = _descend(program, learner.q, gradient, learner.q_moments, rate)
     updates, period = learner.updates + 1, numbers.target_period_updates
     copied = (period > 0) & (updates % jnp.maximum(period, 1) == 0)
     follow = jnp.where(period > 0, 0.0, numbers.target_rate)
@@ -153,9 +157,9 @@ def _updated(
     return learner, jnp.isfinite(loss) & jnp.isfinite(model_loss)
 
 
-def _descend(nets: MLP, gradient: MLP, moments: Any, learning_rate: Any) -> tuple[MLP, Any]:
+def _descend(program: Program, nets: MLP, gradient: MLP, moments: Any, learning_rate: Any) -> tuple[MLP, Any]:
     """One step of Adam."""
-    change, moments = _ADAM.update(gradient, moments)
+    change, moments = _adam(program).update(gradient, moments)
     return jax.tree.map(lambda weight, by: weight - learning_rate * by, nets, change), moments
 
 
@@ -180,7 +184,7 @@ def _learn_model(
         return jax.vmap(member)(nets).sum()
 
     value, gradient = jax.value_and_grad(loss)(model.nets)
-    nets, moments = _descend(model.nets, gradient, learner.model_moments, rate)
+    nets, moments = _descend(program, model.nets, gradient, learner.model_moments, rate)
     model = eqx.tree_at(lambda m: m.nets, model, nets)
     return learner._replace(model=model, model_moments=moments), value
 

@@ -56,6 +56,8 @@ class Numbers(NamedTuple):
     epsilon_floor: Any
     shaped: Any
     centre: Any
+    double: Any
+    terminals: Any
     skipped_delays: Any
 
 
