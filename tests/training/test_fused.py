@@ -362,7 +362,7 @@ def test_gymnax_environments_train_though_their_parameters_hold_arrays():
 
 @pytest.mark.parametrize(("change", "expected"), [({}, 10.0), ({"double": False}, 20.0), ({"terminals": False}, 10.0)])
 def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
-    """One update, whose direction tells the target: Q picks action 0, worth 10 to the target network, which prefers action 1."""
+    """One update, whose direction tells its aim: Q picks action 0, worth 10 to the target network, which prefers action 1."""
     settings = replace(SMALL, batch=1, discount=1.0, **change)
     program, setup = program_of(Probe(), "oblivious", settings, 0), pick(setup_of(Probe(), "oblivious", (0,), settings), 0)
     learner = new_learner(program, setup, jax.random.key(0))
