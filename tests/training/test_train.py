@@ -269,6 +269,19 @@ def test_train_and_watch(tmp_path):
     np.testing.assert_allclose(same["scores"], straight.scores, atol=1e-6)
 
 
+def test_any_setting_by_name(tmp_path):
+    said = run(
+        "train", "--env", "maze", "--episodes", 20, "--seeds", 1, "--set", "size=4", "step_size=0.5", "--json", cwd=tmp_path
+    )
+    assert json.loads(said.stdout)["size"] == 4
+    assert json.loads(said.stdout)["step_size"] == 0.5
+    deep = ["train", "--env", "cartpole", "--preset", "paper", "--steps", 100, "--seeds", 1, "--json", "--set"]
+    said = json.loads(run(*deep, "hidden=[8,9]", "double=false", "evaluation_episodes=1", cwd=tmp_path).stdout)
+    assert (said["hidden"], said["double"]) == ([8, 9], False)
+    for wrong, words in (("batch", "a setting is NAME=VALUE"), ("batch=x", "batch is a whole number"), ("btach=1", "'batch'")):
+        assert words in run(*deep, wrong, cwd=tmp_path).stderr
+
+
 def test_compare(tmp_path):
     arguments = ["--agents", "delayed", "oblivious", "--delays", "0", "2", "--seeds", "3"]
     done = run("compare", *SMALL, *arguments, "--json", "--figure", "c.png", cwd=tmp_path)

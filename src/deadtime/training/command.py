@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -22,53 +22,71 @@ from deadtime.training.result import Result, make_spec, train_recorded
 from deadtime.training.tabular import check_workers
 from deadtime.training.watch import can_draw, watch
 
+_LEFT_OUT = {"help_behavior_hint": ""}
+Whole = Annotated[int | None, tyro.conf.arg(metavar="INT", **_LEFT_OUT)]
+Number = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", **_LEFT_OUT)]
+Word = Annotated[str | None, tyro.conf.arg(metavar="STR", **_LEFT_OUT)]
+Choice = Annotated[bool | None, tyro.conf.arg(metavar="True|False", **_LEFT_OUT)]
+"""Options that may be left out; help says of each what it is then."""
+
 
 @dataclass(frozen=True)
 class Options:
     """Settings of the environment, the run and the learner; what is left out has its default."""
 
-    size: int | None = None
+    size: Whole = None
     """maze: cells on a side (10)."""
-    noise: float | None = None
+    noise: Number = None
     """maze: probability that an action is replaced; cartpole, acrobot: relative deviation of masses (0; noisy-… 0.1)."""
-    maze_seed: int | None = None
+    maze_seed: Whole = None
     """maze: one maze for all seeds; default: a maze of its own for each."""
-    length: int | None = None
+    length: Whole = None
     """walk: steps (40)."""
-    momentum: float | None = None
+    momentum: Number = None
     """walk: probability to move away from 0 (0.6)."""
-    near: int | None = None
+    near: Whole = None
     """walk: the largest |x| at which action 0 pays (3)."""
-    episodes: int | None = None
+    episodes: Whole = None
     """maze, walk: how long to train (5000)."""
-    until_return: float | None = None
+    until_return: Number = None
     """Stop a seed once the mean of its last 20 training returns reaches this."""
-    step_size: float | None = None
+    step_size: Number = None
     """maze, walk: of Q-learning (0.1)."""
-    discount: float | None = None
+    discount: Number = None
     """maze, walk 0.99; cartpole, acrobot by preset."""
-    epsilon: float | None = None
+    epsilon: Number = None
     """maze, walk: how often a training decision is random (maze 0, walk 0.1)."""
-    preset: str | None = None
+    preset: Word = None
     """deep agents: paper or best (best)."""
-    steps: int | None = None
+    steps: Whole = None
     """deep agents: how long to train (100,000 and 10,000 more for each step of delay)."""
-    envs: int | None = None
+    envs: Whole = None
     """gym:ID: how many environments side by side (1)."""
-    perturb: str | None = None
+    perturb: Word = None
     """cartpole, acrobot: what noise falls on, masses or masses+lengths."""
-    learning_rate: float | None = None
+    learning_rate: Number = None
     """deep agents: of Q and the model, by preset."""
-    model: str | None = None
+    model: Word = None
     """delayed: learned, change or simulator."""
-    members: int | None = None
+    members: Whole = None
     """delayed: how many predictions Q is averaged over."""
-    shaped: bool | None = None
+    shaped: Choice = None
     """cartpole: whether to train on the authors' shaped reward."""
+    set: tuple[str, ...] = ()
+    """Any other setting as NAME=VALUE, named as in Python: batch=64 hidden=[32,32] double=false, or gym:ID's own."""
 
     def given(self) -> dict[str, Any]:
         """Those that were not left out."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "set" and getattr(self, f.name) is not None}
+        for one in self.set:
+            name, equals, value = one.partition("=")
+            if not name or not equals or name in named:
+                raise ValueError(f"a setting is NAME=VALUE, each name once; got {one!r}: write batch=64, say")
+            try:
+                named[name] = json.loads(value)
+            except json.JSONDecodeError:
+                named[name] = value
+        return named
 
 
 @dataclass(frozen=True)
@@ -77,7 +95,7 @@ class Train:
 
     env: str
     """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME or gym:ID."""
-    options: tyro.conf.OmitArgPrefixes[Options]
+    settings: tyro.conf.OmitArgPrefixes[Options]
     agent: str = "delayed"
     """delayed, augmented, oblivious or shifted; in maze and walk also distribution or mbs, elsewhere also recurrent."""
     delay: int = 0
@@ -91,7 +109,7 @@ class Train:
 
     def run(self) -> int:
         """Train and print."""
-        spec = make_spec(self.env, self.agent, self.delay, self.options.given())
+        spec = make_spec(self.env, self.agent, self.delay, self.settings.given())
         result, folder = train_recorded(spec, self.seeds, self.out, bar=not self.json)
         summary = _summary(result) | {"record": str(folder)}
         if self.json:
@@ -102,7 +120,7 @@ class Train:
             table.add_row(name.replace("_", " "), _plain(value))
         console = Console()
         console.print(table)
-        if can_draw(self.env, spec.environment(0)) and self.options.model != "simulator":
+        if can_draw(self.env, spec.environment(0)) and self.settings.model != "simulator":
             console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
         return 0
 
@@ -116,7 +134,7 @@ class Compare:
 
     env: str
     """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME or gym:ID."""
-    options: tyro.conf.OmitArgPrefixes[Options]
+    settings: tyro.conf.OmitArgPrefixes[Options]
     agents: tuple[str, ...] = ("delayed", "augmented", "oblivious")
     delays: tuple[int, ...] = (0, 5, 15)
     seeds: int = 5
@@ -137,7 +155,7 @@ class Compare:
             or len({*self.delays}) < len(self.delays)
         ):
             raise ValueError(f"name each agent and delay once, at least one; got {self.agents} and {self.delays}: repeat none")
-        specs = {(a, m): make_spec(self.env, a, m, self.options.given()) for m in self.delays for a in self.agents}
+        specs = {(a, m): make_spec(self.env, a, m, self.settings.given()) for m in self.delays for a in self.agents}
         for spec in specs.values():
             if isinstance(spec, TabularSpec):
                 check_workers(spec, check_count("seeds", self.seeds), keep_policies=False)
@@ -147,7 +165,7 @@ class Compare:
         }
         rows = [self._row(results, m) for m in self.delays]
         if self.json:
-            print(json.dumps({"env": self.env, **self.options.given(), "seeds": self.seeds, "delays": rows}))
+            print(json.dumps({"env": self.env, **self.settings.given(), "seeds": self.seeds, "delays": rows}))
         else:
             self._print(rows)
         if self.figure is not None:
@@ -158,7 +176,7 @@ class Compare:
         best = {row["delay"]: (row["optimum"]["value"], row["optimum"]["exact"]) for row in rows if row["optimum"]}
         figure, axes = new_figure(6.4, 4.2)
         return_against_delay(axes, {key: result.scores for key, result in results.items()}, best)
-        given = "".join(f", {name} {value}" for name, value in self.options.given().items())
+        given = "".join(f", {name} {value}" for name, value in self.settings.given().items())
         axes.set_title(f"{self.env}{given}, {self.seeds} seeds, 95% intervals", fontsize=10)
         save_picture(figure, path)
 
