@@ -159,25 +159,6 @@ def test_replay_gives_back_what_was_stored():
     np.testing.assert_array_equal(batch.terminated, first % 2 == 0)
 
 
-def test_a_reservoir_is_a_uniform_sample_of_all_there_were():
-    def fill(key, count):
-        def one(replay, i):
-            n = i.astype(jnp.float32)
-            item = Transition(n[None], jnp.zeros(0, jnp.int32), jnp.int32(0), n, n[None], jnp.zeros(0, jnp.int32), False)
-            return store(replay, item, i % 10 != 9, jax.random.fold_in(key, i)), None
-
-        return jax.lax.scan(one, new_replay(20, 1, 0), jnp.arange(count))[0]
-
-    early = fill(jax.random.key(0), 22)
-    assert early.stored == 20
-    assert sorted(early.rows[:, 0].tolist()) == [i for i in range(22) if i % 10 != 9]
-    many = jax.vmap(lambda key: fill(key, 200).rows[:, 0])(jax.random.split(jax.random.key(1), 2000))
-    counts = np.bincount(np.asarray(many, int).ravel(), minlength=200)
-    assert (counts[9::10] == 0).all()
-    held = counts.reshape(20, 10)[:, :9].sum(axis=1)
-    np.testing.assert_allclose(held / held.sum(), 1 / 20, atol=5 * np.sqrt(0.05 / held.sum()))
-
-
 @pytest.mark.parametrize("merged", [False, True])
 @pytest.mark.parametrize(("agent", "delays"), [("delayed", (0, 2)), ("augmented", (0, 2)), ("oblivious", (0, 2))])
 def test_known_values(agent, delays, merged):

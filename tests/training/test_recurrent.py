@@ -25,6 +25,7 @@ from deadtime.training.recurrent import (
     Learner,
     Numbers,
     Program,
+    ahead,
     begin_all,
     evaluate_all,
     policy_arrays,
@@ -104,7 +105,7 @@ def test_actions_are_executed_when_their_time_comes(delay):
     pending = np.asarray(actor.queue)[3 - delay :].tolist()
     move = jax.jit(partial(step, program))
     for t in range(15):
-        actor, done, _ = move(setup, run.learner.net, actor, jnp.int32(t))
+        actor, done, _ = move(setup, run.learner.net, actor, ahead(program, setup, jnp.int32(t)))
         chosen.append(int(done.action))
         shown.append(int(actor.obs[0]))
     assert shown == (pending + chosen)[:15]
@@ -123,7 +124,7 @@ def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
         for i in range(2):
             actor, memory, steps = pick(run.actors, i), nothing(8), []
             for k in range(3):
-                actor, done, _ = step(program, setup, run.learner.net, actor, jnp.int32(2 * k + i))
+                actor, done, _ = step(program, setup, run.learner.net, actor, ahead(program, setup, jnp.int32(2 * k + i)))
                 steps.append(done)
             gained = jax.lax.stop_gradient(run.learner.net(actor.memory, actor.obs)[2])
             targets = []
@@ -139,7 +140,8 @@ def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
 
     gradient = jax.jit(jax.grad(by_hand))(net)
     norm = np.sqrt(sum(float((leaf**2).sum()) for leaf in jax.tree.leaves(gradient)))
-    after, _ = jax.jit(turn, static_argnums=0)(program, setup, run, jnp.int32(0))
+    whole = jax.vmap(jax.vmap(partial(ahead, program, setup)))(jnp.arange(6).reshape(3, 2))
+    after, _ = jax.jit(turn, static_argnums=0)(program, setup, run, whole)
     for old, new, slope in zip(*map(jax.tree.leaves, (net, after.learner.net, gradient)), strict=True):
         g = np.asarray(slope) * min(1.0, 0.5 / norm)
         np.testing.assert_allclose(new - old, -7e-4 * g / np.sqrt(0.99 + 0.01 * g**2 + 1e-5), rtol=1e-2, atol=2e-7)
@@ -154,7 +156,7 @@ def test_cut_off_episodes_are_worth_what_could_still_come():
     actor = actor._replace(env=actor.env._replace(time=jnp.float32(19.0)), memory=lived)
     memory, _, _ = net(actor.memory, actor.obs)
     values = [float(net(memory, jnp.array([shown]))[2]) for shown in (0.0, 1.0)]
-    after, done, _ = step(program, setup, net, actor, jnp.int32(0))
+    after, done, _ = step(program, setup, net, actor, ahead(program, setup, jnp.int32(0)))
     assert bool(done.ended)
     assert not bool(done.terminated)
     assert min(abs(float(done.after) - value) for value in values) < 1e-6

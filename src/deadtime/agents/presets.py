@@ -23,8 +23,6 @@ class DoubleQ:
     batch: int = 32
     discount: float = 0.95
     replay_transitions: int = 2000
-    reservoir: bool = False
-    """Whether the replay is a uniform sample of all transitions so far; else the last ones."""
     target_period_updates: int = 300
     """How often the target network is copied; 0: it follows by `target_rate` at each update."""
     target_rate: float = 0.005
@@ -74,6 +72,7 @@ _BEST: dict[str, dict[str, Any]] = {
         "hidden": (64, 64),
         "learning_rate": 0.001,
         "learning_rate_fall": 0.95,
+        "adam_epsilon": 1e-4,
         "batch": 128,
         "discount": 0.98,
         "replay_transitions": 50_000,

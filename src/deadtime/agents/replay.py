@@ -1,8 +1,4 @@
-"""Transitions kept for learning, one row of numbers each, so that storing and sampling are one memory operation.
-
-A ring keeps the last ones. A reservoir keeps a uniform sample of all there ever were (Vitter's algorithm R), so what early
-failures taught is not forgotten when an agent has not failed for long.
-"""
+"""A ring of transitions, one row of numbers each, so that storing and sampling are one memory operation."""
 
 from __future__ import annotations
 
@@ -26,33 +22,24 @@ class Transition(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """`stored` transitions came in all; of a ring, row i % capacity holds the i-th."""
+    """`stored` transitions were written in all; row i % capacity holds the i-th."""
 
     rows: Float[Array, "capacity row"]
     stored: Int[Array, ""]
 
 
 def new_replay(capacity: int, observation: int, queue: int) -> Replay:
-    """An empty one; `queue` is 0 for views that do not see it."""
+    """An empty ring; `queue` is 0 for views that do not see it."""
     return Replay(jnp.zeros((capacity, 2 * observation + 3 + (queue + 1 if queue else 0))), jnp.zeros((), jnp.int32))
 
 
-def store(replay: Replay, item: Transition, keep: Any, key: Array | None = None) -> Replay:
-    """Take in a transition if `keep`: a ring without a key, a reservoir with one.
-
-    The next queue is the queue and one action more, so one row holds both.
-    """
+def store(replay: Replay, item: Transition, keep: Any) -> Replay:
+    """Write a transition if `keep`; the next queue is the queue and one action more, so one row holds both."""
     numbers = [item.obs, item.next_obs, jnp.stack([item.action.astype(jnp.float32), item.reward, jnp.float32(item.terminated)])]
     if item.queue.shape[0]:
         numbers += [item.queue.astype(jnp.float32), item.next_queue[-1:].astype(jnp.float32)]
-    capacity, written = replay.rows.shape[0], keep
-    slot = replay.stored % capacity
-    if key is not None:
-        drawn = jax.random.bits(key) % (replay.stored + 1).astype(jnp.uint32)
-        slot = jnp.where(replay.stored < capacity, replay.stored, drawn.astype(jnp.int32))
-        written = keep & (slot < capacity)
-        slot = jnp.minimum(slot, capacity - 1)
-    row = jnp.where(written, jnp.concatenate(numbers), replay.rows[slot])
+    slot = replay.stored % replay.rows.shape[0]
+    row = jnp.where(keep, jnp.concatenate(numbers), replay.rows[slot])
     return Replay(replay.rows.at[slot].set(row), replay.stored + keep)
 
 

@@ -119,7 +119,7 @@ def learn(program: Program, setup: Setup, run: Run, item: Transition, keep: Any,
     """Store step t's transition if it is to be kept, and update everything once there is a batch."""
     live = t < setup.steps
     keep = keep & (run.age >= setup.numbers.skipped_delays * setup.delay) & live
-    replay = store(run.replay, item, keep, jax.random.fold_in(key, 1) if program.settings.reservoir else None)
+    replay = store(run.replay, item, keep)
     learner, finite = _updated(program, setup, run.learner, replay, item, keep, t, key)
     usable = live & (replay.stored >= program.settings.batch) & (run.diverged_at < 0)
     learner = jax.tree.map(lambda new, old: jnp.where(usable & finite, new, old), learner, run.learner)

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from deadtime.agents.a2c import A2C, ActorCritic, Memory, forget, new_actor_critic, nothing, returns, rollout_loss, shortened
 from deadtime.delay import push
-from deadtime.training.fused import held_out, start
+from deadtime.training.fused import Ahead, held_out, start
 from deadtime.training.learner import learning_rate
 from deadtime.training.program import Setup
 
@@ -109,9 +109,15 @@ def _rms(program: Program) -> optax.GradientTransformation:
     return optax.scale_by_rms(settings.rms_decay, settings.rms_epsilon, initial_scale=settings.rms_start)
 
 
-def step(program: Program, setup: Setup, net: ActorCritic, actor: Actor, t: Int[Array, ""]) -> tuple[Actor, Step, Array]:
-    """One step of one actor, environment step t of its run; also the episode's return if it ended, else NaN."""
-    key_action, key_env, key_reset = jax.random.split(jax.random.fold_in(setup.key, t + 1), 3)
+def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
+    """What environment step t needs and learning can't change, as in `fused`."""
+    *keys, key_start = jax.random.split(jax.random.fold_in(setup.key, t + 1), 3)
+    return Ahead(t, jnp.stack(keys), start(program, setup, key_start))
+
+
+def step(program: Program, setup: Setup, net: ActorCritic, actor: Actor, now: Ahead) -> tuple[Actor, Step, Array]:
+    """One step of one actor; also the episode's return if it ended, else NaN."""
+    t, (key_action, key_env) = now.t, now.keys
     memory, logits, _ = net(actor.memory, actor.obs)
     action = jax.random.categorical(key_action, logits)
     executed, queue = push(actor.queue, action, setup.delay)
@@ -121,24 +127,21 @@ def step(program: Program, setup: Setup, net: ActorCritic, actor: Actor, t: Int[
         reward = jnp.where(setup.numbers.shaped, program.env.shaped_reward(obs), reward)
     reward = setup.numbers.reward_scale * reward
     done = Step(actor.obs, action, reward, terminated, ended, net(memory, obs)[2])
-    started = start(program, setup, key_reset)
-    env, obs, queue = jax.tree.map(lambda new, old: jnp.where(ended, new, old), started, (env, obs, queue))
+    env, obs, queue = jax.tree.map(lambda new, old: jnp.where(ended, new, old), now.start, (env, obs, queue))
     actor = Actor(env, obs, queue, forget(memory, ended), jnp.where(ended, 0.0, earned))
     return actor, done, jnp.where(ended & (t < setup.steps), earned, jnp.nan)
 
 
-def turn(program: Program, setup: Setup, run: Run, first: Int[Array, ""]) -> tuple[Run, Float[Array, " stride"]]:
-    """A rollout from environment step `first` on, and one update if it was whole; also the returns of episodes that ended."""
-    settings, net = program.settings, run.learner.net
-    every = jax.vmap(partial(step, program, setup, net))
+def turn(program: Program, setup: Setup, run: Run, now: Ahead) -> tuple[Run, Float[Array, " stride"]]:
+    """A rollout (`now`: a row a step, an entry an actor), an update if it was whole, and the returns of episodes that ended."""
+    every = jax.vmap(partial(step, program, setup, run.learner.net))
 
-    def all_actors(actors: Actor, t: Array) -> tuple[Actor, tuple[Step, Array]]:
-        actors, done, earned = every(actors, t)
+    def all_actors(actors: Actor, now: Ahead) -> tuple[Actor, tuple[Step, Array]]:
+        actors, done, earned = every(actors, now)
         return actors, (done, earned)
 
-    times = first + jnp.arange(program.stride).reshape(settings.rollout, settings.actors)
-    actors, (rollout, earned) = jax.lax.scan(all_actors, run.actors, times)
-    last = first + program.stride - 1
+    actors, (rollout, earned) = jax.lax.scan(all_actors, run.actors, now)
+    last = now.t[-1, -1]
     learner, finite = updated(program, setup, run.learner, run.actors.memory, rollout, last)
     usable = (last < setup.steps) & (run.diverged_at < 0)
     learner = jax.tree.map(lambda new, old: jnp.where(usable & finite, new, old), learner, run.learner)
@@ -171,10 +174,14 @@ def run_chunk(
 ) -> tuple[Run, Float[Array, "length runs"]]:
     """`length` environment steps (whole turns) of every run from step `first` on, as `fused.run_chunk`."""
 
-    def all_runs(runs: Run, t: Array) -> tuple[Run, Array]:
-        return jax.vmap(partial(turn, program), in_axes=(0, 0, None))(setups, runs, t)
+    def all_runs(runs: Run, now: Ahead) -> tuple[Run, Array]:
+        return jax.vmap(partial(turn, program))(setups, runs, now)
 
-    runs, earned = jax.lax.scan(all_runs, runs, first + program.stride * jnp.arange(length // program.stride))
+    at = jax.vmap(partial(ahead, program), in_axes=(0, None))
+    every = jax.vmap(at, in_axes=(None, 0))(setups, first + jnp.arange(length))
+    shape = length // program.stride, program.settings.rollout, program.settings.actors, len(setups.delay)
+    every = jax.tree.map(lambda leaf: jnp.moveaxis(leaf.reshape(*shape, *leaf.shape[2:]), 3, 1), every)
+    runs, earned = jax.lax.scan(all_runs, runs, every)
     return runs, jnp.swapaxes(earned, 1, 2).reshape(length, -1)
 
 
