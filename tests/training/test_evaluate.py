@@ -66,3 +66,10 @@ def test_command(tmp_path):
     done = subprocess.run([COMMAND, "evaluate", tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "a record is a folder with a run.json" in done.stderr
+
+
+def test_what_sees_the_queue_is_not_asked_about_longer_ones():
+    policy = deadtime.train("cartpole", "augmented", delay=3, steps=50, preset="paper", evaluation_episodes=1).policy(0)
+    assert policy.at_delay(2).delay == 2
+    with pytest.raises(ValueError, match="has learned from queues of 3 actions; got a delay of 4"):
+        policy.at_delay(4)

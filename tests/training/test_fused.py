@@ -23,6 +23,7 @@ from deadtime.training import learner as learner_module
 from deadtime.training.fused import begin_all, fresh, run_chunk
 from deadtime.training.learner import decide, learning_rate, new_learner, predicted, q_values
 from deadtime.training.program import Numbers, Program, Setup, flags_of, split_settings
+from deadtime.training.result import from_canonical
 
 SMALL = DoubleQ(hidden=(16, 16), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)
 
@@ -135,6 +136,13 @@ def test_scales_are_means_and_deviations():
         scale = scale.seen(jnp.array([1e6, 1e6]), jnp.float32(0))
     np.testing.assert_allclose(scale.mean, data.mean(axis=0), rtol=1e-3)
     np.testing.assert_allclose(scale.deviation, data.std(axis=0), rtol=1e-2)
+
+
+def test_scales_are_right_far_from_zero():
+    data = np.random.default_rng(0).normal([1e4, -1e3], [1, 0.1], (3000, 2)).astype(np.float32)
+    start = neural.Scale(jnp.zeros(()), jnp.zeros(2), jnp.zeros(2))
+    scale, _ = jax.lax.scan(lambda scale, row: (scale.seen(row, jnp.float32(1)), None), start, data)
+    np.testing.assert_allclose(scale.deviation, data.std(axis=0), rtol=0.05)
 
 
 def test_replay_gives_back_what_was_stored():
@@ -267,7 +275,7 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
         list(deep.run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
     assert len(list((tmp_path / "kept").iterdir())) == 1
     steps = []
-    resumed = next(iter(deep.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept")))
+    (resumed,) = deep.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept")
     assert steps[0] == 400
     assert sum(steps) == 900
     assert resumed.scores == straight.scores
@@ -358,3 +366,55 @@ def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
             given = learner._replace(q=eqx.tree_at(lambda n: n.biases[-1], q, jnp.array([guess, guess - 1])), target=target)
             after = learner_module._updated(program, setup, given, replay, item, True, jnp.int32(0), jax.random.key(0))[0]
             assert np.sign(given.q.biases[-1][0] - after.q.biases[-1][0]) == sign
+
+
+def test_an_agent_that_predicts_nothing_is_not_stopped_by_a_model():
+    wild = replace(SMALL, learning_rate=1e6, hidden=(24, 24))
+    env = make("cartpole")
+    for merged in (False, True):
+        runs = trained(env, "oblivious", (0,), wild, 2, 400, merged)[2]
+        assert int(runs.diverged_at[0]) == -1
+        assert int(runs.learner.updates[0]) > 300
+
+
+def test_specs_are_what_their_records_say():
+    for settings in ({}, {"perturb": "masses"}, {"perturb": "masses+lengths"}, {"noise": 0.2}):
+        for env, preset_name in (("noisy-cartpole", "paper"), ("noisy-cartpole", "best"), ("noisy-acrobot", "paper")):
+            spec = DeepSpec(env, "delayed", 2, preset_name, settings=settings)
+            assert from_canonical(spec.canonical()) == spec
+    masses = DeepSpec("noisy-cartpole", "delayed", 2, "paper", settings={"perturb": "masses"})
+    assert masses.environment(0).default_params.length_noise == 0
+    assert DeepSpec("cartpole", "delayed", 2, "paper", settings={"noise": 0.1}).environment(0).default_params.length_noise > 0
+
+
+def test_gymnax_seeds_share_a_program():
+    spec = deep_spec("gymnax:CartPole-v1", "delayed", 2, {"steps": 100})
+    assert len(deep.groups_of([(spec, seed) for seed in range(3)], "gpu")) == 1
+    assert deep.program_of(spec, "cpu") == deep.program_of(spec, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"learning_rate_fall": 3}, "learning_rate_fall lies from 0 to 1; got 3"),
+        ({"discount": 1.5}, "discount lies from 0 to 1"),
+        ({"evaluation_delays": 5}, "evaluation_delays are a list; got 5"),
+    ],
+)
+def test_numbers_out_of_range(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        deep_spec("cartpole", "delayed", 2, wrong)
+
+
+def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
+    spec, stop = deep_spec("cartpole", "delayed", 2, {"steps": 200, "preset": "paper", "evaluation_episodes": 2}), deep.Event()
+    real, folder = deep._records, tmp_path / "checkpoints"
+    monkeypatch.setattr(deep, "_records", lambda *given: stop.set() or real(*given))
+    assert deep._run_group(deep.program_of(spec, "cpu"), [(spec, 0)], lambda n: None, stop, False, folder) == ([], None)
+    assert len([*folder.iterdir()]) == 1
+    monkeypatch.setattr(deep, "_records", real)
+    (resumed,) = deep.run_deep([(spec, 0)], lambda n: None, False, folder)
+    assert not folder.exists()
+    (straight,) = deep.run_deep([(spec, 0)], lambda n: None, False)
+    assert resumed.scores == straight.scores
+    np.testing.assert_array_equal(resumed.curve, straight.curve)

@@ -262,7 +262,7 @@ def test_resuming(tmp_path, monkeypatch, compiled_fast):
 
 def test_stopping_writes_a_checkpoint(tmp_path, compiled_fast):
     spec, stop = spec_of(DIARY, steps=10**6, hidden=(4,), batch=4), Event()
-    assert host.run_host(spec, 0, lambda n: n and stop.set(), stop, True, tmp_path) == []
+    assert host.run_host(spec, 0, lambda n: n and stop.set(), stop, True, tmp_path) == ([], None)
     assert len(list(tmp_path.iterdir())) == 1
 
 

@@ -236,7 +236,7 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
         list(deep.run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
     assert len(list((tmp_path / "kept").iterdir())) == 1
     steps = []
-    resumed = next(iter(deep.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept")))
+    (resumed,) = deep.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept")
     assert 300 < steps[0] < 910
     assert sum(steps) == 910
     assert resumed.scores == straight.scores

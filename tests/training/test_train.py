@@ -270,16 +270,26 @@ def test_train_and_watch(tmp_path):
 
 
 def test_any_setting_by_name(tmp_path):
-    said = run(
-        "train", "--env", "maze", "--episodes", 20, "--seeds", 1, "--set", "size=4", "step_size=0.5", "--json", cwd=tmp_path
-    )
-    assert json.loads(said.stdout)["size"] == 4
-    assert json.loads(said.stdout)["step_size"] == 0.5
+    maze = ["train", "--env", "maze", "--episodes", 20, "--seeds", 1, "--json"]
+    said = json.loads(run(*maze, "--set", "size=4", "--set", "step_size=0.5", cwd=tmp_path).stdout)
+    assert (said["size"], said["step_size"]) == (4, 0.5)
     deep = ["train", "--env", "cartpole", "--preset", "paper", "--steps", 100, "--seeds", 1, "--json", "--set"]
-    said = json.loads(run(*deep, "hidden=[8,9]", "double=false", "evaluation_episodes=1", cwd=tmp_path).stdout)
+    said = json.loads(
+        run(*deep, "hidden=[8,9]", "--set", "double=False", "--set", "evaluation_episodes=1", cwd=tmp_path).stdout
+    )
     assert (said["hidden"], said["double"]) == ([8, 9], False)
     for wrong, words in (("batch", "a setting is NAME=VALUE"), ("batch=x", "batch is a whole number"), ("btach=1", "'batch'")):
         assert words in run(*deep, wrong, cwd=tmp_path).stderr
+
+
+def test_a_diverged_seed_is_named(tmp_path):
+    wild = ["--env", "cartpole", "--preset", "paper", "--learning-rate", 1e30, "--steps", 200, "--seeds", 1]
+    wild += ["--set", "evaluation_episodes=1", "--json"]
+    assert json.loads(run("train", *wild, "--agent", "oblivious", cwd=tmp_path).stdout)["diverged"]["0"].startswith(
+        "diverged at"
+    )
+    compared = run("compare", *wild, "--agents", "oblivious", "--delays", 0, cwd=tmp_path)
+    assert "diverged" in json.loads(compared.stdout)["delays"][0]["oblivious"]
 
 
 def test_compare(tmp_path):

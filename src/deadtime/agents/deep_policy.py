@@ -33,13 +33,15 @@ class DeepPolicy:
         )
         self._inputs = self._q[0].shape[1]
         self._numbers = len(self._scales[0])
-        self._room = capacity
+        self._room, self._longest = capacity, delay
         self._one_hot = settings.model == "change"
 
     def at_delay(self, delay: int) -> DeepPolicy:
-        """The same policy under another delay; one that sees the queue has room for no longer one than it was trained with."""
-        if self._view.sees == "queue" and check_delay(delay) > self._room:
-            raise ValueError(f"this agent has room for {self._room} pending actions; got a delay of {delay}: train it for that")
+        """The same policy under another delay; one that sees the queue knows none longer than it was trained with."""
+        if self._view.sees == "queue" and check_delay(delay) > self._longest:
+            raise ValueError(
+                f"this agent has learned from queues of {self._longest} actions; got a delay of {delay}: train it for that"
+            )
         twin = copy(self)
         twin.delay = check_delay(delay)
         return twin

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -55,7 +57,13 @@ def _make_gymnax(name: str, settings: dict[str, Any]) -> Any:
         raise ValueError(
             f"gymnax has no environment {name!r}{nearest(name, gymnax.registered_envs)}: see gymnax.registered_envs"
         )
-    return gymnax.make(name, **settings)[0]
+    return _gymnax(name, json.dumps(settings, sort_keys=True))
+
+
+@cache
+def _gymnax(name: str, settings: str) -> Any:
+    """One object for one environment: gymnax's compare by identity, and so would the programs compiled for them."""
+    return import_module("gymnax").make(name, **json.loads(settings))[0]
 
 
 def check_options(name: str, options: Any, others: set[str]) -> None:

@@ -54,6 +54,8 @@ class DeepSpec:
         if self.preset not in PRESETS:
             raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
         object.__setattr__(self, "delay", check_delay(self.delay))
+        if not isinstance(self.evaluation_delays, list | tuple):
+            raise ValueError(f"evaluation_delays are a list; got {self.evaluation_delays!r}: pass (5, 10), say")
         object.__setattr__(self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays))
         if self.agent in VIEWS and VIEWS[self.agent].sees == "queue" and self.longest_delay > self.delay:
             raise ValueError(
@@ -84,9 +86,10 @@ class DeepSpec:
         usual = make(self.env)
         given = {name: getattr(environment, name) for name in sorted(self.settings)}
         kept = {name: value for name, value in given.items() if value != getattr(usual, name)}
-        if self.preset == "paper" and "noisy" in self.env and "perturb" not in self.settings:
-            kept["perturb"] = "masses+lengths"
-        if getattr(environment, "noise", 1.0) == 0:
+        noise = getattr(environment, "noise", None)
+        if self.preset == "paper" and noise:
+            kept["perturb"] = given.get("perturb", "masses+lengths")
+        if noise == 0:
             kept.pop("perturb", None)
         return kept
 
@@ -192,6 +195,17 @@ def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Deep
     )
 
 
+_RANGES = {
+    "learning_rate": (0.0, math.inf),
+    "learning_rate_fall": (0.0, 1.0),
+    "adam_epsilon": (0.0, 1.0),
+    "discount": (0.0, 1.0),
+    "target_rate": (0.0, 1.0),
+    "epsilon_decay": (0.0, 1.0),
+    "epsilon_floor": (0.0, 1.0),
+}
+
+
 def _like(usual: Any, name: str, value: Any) -> Any:
     """The value as the kind of thing that its preset has, or an error."""
     kinds = {
@@ -212,6 +226,9 @@ def _like(usual: Any, name: str, value: Any) -> Any:
         good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
     else:
         good = isinstance(value, kind)
+    if good and name in _RANGES and not _RANGES[name][0] <= value <= _RANGES[name][1]:
+        low, high = _RANGES[name]
+        raise ValueError(f"{name} lies from {low:g} to {high:g}; got {value!r}: its preset has {usual!r}")
     if not good:
         raise ValueError(f"{name} is {kinds[kind]}; got {value!r}: its preset has {usual!r}")
     return kind(value)

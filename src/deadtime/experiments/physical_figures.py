@@ -54,8 +54,7 @@ def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
         for label, values in (("greedy", result.scores), ("training", result.training_scores)):
             found = statistics.mean(values)
             row |= {label: found.mean, f"{label}_low": found.low, f"{label}_high": found.high}
-        diverged = sum(status.startswith("diverged") for status in result.record.status)
-        rows.append(row | {"seeds": len(result.seeds), "diverged": diverged, "steps": result.spec.length})  # type: ignore[union-attr]
+        rows.append(row | {"seeds": len(result.seeds), "diverged": len(result.diverged), "steps": result.spec.length})  # type: ignore[union-attr]
     return rows
 
 
@@ -203,7 +202,8 @@ def misspecified_table(results: Results, root: Path) -> list[dict[str, Any]]:
         for delay, scores in zip(TESTED, result.record.others.T, strict=True):
             found = statistics.mean(scores)
             row = {"environment": env, "trained_delay": result.spec.delay, "delay": delay, "greedy": found.mean}
-            rows.append(row | {"greedy_low": found.low, "greedy_high": found.high, "seeds": len(scores)})
+            row |= {"greedy_low": found.low, "greedy_high": found.high, "seeds": len(scores)}
+            rows.append(row | {"diverged": len(result.diverged)})
     return rows
 
 
@@ -239,4 +239,8 @@ def _legend(figure: Any, axes: np.ndarray) -> None:
 
 def _title(figure: Any, results: Results, command: str, about: str = "") -> None:
     seeds = len(next(iter(results.values())).seeds)
-    figure.suptitle(f"{about + ', ' if about else ''}{seeds} seeds, 95% intervals: deadtime reproduce {command}", fontsize=11)
+    lost = sum(len(result.diverged) for result in results.values())
+    also = f" ({lost} runs diverged, counted as they were then)" if lost else ""
+    figure.suptitle(
+        f"{about + ', ' if about else ''}{seeds} seeds, 95% intervals{also}: deadtime reproduce {command}", fontsize=11
+    )

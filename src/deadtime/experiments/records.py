@@ -66,16 +66,17 @@ class Record:
 
     def rows(self, seeds: list[int]) -> Record:
         """The same for some of its seeds."""
-        chosen = [self.seeds.index(seed) for seed in seeds]
-        made = [{**one, "seeds": [seed for seed in one["seeds"] if seed in seeds]} for one in self.made]
+        place, wanted = {seed: i for i, seed in enumerate(self.seeds)}, {*seeds}
+        chosen = [place[seed] for seed in seeds]
+        made = [{**one, "seeds": [seed for seed in one["seeds"] if seed in wanted]} for one in self.made]
         lists: dict[str, Any] = {name: [getattr(self, name)[i] for i in chosen] for name in _A_SEED}
         return replace(
             self,
             **lists,
             curve=self.curve[chosen],
             others=self.others[chosen] if self.others.size else self.others,
-            policies={name: part for name, part in self.policies.items() if int(name.split("/")[0]) in seeds},
-            policy_seeds=[seed for seed in self.policy_seeds if seed in seeds],
+            policies={name: part for name, part in self.policies.items() if int(name.split("/")[0]) in wanted},
+            policy_seeds=[seed for seed in self.policy_seeds if seed in wanted],
             made=[one for one in made if one["seeds"]],
         )
 

@@ -138,8 +138,10 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
     if isinstance(seeds, list | tuple | range):
         whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) for seed in seeds)
         chosen = tuple(int(seed) for seed in seeds) if whole else ()
-        if not chosen or min(chosen) < 0 or len(set(chosen)) != len(chosen):
-            raise ValueError(f"seeds are distinct whole numbers, 0 or more, at least one; got {seeds!r}: pass range(5), say")
+        if not chosen or min(chosen) < 0 or max(chosen) >= 2**31 or len(set(chosen)) != len(chosen):
+            raise ValueError(
+                f"seeds are distinct whole numbers from 0 to 2^31 - 1, at least one; got {seeds!r}: pass range(5), say"
+            )
         return chosen
     return tuple(range(check_count("seeds", seeds)))
 

@@ -21,23 +21,23 @@ MODELS = ("learned", "change", "simulator")
 
 
 class Scale(eqx.Module):
-    """Running mean and mean square of numbers, from which inputs and outputs get unit scale."""
+    """Running mean and variance of numbers (Welford's, exact far from 0 too), which give inputs and outputs unit scale."""
 
     count: Array
     mean: Array
-    square: Array
+    variance: Array
 
     def seen(self, x: Float[Array, " n"], keep: Any) -> Scale:
         """Take in one more."""
         count = self.count + keep
         rate = keep / jnp.maximum(count, 1.0)
-        return Scale(count, self.mean + rate * (x - self.mean), self.square + rate * (x * x - self.square))
+        mean = self.mean + rate * (x - self.mean)
+        return Scale(count, mean, self.variance + rate * ((x - self.mean) * (x - mean) - self.variance))
 
     @property
     def deviation(self) -> Float[Array, " n"]:
         """The standard deviation, 1 before there is one."""
-        variance = jnp.maximum(self.square - self.mean**2, 1e-12)
-        return jnp.where(self.count > 1, jnp.sqrt(variance), 1.0)
+        return jnp.where(self.count > 1, jnp.sqrt(jnp.maximum(self.variance, 1e-12)), 1.0)
 
 
 class ForwardModel(eqx.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,6 @@ def load(path: Path, like: Any) -> tuple[Any, dict[str, np.ndarray], dict[str, A
 
 def remove(path: Path) -> None:
     """Delete a checkpoint that is no longer needed, and its folder with the last one."""
-    if path.parent.exists():
-        path.unlink(missing_ok=True)
-        if not any(path.parent.iterdir()):
-            path.parent.rmdir()
+    path.unlink(missing_ok=True)
+    with suppress(OSError):  # others are still there, or another thread was faster
+        path.parent.rmdir()

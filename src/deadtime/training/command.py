@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,8 +73,8 @@ class Options:
     """delayed: how many predictions Q is averaged over."""
     shaped: Choice = None
     """cartpole: whether to train on the authors' shaped reward."""
-    set: tuple[str, ...] = ()
-    """Any other setting as NAME=VALUE, named as in Python: batch=64 hidden=[32,32] double=false, or gym:ID's own."""
+    set: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Any other setting, as often as needed: --set batch=64 --set hidden=[32,32] --set double=False, or gym:ID's own."""
 
     def given(self) -> dict[str, Any]:
         """Those that were not left out."""
@@ -83,7 +84,7 @@ class Options:
             if not name or not equals or name in named:
                 raise ValueError(f"a setting is NAME=VALUE, each name once; got {one!r}: write batch=64, say")
             try:
-                named[name] = json.loads(value)
+                named[name] = json.loads({"True": "true", "False": "false", "None": "null"}.get(value, value))
             except json.JSONDecodeError:
                 named[name] = value
         return named
@@ -120,7 +121,7 @@ class Train:
             table.add_row(name.replace("_", " "), _plain(value))
         console = Console()
         console.print(table)
-        if can_draw(self.env, spec.environment(0)) and self.settings.model != "simulator":
+        if can_draw(self.env, spec.environment(0)) and getattr(spec.learner, "model", "") != "simulator":
             console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
         return 0
 
@@ -185,6 +186,8 @@ class Compare:
         row: dict[str, Any] = {"delay": delay}
         for agent in self.agents:
             row[agent] = statistics.mean(results[agent, delay].scores).said()
+            if results[agent, delay].diverged:
+                row[agent] |= {"diverged": results[agent, delay].diverged}
             if agent != self.agents[0]:
                 less = statistics.difference(first.scores, results[agent, delay].scores)
                 row[agent] |= {"difference": less.said()}
@@ -207,6 +210,9 @@ class Compare:
             table.add_row(str(row["delay"]), bound, *cells)
         console = Console()
         console.print(table)
+        for row, agent in product(rows, self.agents):
+            if "diverged" in row[agent]:
+                console.print(f"{agent} at delay {row['delay']} diverged (its mean counts it): {row[agent]['diverged']}")
         console.print(
             f"mean greedy return over {self.seeds} seeds, 95% intervals; differences are paired by seed", highlight=False
         )
@@ -288,13 +294,16 @@ def _summary(result: Result) -> dict[str, Any]:
         "training_return": statistics.mean(result.training_scores).said(),
         "scores": [round(score, 6) for score in result.record.scores],
         "seconds": round(sum(result.record.seconds), 3),
+        **({"diverged": result.diverged} if result.diverged else {}),
     }
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and set(value) == {"mean", "low", "high"}:
         return _estimate(value)
-    return ", ".join(f"{item:.3f}" for item in value) if isinstance(value, list) else str(value)
+    if isinstance(value, list) and all(isinstance(item, float) for item in value):
+        return ", ".join(f"{item:.3f}" for item in value)
+    return str(value)
 
 
 def _estimate(found: dict[str, Any]) -> str:

@@ -114,13 +114,18 @@ def setups_of(pairs: list[Pair], width: int) -> Setup:
     def one(spec: DeepSpec, seed: int) -> Any:
         method = METHODS[spec.learner.kind]
         numbers = method.numbers(*(float(value) for value in split_settings(spec.learner, method.numbers)[1]))
-        params = jax.tree.map(np.float32, spec.environment(seed).default_params)
+        params = jax.tree.map(_number, spec.environment(seed).default_params)
         return spec.delay, params, spec.length, numbers, method.flags(spec)
 
     parts = [one(spec, seed) for spec, seed in padded]
     delay, params, steps, numbers, flags = jax.tree.map(lambda *values: jnp.asarray(np.array(values)), *parts)
     keys = jax.vmap(jax.random.key)(jnp.array([seed for _, seed in padded]))
     return Setup(keys, delay.astype(jnp.int32), params, steps.astype(jnp.int32), numbers, flags)
+
+
+def _number(value: Any) -> np.ndarray:
+    """A parameter as an array: true or false as it is, everything else a float."""
+    return np.asarray(value) if np.asarray(value).dtype == bool else np.asarray(value, np.float32)
 
 
 def run_deep(
@@ -138,7 +143,10 @@ def run_deep(
         futures += [pool.submit(run_host, *pair, progress, stop, keep_policies, checkpoints) for pair in hosted]
         try:
             for future in as_completed(futures):
-                yield from future.result()
+                found, path = future.result()
+                yield from found
+                if path is not None:  # whoever asked has them now
+                    checkpoint.remove(path)
         finally:
             stop.set()
             for future in futures:
@@ -164,7 +172,8 @@ def width_of(runs: int) -> int:
 
 def _run_group(
     program: Any, pairs: list[Pair], progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
-) -> list[Record]:
+) -> tuple[list[Record], Path | None]:
+    """Its records and the checkpoint that is of no use once they are safe; nothing if it was stopped."""
     begin, width = perf_counter(), width_of(len(pairs))
     setups, method = setups_of(pairs, width), _method(pairs)
     runs, done, ended = method.begin_all(program, setups), 0, []
@@ -178,7 +187,7 @@ def _run_group(
         if stop.is_set():
             if path is not None and done:
                 checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
-            return []
+            return [], None
         turns = -(-min(CHUNK_STEPS, total - done) // program.stride)
         length = turns * program.stride
         runs, returns = method.run_chunk(program, setups, runs, jnp.int32(done), length)
@@ -189,9 +198,10 @@ def _run_group(
             checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
             last = monotonic()
     records = _records(program, setups, runs, pairs, np.concatenate(ended), perf_counter() - begin, keep_policies)
-    if path is not None:
-        checkpoint.remove(path)
-    return records
+    if path is not None and stop.is_set():
+        checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
+        return [], None
+    return records, path
 
 
 def _group_id(program: Any, pairs: list[Pair]) -> str:

@@ -213,8 +213,8 @@ def seeds_of(seed: int, step: int, count: int) -> list[int]:
 
 def run_host(
     spec: DeepSpec, seed: int, progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
-) -> list[Record]:
-    """The record of one run; nothing if it was stopped."""
+) -> tuple[list[Record], Path | None]:
+    """The record of one run and the checkpoint that is of no use once it is safe; nothing if it was stopped."""
     start = perf_counter()
     path = None if checkpoints is None else checkpoints / f"{_run_id(spec, seed)}.safetensors"
     with jax.default_device(jax.devices("cpu")[0]), closing(environments(spec)) as lanes:
@@ -223,11 +223,12 @@ def run_host(
         progress(min(at.steps, spec.length))
         at = _trained(program, setup, spec, seed, lanes, at, progress, stop, path)
         if at.steps < spec.length:
-            return []
+            return [], None
         record = _record(program, spec, seed, at, start, keep_policies)
-    if path is not None:
-        checkpoint.remove(path)
-    return [record]
+    if path is not None and stop.is_set():
+        _write(path, at)
+        return [], None
+    return [record], path
 
 
 def _run_id(spec: DeepSpec, seed: int) -> str:

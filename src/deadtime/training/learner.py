@@ -154,7 +154,7 @@ def _updated(
     if not program.predicts or program.settings.model == "simulator":
         return learner, jnp.isfinite(loss)
     learner, model_loss = _learn_model(program, learner, batch, item, keep, rate)
-    return learner, jnp.isfinite(loss) & jnp.isfinite(model_loss)
+    return learner, jnp.isfinite(loss) & (jnp.isfinite(model_loss) | ~jnp.asarray(_flags(program, setup).predicts))
 
 
 def _descend(program: Program, nets: MLP, gradient: MLP, moments: Any, learning_rate: Any) -> tuple[MLP, Any]:

@@ -74,6 +74,12 @@ class Result:
         return np.array(self.record.training_scores)
 
     @property
+    def diverged(self) -> dict[int, str]:
+        """The seeds whose losses were no longer finite, and when: their scores are of what they were before."""
+        found = zip(self.seeds, self.record.status, strict=True)
+        return {seed: status for seed, status in found if status.startswith("diverged")}
+
+    @property
     def curve(self) -> Curve:
         """How the return grew during training."""
         return Curve(self.record.points, self.record.curve)
