@@ -237,7 +237,7 @@ def test_interruption_keeps_what_was_finished(how, tmp_path):
     process.send_signal(how)
     try:
         _, error = process.communicate(timeout=40)
-    except subprocess.TimeoutExpired:  # a signal that falls into a callback of the garbage collector is lost: press again
+    except subprocess.TimeoutExpired:  # seen once, cause not found: perhaps a callback that ignores exceptions; press again
         process.send_signal(how)
         _, error = process.communicate(timeout=60)
     after = records.read(folder)
