@@ -71,16 +71,20 @@ def test_double_q_target_by_hand():
     assert not through.any()
 
 
-def test_a_centre_moves_and_scales_q_only():
-    gamma, centre = 0.9, 1.0
-    reward, after, ended = 0.7, 3.0, 5.0
-    shifted = lambda q: (1 - gamma) * q - centre  # noqa: E731
-    r, discount = ddqn.centred(reward, 0.0, gamma, centre)
-    assert r + discount * shifted(after) == pytest.approx(shifted(reward + gamma * after))
-    r, discount = ddqn.centred(ended, 1.0, gamma, centre)
+@pytest.mark.parametrize(("centre", "scaled"), [(0.0, False), (0.0, True), (1.0, False), (1.0, True)])
+def test_a_centre_and_a_scale_move_and_stretch_q_only(centre, scaled):
+    gamma, reward, after, ended = 0.9, 0.7, 3.0, 5.0
+    unit = 1 - gamma if scaled else 1.0
+    moved = lambda q: unit * (q - centre / (1 - gamma))  # noqa: E731
+    r, discount = ddqn.measured(reward, 0.0, gamma, centre, scaled)
+    assert r + discount * moved(after) == pytest.approx(moved(reward + gamma * after), abs=1e-6)
+    r, discount = ddqn.measured(ended, 1.0, gamma, centre, scaled)
     assert discount == 0
-    assert r == pytest.approx(shifted(ended))
-    assert ddqn.centred(reward, 0.0, gamma, 0.0) == (pytest.approx(reward), gamma)
+    assert r == pytest.approx(moved(ended), abs=1e-6)
+
+
+def test_without_a_discount_rewards_are_as_they_are():
+    assert ddqn.measured(jnp.float32(0.7), 1.0, 1.0, 0.0, False) == (jnp.float32(0.7), 0.0)
 
 
 def test_push_with_room_to_spare():

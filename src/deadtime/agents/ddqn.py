@@ -30,11 +30,12 @@ def double_q_loss(
     return huber(q[action] - jax.lax.stop_gradient(target))
 
 
-def centred(reward: Any, terminated: Any, discount: Any, centre: Any) -> tuple[Any, Any]:
-    """Reward and discount of a transition when Q is measured from `centre` / (1 - γ) and in units of 1 / (1 - γ).
+def measured(reward: Any, terminated: Any, discount: Any, centre: Any, scaled: Any) -> tuple[Any, Any]:
+    """Reward and discount of a transition when Q is measured from `centre` / (1 - γ) and, if `scaled`, in units of 1 / (1 - γ).
 
-    Q' = (1 - γ) Q - c has the same greedy policy as Q, and where every step pays c it begins at the right value, 0: then only
-    the end of an episode is news. Without a centre nothing changes.
+    The greedy policy stays the same. Where every step pays the centre Q begins at its right value, 0: then only the end of an
+    episode is news. Scaled, Q is of the size of one reward, whatever the discount.
     """
-    shifted = (1.0 - discount) * (reward - centre) - terminated * discount * centre
-    return jnp.where(centre == 0.0, reward, shifted), discount * (1.0 - terminated)
+    unit = jnp.where(scaled, 1.0 - discount, 1.0)
+    lost = jnp.where(centre == 0.0, 0.0, unit * centre * discount / (1.0 - discount))
+    return unit * (reward - centre) - terminated * lost, discount * (1.0 - terminated)

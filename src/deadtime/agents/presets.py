@@ -37,8 +37,12 @@ class DoubleQ:
     """Whether pending actions are shown to Q as one-hot vectors; else as numbers."""
     shaped: bool = True
     """Whether CartPole is trained on the authors' shaped reward (it is scored on the plain one)."""
+    shaped_bonus: float = 0.0
+    """What is added to the shaped reward; alone it is negative far from balance, where to fall soon is best."""
     centre: float = 0.0
-    """What rewards are measured from; if not 0, Q is also in units of 1 / (1 - discount). Its greedy policy stays the same."""
+    """What rewards are measured from. The greedy policy stays the same."""
+    scaled: bool = False
+    """Whether rewards are multiplied by 1 - discount: Q is then of the size of one. The greedy policy stays the same."""
     double: bool = True
     """Whether Q chooses the action that its target network values; else the target network does, as in the authors' code."""
     terminals: bool = True
@@ -70,13 +74,15 @@ def preset(name: str, env: str, agent: str = "delayed") -> Any:
 _BEST: dict[str, dict[str, Any]] = {
     "double-q": {
         "hidden": (64, 64),
-        "learning_rate": 0.001,
+        "learning_rate": 3e-4,
         "learning_rate_fall": 0.95,
         "adam_epsilon": 1e-4,
         "batch": 128,
         "discount": 0.98,
         "replay_transitions": 50_000,
         "target_period_updates": 0,
+        "scaled": True,
+        "shaped_bonus": 1.3,
         "model": "change",
         "one_hot_queue": True,
         "skipped_delays": 0,

@@ -67,7 +67,7 @@ class DeepSpec:
             if (value, name) != (None, "steps") and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 such = 100_000 if name == "steps" else getattr(DeepSpec, name)
                 raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}")
-        shaped = "shaped" in self.changes
+        shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
         self._check_changes()
         environment = make(self.env, **self.settings)
         kept = environment.settings if self.outside else self._kept_settings(environment)
@@ -77,7 +77,11 @@ class DeepSpec:
                 f"deep agents take observations of one axis; those of {self.env} have shape {shape}: choose another"
             )
         if shaped and not hasattr(environment, "shaped_reward"):
-            raise ValueError(f"{self.env} has no shaped reward, so shaped would do nothing: leave it out")
+            raise ValueError(f"{self.env} has no shaped reward, so {shaped[0]} would do nothing: leave it out")
+        if getattr(self.learner, "scaled", False) and self.learner.discount == 1:
+            raise ValueError(
+                "scaled rewards are multiplied by 1 - discount, which is 0 here: pass scaled=False or a smaller discount"
+            )
         self._check_place()
         object.__setattr__(self, "settings", kept)
 

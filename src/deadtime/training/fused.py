@@ -77,7 +77,7 @@ def step(program: Program, setup: Setup, run: Run, now: Ahead) -> tuple[Run, Flo
     ended = terminated | program.env.is_truncated(env, setup.params)
     earned = run.earned + reward
     if hasattr(program.env, "shaped_reward"):
-        reward = jnp.where(setup.numbers.shaped, program.env.shaped_reward(obs), reward)
+        reward = jnp.where(setup.numbers.shaped, program.env.shaped_reward(obs) + setup.numbers.shaped_bonus, reward)
     item, valid = transition(program, setup, run, executed, action, reward, obs, queue, terminated)
     run = learn(program, setup, run, item, valid, t, key_batch)
     after = obs

@@ -138,7 +138,8 @@ def _updated(
             now = q_values(program, q, b.obs, b.queue, setup)
             then = q_values(program, q, b.next_obs, b.next_queue, setup)
             target = q_values(program, learner.target, b.next_obs, b.next_queue, setup)
-            reward, discount = ddqn.centred(b.reward, b.terminated * numbers.terminals, numbers.discount, numbers.centre)
+            ended = b.terminated * numbers.terminals
+            reward, discount = ddqn.measured(b.reward, ended, numbers.discount, numbers.centre, numbers.scaled)
             chooses = jnp.where(numbers.double, then, target)
             return ddqn.double_q_loss(now, b.action, reward, discount, chooses, target)
 

@@ -55,7 +55,9 @@ class Numbers(NamedTuple):
     epsilon_decay: Any
     epsilon_floor: Any
     shaped: Any
+    shaped_bonus: Any
     centre: Any
+    scaled: Any
     double: Any
     terminals: Any
     skipped_delays: Any
