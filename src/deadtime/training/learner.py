@@ -168,12 +168,10 @@ def _learn_model(
     program: Program, learner: Learner, batch: Transition, item: Transition, keep: Any, rate: Any
 ) -> tuple[Learner, Array]:
     settings, model, actions = program.settings, learner.model, program.env.num_actions
-    keep = jnp.float32(keep)
-    model = eqx.tree_at(
-        lambda m: (m.inputs, m.changes),
-        model,
-        (model.inputs.seen(item.obs, keep), model.changes.seen(item.next_obs - item.obs, keep)),
-    )
+    if settings.model == "change":
+        kept = jnp.float32(keep)
+        scales = model.inputs.seen(item.obs, kept), model.changes.seen(item.next_obs - item.obs, kept)
+        model = eqx.tree_at(lambda m: (m.inputs, m.changes), model, scales)
 
     def loss(nets: MLP) -> Array:
         def one(net: MLP, b: Transition) -> Array:
