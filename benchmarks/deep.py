@@ -20,13 +20,13 @@ from deadtime.training.fused import begin_all, run_chunk
 from deadtime.training.memory import bytes_a_run
 from deadtime.training.program import Program
 
-ROUNDS = 5
+ROUNDS = 9
 
 
 class Runs:
     """Runs side by side in one program, to be timed chunk by chunk."""
 
-    def __init__(self, agent, delay, runs=1, capacity=None, chunk=2000):
+    def __init__(self, agent, delay, runs=1, capacity=None, chunk=4000):
         spec = DeepSpec("noisy-cartpole", agent, delay, "paper")
         shared = program_of(spec, jax.default_backend())
         self.program = shared if capacity is None else Program(shared.env, VIEWS[agent], shared.settings, capacity)
@@ -97,7 +97,7 @@ def on_gpu():
     device = jax.devices()[0]
     for runs in (240, 500, 1000, 2000):
         batch = Runs("delayed", 25, runs)
-        rate = median(batch.rate() for _ in range(ROUNDS))
+        rate = median(batch.rate() for _ in range(5))
         before = bytes_a_run(begin_all, batch.program, batch.setups) * batch.width
         peak = device.memory_stats()["peak_bytes_in_use"]
         print(

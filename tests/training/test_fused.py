@@ -96,18 +96,22 @@ def test_push_with_room_to_spare():
         assert after[5 - delay :].tolist() == pending[1:]
 
 
-@pytest.mark.parametrize("kind", ["learned", "change"])
-def test_rolling_is_repeated_one_step_application(kind):
-    model = neural.new_model(jax.random.key(0), kind, 4, 3, (8, 8), 1)
-    model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.normal(jax.random.key(1), leaf.shape), model)
-    net, queue, obs = pick(model.nets, 0), jnp.array([7, 7, 2, 0, 1]), jnp.array([0.1, -0.2, 0.3, 0.4])
+@pytest.mark.parametrize(
+    ("kind", "hidden"), [("learned", (8, 8)), ("change", (8, 6)), ("learned", (8,)), ("change", (9, 8, 7))]
+)
+def test_rolling_is_repeated_one_step_application(kind, hidden):
+    model = neural.new_model(jax.random.key(0), kind, 4, 3, hidden, 1)
+    model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model)
+    model = eqx.tree_at(lambda m: (m.inputs.count, m.changes.count), model, (jnp.float32(9), jnp.float32(9)))
+    net, queue, obs = pick(model.nets, 0), jnp.array([7, 2, 2, 0, 1]), jnp.array([0.1, -0.2, 0.3, 0.4])
     step = lambda state, action, i: neural.predict(model, net, kind, 3, state, action)  # noqa: E731
-    for delay in range(4):
+    for delay in range(5):
         expected = obs
         for action in queue[5 - delay :]:
             expected = neural.predict(model, net, kind, 3, expected, action)
-        np.testing.assert_allclose(neural.roll(step, obs, queue, delay), expected, rtol=1e-6)
-        np.testing.assert_allclose(neural.roll(step, obs, queue[5 - delay :], delay), expected, rtol=1e-6)
+        np.testing.assert_allclose(neural.roll(step, obs, queue, delay), expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(neural.roll(step, obs, queue[5 - delay :], delay), expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(neural.rolled(model, net, kind, 3, obs, queue, delay), expected, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("kind", "hidden"), [("learned", (24, 24)), ("change", (40, 33)), ("change", (8,))])

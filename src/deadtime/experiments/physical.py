@@ -82,8 +82,9 @@ EXPERIMENTS = [
         "model-gap",
         "Delayed-Q with its learned model and with the simulator itself",
         {
-            (preset, env, model, m): physical(env, "delayed", m, preset, changes={"model": model} if model else {})
-            for preset, env, model, m in product(PRESETS, show.GAP_ENVS, ("", "simulator"), show.DELAYS[1:])
+            (preset, env, model, m): physical(env, "delayed", m, preset, changes=show.GAP_MODELS[model])
+            for preset, env, model, m in product(PRESETS, show.GAP_ENVS, show.GAP_MODELS, show.DELAYS[1:])
+            if model != "simulator, 8 draws" or (preset, env) == ("best", "noisy-cartpole")
         },
         FEWER,
         show.draw_gap,

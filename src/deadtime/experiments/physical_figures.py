@@ -173,19 +173,34 @@ def draw_map(results: Results, root: Path) -> Path:
 
 
 GAP_ENVS = ("cartpole", "noisy-cartpole")
-_MODELS = {"": ("learned model", "#0072B2", "o"), "simulator": ("perfect model (the simulator)", "#009E73", "s")}
+GAP_MODELS: dict[str, dict[str, Any]] = {
+    "learned": {},
+    "simulator": {"model": "simulator"},
+    "simulator, 8 draws": {"model": "simulator", "members": 8},
+}
+_LOOKS = {
+    "learned": ("learned model", "#0072B2", "o"),
+    "simulator": ("the simulator, one draw", "#009E73", "s"),
+    "simulator, 8 draws": ("the simulator, mean over 8 draws", "#CC79A7", "D"),
+}
 
 
 def draw_gap(results: Results, root: Path) -> Path:
     """Return with the learned and with the perfect model."""
     figure, axes = new_figure(10, 6.6, 2, 2, sharex=True, sharey=True)
     for (i, preset), (j, env) in product(enumerate(PRESETS), enumerate(GAP_ENVS)):
-        for model, (label, color, marker) in _MODELS.items():
+        for model, (label, color, marker) in _LOOKS.items():
+            if (preset, env, model, DELAYS[1]) not in results:
+                continue
             found = [statistics.mean(score_of(preset, results[preset, env, model, m])) for m in DELAYS[1:]]
             ends = np.array([[e.mean - e.low, e.high - e.mean] for e in found]).T
             axes[i, j].errorbar(DELAYS[1:], [e.mean for e in found], ends, color=color, marker=marker, label=label, capsize=3)
         _frame(axes[i, j], env, f"{ENVS[env]}, preset {preset}")
-        axes[i, j].set(xlabel="delay m (steps)" if i else "", ylabel="" if j else ("training return", "greedy return")[i])
+        axes[i, j].set(
+            xticks=DELAYS[1:],
+            xlabel="delay m (steps)" if i else "",
+            ylabel="" if j else ("training return", "greedy return")[i],
+        )
         axes[i, j].grid(alpha=0.25)
     _legend(figure, axes)
     _title(figure, results, "model-gap", "Delayed-Q")

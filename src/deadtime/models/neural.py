@@ -84,7 +84,40 @@ def rolled(
         bias = net.biases[-1] + model.changes.mean / model.changes.deviation
         net = MLP(net.weights, [*net.biases[:-1], bias])
         return kernel.roll(net, (1 / deviation, -mean / deviation, ones, model.changes.deviation), True, obs, queue, delay)
-    return roll(lambda state, action, i: predict(model, net, kind, actions, state, action), obs, queue, delay)
+    if not len(queue) or len(net.weights) == 1:
+        return roll(lambda state, action, i: predict(model, net, kind, actions, state, action), obs, queue, delay)
+    return _joined(model, net, kind, actions, obs, queue, delay)
+
+
+def _joined(
+    model: ForwardModel, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], queue: Int[Array, " C"], delay: Any
+) -> Float[Array, " D"]:
+    """`rolled` in fewer operations: the last layer of one step and the first of the next are one matrix.
+
+    A state goes into the network only through `inward` @ state, so that is what is carried, with the hidden layer that
+    the state itself comes from: the last one, or the sum of all where changes add up.
+    """
+    (first, *middle, last), (first_bias, *middle_biases, last_bias) = net.weights, net.biases
+    d, residual = obs.shape[0], kind == "change"
+    inward, outward, constant = first[:, :d], last, last_bias
+    pushed = queue.astype(jnp.float32)[:, None] * first[:, d] + first_bias
+    if residual:
+        inward = inward / model.inputs.deviation
+        outward, constant = model.changes.deviation[:, None] * last, model.changes.deviation * last_bias + model.changes.mean
+        pushed = first[:, d:].T[queue] + first_bias - inward @ model.inputs.mean
+    around, along = inward @ outward, inward @ constant
+    start, capacity = inward @ obs, queue.shape[0]
+    seen, hidden = start, jnp.zeros(outward.shape[1])
+    for i in range(capacity):
+        x = jax.nn.relu(seen + pushed[i])
+        for weight, bias in zip(middle, middle_biases, strict=True):
+            x = jax.nn.relu(weight @ x + bias)
+        live = i >= capacity - delay  # once it is, it stays so: before, the state is where it starts
+        seen = jnp.where(live, around @ x + along + (seen if residual else 0.0), start)
+        hidden = jnp.where(live, x + hidden, 0.0) if residual else x
+    if residual:
+        return obs + outward @ hidden + delay * constant
+    return jnp.where(delay > 0, outward @ hidden + constant, obs)
 
 
 def roll(step: Callable[[Any, Array, Array], Any], start: Any, queue: Int[Array, " C"], delay: Any) -> Any:

@@ -100,8 +100,8 @@ class Learner(NamedTuple):
     q: MLP
     target: MLP
     model: ForwardModel
-    q_moments: Any
-    model_moments: Any
+    moments: Any
+    """Adam's, of all weights that learn."""
     updates: Int[Array, ""]
 
 
