@@ -118,7 +118,7 @@ def test_intervals():
     assert statistics.mean([1.0, 2.0]) == pytest.approx((1.5, 1.5 - half, 1.5 + half))
     values = np.random.default_rng(0).normal(size=20)
     assert statistics.difference(values + 0.5, values) == pytest.approx((0.5, 0.5, 0.5))
-    assert statistics.difference(values + 0.5, np.zeros(20)).mean == pytest.approx(values.mean() + 0.5)
+    assert statistics.difference(values + 0.5, np.zeros(20)).value == pytest.approx(values.mean() + 0.5)
     assert str(statistics.Estimate(0.5, 0.25, 1)) == "0.500 [0.250, 1.000]"
 
 

@@ -45,7 +45,7 @@ def return_against_delay(axes: Axes, scores: Scores, best: dict[int, tuple[float
 
 def _line(axes: Axes, agent: str, x: Any, found: list[statistics.Estimate]) -> None:
     low, high = [e.low for e in found], [e.high for e in found]
-    axes.plot(x, [e.mean for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
+    axes.plot(x, [e.value for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
     axes.fill_between(x, low, high, color=COLORS[agent], alpha=0.18, lw=0)
 
 
@@ -72,7 +72,7 @@ def learning_curves(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarra
                 sums = np.where(there, returns[:, block], 0.0).sum(axis=1)
                 found.append(statistics.mean(sums[seeds] / there.sum(axis=1)[seeds]))
                 x.append(episodes[block[-1]])
-        axes.plot(x, [e.mean for e in found], color=COLORS[agent], label=NAMES[agent], lw=1.5)
+        axes.plot(x, [e.value for e in found], color=COLORS[agent], label=NAMES[agent], lw=1.5)
         axes.fill_between(x, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
     if best is not None:
         axes.axhline(

@@ -53,7 +53,7 @@ def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
         row = dict(zip(names, key, strict=True))
         for label, values in (("greedy", result.scores), ("training", result.training_scores)):
             found = statistics.mean(values)
-            row |= {label: found.mean, f"{label}_low": found.low, f"{label}_high": found.high}
+            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
         rows.append(row | {"seeds": len(result.seeds), "diverged": len(result.diverged), "steps": result.spec.length})  # type: ignore[union-attr]
     return rows
 
@@ -65,7 +65,7 @@ def summary_table(results: Results, root: Path) -> list[dict[str, Any]]:
         preset, env, agent, m = (row[name] for name in ("preset", "environment", "agent", "delay"))
         ours, first = (score_of(preset, results[preset, env, name, m]) for name in (agent, "delayed"))
         less = statistics.difference(first, ours)
-        row |= {"delayed_minus_this": less.mean, "difference_low": less.low, "difference_high": less.high}
+        row |= {"delayed_minus_this": less.value, "difference_low": less.low, "difference_high": less.high}
         value, spread = PAPER[env, m][AGENTS.index(agent)] if m else ("", "")
         row |= {"paper": value, "paper_spread": spread}
     return rows
@@ -120,7 +120,7 @@ def draw_causes(results: Results, root: Path) -> Path:
     for axis, env in zip(axes, ENVS, strict=True):
         for mistakes, (label, color, style) in _CAUSES.items():
             found = [statistics.mean(results[env, m, *mistakes].training_scores) for m in DELAYS[1:]]
-            axis.plot(DELAYS[1:], [e.mean for e in found], style, color=color, ms=4, label=label)
+            axis.plot(DELAYS[1:], [e.value for e in found], style, color=color, ms=4, label=label)
             axis.fill_between(DELAYS[1:], [e.low for e in found], [e.high for e in found], color=color, alpha=0.12, lw=0)
         value, spread = zip(*(PAPER[env, m][0] for m in DELAYS[1:]), strict=True)
         axis.errorbar(np.array(DELAYS[1:]) + 0.5, value, spread, fmt="kx", ms=5, lw=0.8, capsize=2, label="the paper")
@@ -193,8 +193,8 @@ def draw_gap(results: Results, root: Path) -> Path:
             if (preset, env, model, DELAYS[1]) not in results:
                 continue
             found = [statistics.mean(score_of(preset, results[preset, env, model, m])) for m in DELAYS[1:]]
-            ends = np.array([[e.mean - e.low, e.high - e.mean] for e in found]).T
-            axes[i, j].errorbar(DELAYS[1:], [e.mean for e in found], ends, color=color, marker=marker, label=label, capsize=3)
+            ends = np.array([[e.value - e.low, e.high - e.value] for e in found]).T
+            axes[i, j].errorbar(DELAYS[1:], [e.value for e in found], ends, color=color, marker=marker, label=label, capsize=3)
         _frame(axes[i, j], env, f"{ENVS[env]}, preset {preset}")
         axes[i, j].set(
             xticks=DELAYS[1:],
@@ -216,7 +216,7 @@ def misspecified_table(results: Results, root: Path) -> list[dict[str, Any]]:
     for env, result in results.items():
         for delay, scores in zip(TESTED, result.record.others.T, strict=True):
             found = statistics.mean(scores)
-            row = {"environment": env, "trained_delay": result.spec.delay, "delay": delay, "greedy": found.mean}
+            row = {"environment": env, "trained_delay": result.spec.delay, "delay": delay, "greedy": found.value}
             row |= {"greedy_low": found.low, "greedy_high": found.high, "seeds": len(scores)}
             rows.append(row | {"diverged": len(result.diverged)})
     return rows
@@ -227,7 +227,7 @@ def draw_misspecified(results: Results, root: Path) -> Path:
     figure, axes = new_figure(7, 4)
     for (env, result), color in zip(results.items(), ("#0072B2", "#D55E00"), strict=True):
         found = [statistics.mean(scores) for scores in result.record.others.T]
-        axes.plot(TESTED, [e.mean for e in found], "o-", color=color, ms=4, label=ENVS[env])
+        axes.plot(TESTED, [e.value for e in found], "o-", color=color, ms=4, label=ENVS[env])
         axes.fill_between(TESTED, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0)
     axes.axvline(10, color="black", lw=1, ls=":", label="trained at")
     axes.set(xlabel="delay in evaluation (steps)", ylabel="greedy return", ylim=(0, 510), xticks=TESTED)

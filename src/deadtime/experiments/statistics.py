@@ -1,32 +1,35 @@
-"""Means over seeds and their intervals."""
+"""Estimates over seeds, and over seeds and tasks, with their 95% intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
+RESAMPLES = 4000
+Scores = Float[np.ndarray, " seeds"]
+
 
 class Estimate(NamedTuple):
-    """A mean and its 95% interval; one value has none."""
+    """A value and its 95% interval; one seed has none."""
 
-    mean: float
+    value: float
     low: float
     high: float
 
     def __str__(self) -> str:
         """As `0.930 [0.910, 0.950]`."""
-        return f"{self.mean:.3f}" + ("" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]")
+        return f"{self.value:.3f}" + ("" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]")
 
     def said(self) -> dict[str, Any]:
-        """For JSON, which knows no NaN."""
-        return {name: None if np.isnan(value) else value for name, value in self._asdict().items()}
+        """Of a mean, for JSON, which knows no NaN."""
+        return {name: None if np.isnan(one) else one for name, one in zip(("mean", "low", "high"), self, strict=True)}
 
 
-def mean(values: Float[np.ndarray, " seeds"] | Sequence[float]) -> Estimate:
+def mean(values: Scores | Sequence[float]) -> Estimate:
     """The mean over seeds and Student's interval, which holds its 95% at few seeds too, where a bootstrap's is too narrow."""
     values = np.asarray(values, float)
     middle = float(values.mean())
@@ -36,6 +39,43 @@ def mean(values: Float[np.ndarray, " seeds"] | Sequence[float]) -> Estimate:
     return Estimate(middle, middle - half, middle + half)
 
 
-def difference(first: Float[np.ndarray, " seeds"], second: Float[np.ndarray, " seeds"]) -> Estimate:
+def difference(first: Scores, second: Scores) -> Estimate:
     """The mean of first - second, paired by seed."""
     return mean(np.asarray(first, float) - np.asarray(second, float))
+
+
+def mean_over(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
+    """The mean of the tasks' means."""
+    return _bootstrapped(tasks, lambda drawn: np.mean([task.mean(axis=-1) for task in drawn], axis=0), seed)
+
+
+def median(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
+    """The median over all runs of all tasks."""
+    return _bootstrapped(tasks, lambda drawn: np.median(np.concatenate(drawn, axis=-1), axis=-1), seed)
+
+
+def iqm(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
+    """The interquartile mean over all runs of all tasks: the mean without the lowest and the highest quarter."""
+    return _bootstrapped(tasks, lambda drawn: stats.trim_mean(np.concatenate(drawn, axis=-1), 0.25, axis=-1), seed)
+
+
+def improvement(first: Sequence[Scores], second: Sequence[Scores], seed: int = 0) -> Estimate:
+    """The probability that a run of `first` beats the run of `second` with its seed (ties count half), mean over tasks."""
+    won = [(np.sign(np.subtract(x, y)) + 1) / 2 for x, y in zip(first, second, strict=True)]
+    found = mean_over(won, seed)
+    return Estimate(found.value, *np.clip(found[1:], 0.0, 1.0).tolist())
+
+
+def _bootstrapped(tasks: Sequence[Scores], statistic: Callable[[list[np.ndarray]], Any], seed: int) -> Estimate:
+    """A statistic and its interval by resampling the seeds of each task by themselves.
+
+    Resampling n seeds shows only (n - 1) / n of their variance, so deviations are stretched by the root of the inverse.
+    """
+    tasks = [np.asarray(task, float) for task in tasks]
+    value, fewest = float(statistic(tasks)), min(len(task) for task in tasks)
+    if fewest < 2:
+        return Estimate(value, np.nan, np.nan)
+    rng = np.random.default_rng(seed)
+    drawn = statistic([task[rng.integers(len(task), size=(RESAMPLES, len(task)))] for task in tasks])
+    low, high = np.percentile(value + (drawn - value) * np.sqrt(fewest / (fewest - 1)), [2.5, 97.5])
+    return Estimate(value, float(low), float(high))

@@ -43,7 +43,7 @@ def estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
         row = dict(zip(names, key, strict=True))
         for label, values in (("return", result.scores), ("training", result.training_scores)):
             found = statistics.mean(values)
-            row |= {label: found.mean, f"{label}_low": found.low, f"{label}_high": found.high}
+            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
         rows.append(
             row | {"seeds": len(result.seeds), "episodes": tabular(result).episodes, "seconds": sum(result.record.seconds)}
         )
@@ -90,7 +90,7 @@ def convergence_table(results: Results, root: Path) -> list[dict[str, Any]]:
         p, m = row["noise"], row["delay"]
         best, exact = _best(root, results, [("delayed", p, m)])[m]
         less = statistics.difference(results["delayed", p, m].scores, result.scores)
-        row |= {"delayed_minus_this": less.mean, "difference_low": less.low, "difference_high": less.high}
+        row |= {"delayed_minus_this": less.value, "difference_low": less.low, "difference_high": less.high}
         row |= {"optimum": best, "optimum_is": "exact" if exact else "upper bound"}
         row["paper"] = PAPER.get((0.0 if p == 0 else 0.1, m), {}).get(row["agent"], "")
     return rows
@@ -142,7 +142,7 @@ def draw_sizes(results: Results, root: Path) -> Path:
     for axis, p in zip(axes, (0.0, 0.1), strict=True):
         for agent in SIZED:
             found = [statistics.mean(results[agent, p, n].scores) for n in SIZES]
-            axis.plot(SIZES, [e.mean for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
+            axis.plot(SIZES, [e.value for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
             axis.fill_between(SIZES, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
         best = [
             mean_ceiling(root, tabular(results["delayed", p, n]), results["delayed", p, n].seeds, 5 if n <= 10 else 2)
@@ -179,10 +179,10 @@ def draw_growth(results: Results, root: Path) -> Path:
     for agent, delays in GROWTH.items():
         found = [statistics.mean(results[agent, m].record.episodes) for m in delays]
         color, (base, gain) = COLORS[agent], fits[agent]
-        spread = [[e.mean - e.low for e in found], [e.high - e.mean for e in found]]
+        spread = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
         axes.errorbar(
             delays,
-            [e.mean for e in found],
+            [e.value for e in found],
             spread,
             color=color,
             marker=MARKERS[agent],
@@ -212,7 +212,7 @@ def growth_table(results: Results, root: Path) -> list[dict[str, Any]]:
     rows = []
     for (agent, m), result in results.items():
         found, counts = statistics.mean(result.record.episodes), np.array(result.record.episodes)
-        rows.append({"agent": agent, "delay": m, "episodes": found.mean, "low": found.low, "high": found.high})
+        rows.append({"agent": agent, "delay": m, "episodes": found.value, "low": found.low, "high": found.high})
         rows[-1] |= {"not_reached": result.record.status.count("complete"), "seeds": len(counts)}
     return rows
 
@@ -262,5 +262,5 @@ def whole_law_table(results: Results, root: Path) -> list[dict[str, Any]]:
         gain = statistics.difference(
             results["distribution", row["noise"], row["delay"]].scores, results["delayed", row["noise"], row["delay"]].scores
         )
-        row |= {"law_minus_mode": gain.mean, "difference_low": gain.low, "difference_high": gain.high}
+        row |= {"law_minus_mode": gain.value, "difference_low": gain.low, "difference_high": gain.high}
     return rows

@@ -81,10 +81,10 @@ def _draw(results: Results, root: Path) -> Path:
         )
     for agent in _LEARNERS:
         found = [statistics.mean(results[agent, m].scores) for m in DELAYS]
-        spread = [[e.mean - e.low for e in found], [e.high - e.mean for e in found]]
+        spread = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
         right.errorbar(
             DELAYS,
-            [e.mean for e in found],
+            [e.value for e in found],
             spread,
             color=COLORS[agent],
             marker=MARKERS[agent],
@@ -107,7 +107,7 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"delay": m} | {name: exact_return(Walk(), m, name) for name in PREDICTORS}
         for agent in _LEARNERS:
             found = statistics.mean(results[agent, m].scores)
-            row |= {agent: found.mean, f"{agent}_low": found.low, f"{agent}_high": found.high}
+            row |= {agent: found.value, f"{agent}_low": found.low, f"{agent}_high": found.high}
         rows.append(row)
     return rows
 
