@@ -103,15 +103,33 @@ def test_rolling_is_repeated_one_step_application(kind, hidden):
     model = neural.new_model(jax.random.key(0), kind, 4, 3, hidden, 1)
     model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model)
     model = eqx.tree_at(lambda m: (m.inputs.count, m.changes.count), model, (jnp.float32(9), jnp.float32(9)))
-    net, queue, obs = pick(model.nets, 0), jnp.array([7, 2, 2, 0, 1]), jnp.array([0.1, -0.2, 0.3, 0.4])
+    net, queue, obs = pick(model.nets, 0), jnp.array([1, 2, 2, 0, 1]), jnp.array([0.1, -0.2, 0.3, 0.4])
     step = lambda state, action, i: neural.predict(model, net, kind, 3, state, action)  # noqa: E731
-    for delay in range(5):
+    for delay in range(6):
         expected = obs
         for action in queue[5 - delay :]:
             expected = neural.predict(model, net, kind, 3, expected, action)
         np.testing.assert_allclose(neural.roll(step, obs, queue, delay), expected, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(neural.roll(step, obs, queue[5 - delay :], delay), expected, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(neural.rolled(model, net, kind, 3, obs, queue, delay), expected, rtol=2e-5, atol=1e-6)
+
+
+def test_a_number_that_never_changes_does_not_spoil_the_others():
+    """It has no scale of its own; divided by a tiny one, its rounding would drown what the others say."""
+    model = neural.new_model(jax.random.key(0), "change", 3, 2, (16, 16), 1)
+    model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model)
+    rng = np.random.default_rng(0)
+    inputs = changes = neural.Scale(jnp.zeros(()), jnp.zeros(3), jnp.zeros(3))
+    for _ in range(200):
+        inputs = inputs.seen(jnp.array([*rng.normal(size=2), 9.8], jnp.float32), jnp.float32(1))
+        changes = changes.seen(jnp.array([*0.2 * rng.normal(size=2), 0.0], jnp.float32), jnp.float32(1))
+    model = eqx.tree_at(lambda m: (m.inputs, m.changes), model, (inputs, changes))
+    assert model.inputs.deviation[2] == model.changes.deviation[2] == 1
+    net, queue, obs = pick(model.nets, 0), jnp.array([0, 1, 1, 0, 1] * 5), jnp.array([0.1, -0.2, 9.8])
+    expected = obs
+    for action in queue:
+        expected = neural.predict(model, net, "change", 2, expected, action)
+    np.testing.assert_allclose(neural.rolled(model, net, "change", 2, obs, queue, 25), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "hidden"), [("learned", (24, 24)), ("change", (40, 33)), ("change", (8,))])

@@ -339,6 +339,13 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
         ),
         (["train", "--env", "maze", "--steps", "5"], "maze has no setting 'steps'"),
         (["train", "--env", "acrobot", "--shaped", "True"], "acrobot has no shaped reward"),
+        (["train", "--env", "acrobot", "--set", "shaped_bonus=1"], "acrobot has no shaped reward, so shaped_bonus"),
+        (["train", "--env", "cartpole", "--shaped", "False", "--set", "shaped_bonus=2"], "leave one of them out"),
+        (["train", "--env", "cartpole", "--set", "discount=0.999999999"], "need 1 - discount, which is 0 here"),
+        (
+            ["train", "--env", "acrobot", "--set", "discount=1", "--set", "scaled=False", "--set", "centre=1"],
+            "need 1 - discount",
+        ),
         (["train", "--env", "cartpole", "--members", "0"], "members is a whole number, 1 or more; got 0"),
         (["train", "--env", "gymnax:Catch-bsuite"], "deep agents take observations of one axis"),
         (["train", "--env", "gym:CartPol-v1"], "Gymnasium knows no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),

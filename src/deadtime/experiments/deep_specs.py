@@ -9,7 +9,9 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from deadtime.agents.presets import LEARNERS, PRESETS, preset
+import numpy as np
+
+from deadtime.agents.presets import LEARNERS, PRESETS, DoubleQ, preset
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
 from deadtime.envs import check_options, make, nearest
@@ -78,12 +80,20 @@ class DeepSpec:
             )
         if shaped and not hasattr(environment, "shaped_reward"):
             raise ValueError(f"{self.env} has no shaped reward, so {shaped[0]} would do nothing: leave it out")
-        if getattr(self.learner, "scaled", False) and self.learner.discount == 1:
-            raise ValueError(
-                "scaled rewards are multiplied by 1 - discount, which is 0 here: pass scaled=False or a smaller discount"
-            )
+        self._check_rewards(shaped)
         self._check_place()
         object.__setattr__(self, "settings", kept)
+
+    def _check_rewards(self, shaped: list[str]) -> None:
+        """Refuse rewards that would say nothing."""
+        if "shaped_bonus" in shaped and not self.learner.shaped:
+            raise ValueError("shaped_bonus is added to the shaped reward, which is off (shaped=False): leave one of them out")
+        measured = isinstance(self.learner, DoubleQ) and (self.learner.scaled or self.learner.centre)
+        if measured and np.float32(self.learner.discount) == 1:
+            raise ValueError(
+                f"scaled and centred rewards need 1 - discount, which is 0 here; got discount={self.learner.discount}: "
+                "pass a smaller one, or scaled=False and centre=0"
+            )
 
     def _kept_settings(self, environment: Any) -> dict[str, Any]:
         """The environment's settings that differ from its own."""

@@ -36,8 +36,9 @@ class Scale(eqx.Module):
 
     @property
     def deviation(self) -> Float[Array, " n"]:
-        """The standard deviation, 1 before there is one."""
-        return jnp.where(self.count > 1, jnp.sqrt(jnp.maximum(self.variance, 1e-12)), 1.0)
+        """The standard deviation; 1 before there is one, and for numbers that do not vary beyond their rounding."""
+        varies = (self.count > 1) & (self.variance > 1e-12 + 1e-10 * self.mean**2)
+        return jnp.where(varies, jnp.sqrt(self.variance), 1.0)
 
 
 class ForwardModel(eqx.Module):
@@ -80,10 +81,10 @@ def rolled(
         ones, zeros = jnp.ones_like(obs), jnp.zeros_like(obs)
         if kind == "learned":
             return kernel.roll(net, (ones, zeros, zeros, ones), False, obs, queue, delay)
-        mean, deviation = model.inputs.mean, model.inputs.deviation
         bias = net.biases[-1] + model.changes.mean / model.changes.deviation
         net = MLP(net.weights, [*net.biases[:-1], bias])
-        return kernel.roll(net, (1 / deviation, -mean / deviation, ones, model.changes.deviation), True, obs, queue, delay)
+        scales = 1 / model.inputs.deviation, zeros, ones, model.changes.deviation
+        return model.inputs.mean + kernel.roll(net, scales, True, obs - model.inputs.mean, queue, delay)
     if not len(queue) or len(net.weights) == 1:
         return roll(lambda state, action, i: predict(model, net, kind, actions, state, action), obs, queue, delay)
     return _joined(model, net, kind, actions, obs, queue, delay)
@@ -94,19 +95,19 @@ def _joined(
 ) -> Float[Array, " D"]:
     """`rolled` in fewer operations: the last layer of one step and the first of the next are one matrix.
 
-    A state goes into the network only through `inward` @ state, so that is what is carried, with the hidden layer that
-    the state itself comes from: the last one, or the sum of all where changes add up.
+    A state goes into the network only through `inward` @ state (in the network's units), so that is what is carried, with
+    the hidden layer that the state itself comes from: the last one, or the sum of all where changes add up.
     """
     (first, *middle, last), (first_bias, *middle_biases, last_bias) = net.weights, net.biases
     d, residual = obs.shape[0], kind == "change"
-    inward, outward, constant = first[:, :d], last, last_bias
+    inward, outward, constant, unit, state = first[:, :d], last, last_bias, jnp.ones(d), obs
     pushed = queue.astype(jnp.float32)[:, None] * first[:, d] + first_bias
     if residual:
-        inward = inward / model.inputs.deviation
+        unit, state = model.inputs.deviation, (obs - model.inputs.mean) / model.inputs.deviation
         outward, constant = model.changes.deviation[:, None] * last, model.changes.deviation * last_bias + model.changes.mean
-        pushed = first[:, d:].T[queue] + first_bias - inward @ model.inputs.mean
-    around, along = inward @ outward, inward @ constant
-    start, capacity = inward @ obs, queue.shape[0]
+        pushed = first[:, d:].T[queue] + first_bias
+    around, along = inward @ (outward / unit[:, None]), inward @ (constant / unit)
+    start, capacity = inward @ state, queue.shape[0]
     seen, hidden = start, jnp.zeros(outward.shape[1])
     for i in range(capacity):
         x = jax.nn.relu(seen + pushed[i])
