@@ -14,7 +14,6 @@ from deadtime.experiments import runner, statistics
 from deadtime.experiments.ceiling import ceiling, mean_ceiling
 from deadtime.experiments.command import EXPERIMENTS, Reproduce
 from deadtime.experiments.specs import TabularSpec
-from deadtime.experiments.tabular_figures import PAPER
 from deadtime.experiments.walk import PREDICTORS, exact_return, law_after
 from deadtime.planning import MDP, solve
 
@@ -143,11 +142,6 @@ def test_fewer_seeds_of_tuning_stay_apart_from_the_reported_mazes(tmp_path, monk
     monkeypatch.setattr(runner, "train_recorded", lambda spec, seeds, *rest, **named: asked.append(list(seeds)) or (None, None))
     runner.run(EXPERIMENTS["tuning"], tmp_path, 2)
     assert asked[0] == [1000, 1001]
-
-
-def test_the_papers_numbers():
-    assert PAPER[0.0, 5] == {"delayed": 0.50, "augmented": 0.18, "oblivious": -0.61}
-    assert PAPER[0.1, 25] == {"delayed": -0.49, "oblivious": -0.99}
 
 
 def test_reproduce_draws_from_records(tmp_path, monkeypatch, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,30 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from deadtime.agents.presets import PRESETS
 from deadtime.envs import nearest
-from deadtime.experiments import physical, tabular
-from deadtime.experiments.runner import Experiment, run, run_deep_ones
+from deadtime.experiments import physical, summary, tabular
+from deadtime.experiments.runner import Experiment, recorded, run, run_deep_ones
 from deadtime.experiments.specs import check_count
 from deadtime.pictures import whole
+from deadtime.training.command import Whole, Word
 
-EXPERIMENTS: dict[str, Experiment] = {one.id: one for one in (*tabular.EXPERIMENTS, *physical.EXPERIMENTS)}
+EXPERIMENTS: dict[str, Experiment] = {
+    one.name: one for one in (*tabular.EXPERIMENTS, *physical.EXPERIMENTS, *summary.EXPERIMENTS)
+}
+ALL = "all"
+
+
+def chosen(ids: Sequence[str], preset: str | None) -> list[Experiment]:
+    """Those of the names given, or all; of one that exists under several presets, the one asked for or each."""
+    known = dict.fromkeys(experiment.id for experiment in EXPERIMENTS.values())
+    for name in ids:
+        if name not in (*known, ALL):
+            raise ValueError(f"no experiment is called {name!r}{nearest(name, known)}: `deadtime reproduce --list` shows them")
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"no preset is called {preset!r}{nearest(preset, PRESETS)}: choose one of {', '.join(PRESETS)}")
+    asked = known if ALL in ids else ids
+    return [e for e in EXPERIMENTS.values() if e.id in asked and (preset is None or e.preset in ("", preset))]
 
 
 @dataclass(frozen=True)
@@ -26,36 +44,40 @@ class Reproduce:
     """Run experiments of the paper, draw their figures and write their numbers; what is recorded is not run again."""
 
     ids: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Which; `--list` shows them all."""
+    """Which, or `all`; `--list` shows them."""
     list: bool = False
     """Show the experiments and stop."""
-    seeds: int | None = None
+    seeds: Whole = None
     """Fewer or more seeds than the experiment asks for."""
+    preset: Word = None
+    """paper or best, of an experiment that exists under both; without it, both."""
     out: Path = Path("results")
     """Where records are kept; figures and tables go to its folder `figures`."""
 
     def run(self) -> int:
         """Run, draw, write."""
         if self.list or not self.ids:
-            table = Table("id", "title", "runs", "seeds")
+            table = Table("id", "title", "runs", "seeds", "recorded")
             for experiment in EXPERIMENTS.values():
-                table.add_row(experiment.id, experiment.title, str(len(experiment.runs)), str(len(experiment.seeds)))
+                runs = len(experiment.runs) * len(experiment.seeds)
+                table.add_row(
+                    experiment.id,
+                    experiment.title,
+                    str(runs),
+                    str(len(experiment.seeds)),
+                    f"{recorded(experiment, self.out) / runs:.0%}",
+                )
             Console().print(table)
             return 0
-        for name in self.ids:
-            if name not in EXPERIMENTS:
-                raise ValueError(
-                    f"no experiment is called {name!r}{nearest(name, EXPERIMENTS)}: `deadtime reproduce --list` shows them"
-                )
         if self.seeds is not None:
             check_count("seeds", self.seeds)
-        run_deep_ones([EXPERIMENTS[name] for name in self.ids], self.out, self.seeds)
-        for name in self.ids:
-            experiment = EXPERIMENTS[name]
+        experiments = chosen(self.ids, self.preset)
+        run_deep_ones(experiments, self.out, self.seeds)
+        for experiment in experiments:
             results = run(experiment, self.out, self.seeds)
             picture = experiment.draw(results, self.out)
             rows = experiment.table(results, self.out)
-            path = self.out / "figures" / f"{name}.csv"
+            path = self.out / "figures" / f"{experiment.name}.csv"
             with whole(path) as part:
                 part.write_text(_csv(rows))
             print(f"{picture}\n{path}")

@@ -97,3 +97,13 @@ def heat_map(
     for (i, j), value in np.ndenumerate(values):
         axes.text(j, i, f"{value:{digits}}", ha="center", va="center", fontsize=8, color="white" if value < dark else "black")
     return image
+
+
+def shared_legend(figure: Figure, axes: np.ndarray) -> None:
+    """One for all axes."""
+    handles: dict[str, Any] = {}
+    for axis in axes.flat:
+        handles |= {label: line for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+        if axis.get_legend():
+            axis.get_legend().remove()
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from deadtime.agents.presets import PRESETS
+from deadtime.experiments import paper
 from deadtime.experiments import physical_figures as show
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.runner import Experiment
@@ -24,29 +25,14 @@ def physical(env: str, agent: str, delay: int, preset: str = "best", noise: floa
     return DeepSpec(env, agent, delay, preset, settings=settings, **options)
 
 
-_SUMMARY = {
-    preset: {
-        (preset, env, agent, m): physical(env, agent, m, preset)
-        for env, m, agent in product(show.ENVS, show.DELAYS, show.AGENTS)
-    }
-    for preset in PRESETS
-}
 EXPERIMENTS = [
-    *(
-        Experiment(
-            f"physical-{preset}",
-            f"CartPole and Acrobot beside the paper's table, preset {preset}",
-            _SUMMARY[preset],
-            SEEDS,
-            show.draw_summary,
-            show.summary_table,
-        )
-        for preset in PRESETS
-    ),
     Experiment(
         "convergence-physical",
         "Noisy CartPole: learning curves",
-        {key: spec for key, spec in _SUMMARY["paper"].items() if key[1] == "noisy-cartpole" and key[3] > 0},
+        {
+            ("paper", "noisy-cartpole", agent, m): physical("noisy-cartpole", agent, m, "paper")
+            for m, agent in product(show.DELAYS[1:], paper.AGENTS)
+        },
         SEEDS,
         show.draw_curves,
         lambda results, root: show.rows_of(results, ("preset", "environment", "agent", "delay")),
@@ -65,7 +51,7 @@ EXPERIMENTS = [
     Experiment(
         "delay-sweep-physical",
         "Noisy CartPole and Noisy Acrobot: return against the delay",
-        {(env, a, m): physical(env, a, m) for env, m, a in product(show.SWEPT_ENVS, show.SWEPT, show.AGENTS)},
+        {(env, a, m): physical(env, a, m) for env, m, a in product(show.SWEPT_ENVS, show.SWEPT, paper.AGENTS)},
         FEWER,
         show.draw_sweep,
         lambda results, root: show.rows_of(results, ("environment", "agent", "delay")),
@@ -103,7 +89,7 @@ EXPERIMENTS = [
         "CartPole trained on its plain reward instead of the shaped one",
         {
             (env, agent, m): physical(env, agent, m, changes=show.PLAIN)
-            for env, m, agent in product(show.GAP_ENVS, show.DELAYS, show.AGENTS)
+            for env, m, agent in product(show.GAP_ENVS, show.DELAYS, paper.AGENTS)
         },
         FEWER,
         show.draw_plain,

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from deadtime.agents.presets import PRESETS
-from deadtime.experiments import statistics
-from deadtime.experiments.figures import NAMES, heat_map, learning_curves, new_figure, return_against_delay
+from deadtime.experiments import paper, statistics
+from deadtime.experiments.figures import heat_map, learning_curves, new_figure, return_against_delay, shared_legend
 from deadtime.experiments.runner import Results
 from deadtime.pictures import COLORS, save_picture
 from deadtime.training.result import Result
@@ -23,22 +23,7 @@ ENVS = {
     "acrobot": "Acrobot",
     "noisy-acrobot": "Noisy Acrobot",
 }
-AGENTS, DELAYS = ("delayed", "augmented", "oblivious"), (0, 5, 15, 25)
-PAPER = {
-    ("cartpole", 5): ((489, 11), (453, 16), (27, 4)),
-    ("cartpole", 15): ((414, 14), (192, 15), (30, 3)),
-    ("cartpole", 25): ((324, 7), (41, 2), (41, 3)),
-    ("noisy-cartpole", 5): ((435, 8), (379, 17), (26, 3)),
-    ("noisy-cartpole", 15): ((251, 22), (129, 24), (30, 3)),
-    ("noisy-cartpole", 25): ((60, 7), (36, 3), (40, 3)),
-    ("acrobot", 5): ((-131, 32), (-463, 18), (-467, 47)),
-    ("acrobot", 15): ((-211, 53), (-481, 21), (-467, 34)),
-    ("acrobot", 25): ((-351, 57), (-493, 5), (-465, 20)),
-    ("noisy-acrobot", 5): ((-134, 37), (-491, 2), (-445, 11)),
-    ("noisy-acrobot", 15): ((-329, 24), (-425, 41), (-399, 41)),
-    ("noisy-acrobot", 25): ((-361, 62), (-471, 12), (-438, 39)),
-}
-"""The paper's table by (environment, delay): value and spread of Delayed-Q, Augmented-Q and Oblivious-Q."""
+DELAYS = (0, *paper.DELAYS)
 
 
 def score_of(preset: str, result: Result) -> np.ndarray:
@@ -58,49 +43,23 @@ def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def summary_table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """The paper's table beside ours, with the paired difference to Delayed-Q of the score that is compared."""
-    rows = rows_of(results, ("preset", "environment", "agent", "delay"))
-    for row in rows:
-        preset, env, agent, m = (row[name] for name in ("preset", "environment", "agent", "delay"))
-        ours, first = (score_of(preset, results[preset, env, name, m]) for name in (agent, "delayed"))
-        less = statistics.difference(first, ours)
-        row |= {"delayed_minus_this": less.value, "difference_low": less.low, "difference_high": less.high}
-        value, spread = PAPER[env, m][AGENTS.index(agent)] if m else ("", "")
-        row |= {"paper": value, "paper_spread": spread}
-    return rows
-
-
-def draw_summary(results: Results, root: Path) -> Path:
-    """Return against the delay in the four environments, the paper's values as crosses."""
-    preset = next(iter(results))[0]
-    figure, axes = new_figure(13, 3.9, 1, 4)
-    for axis, env in zip(axes, ENVS, strict=True):
-        scores = {(agent, m): score_of(preset, results[preset, env, agent, m]) for agent in AGENTS for m in DELAYS}
-        return_against_delay(axis, scores, {})
-        for k, agent in enumerate(AGENTS):
-            value, spread = zip(*(PAPER[env, m][k] for m in DELAYS[1:]), strict=True)
-            how: dict[str, Any] = {"fmt": "x", "color": COLORS[agent], "ms": 5, "lw": 0.8, "capsize": 2}
-            label = f"{NAMES[agent]} in the paper"
-            axis.errorbar(np.array(DELAYS[1:]) + 0.5, value, spread, label=label, **how)
-        _frame(axis, env, ENVS[env])
-        axis.set(xlabel="delay m (steps)", ylabel=("training return" if preset == "paper" else "greedy return"))
-    _legend(figure, axes)
-    _title(figure, results, f"physical-{preset}", f"preset {preset}")
-    return save_picture(figure, root / "figures" / f"physical-{preset}.png")
-
-
 def draw_curves(results: Results, root: Path) -> Path:
     """Training return on Noisy CartPole, a panel a delay."""
     figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
     for axis, m in zip(axes, DELAYS[1:], strict=True):
-        curves = {agent: results["paper", "noisy-cartpole", agent, m].curve for agent in AGENTS}
+        curves = {agent: results["paper", "noisy-cartpole", agent, m].curve for agent in paper.AGENTS}
         learning_curves(axis, {agent: (steps / 1000, returns) for agent, (steps, returns) in curves.items()}, None)
-        axis.axhline(PAPER["noisy-cartpole", m][0][0], color=COLORS["delayed"], lw=1, ls=":", label="Delayed-Q in the paper")
+        axis.axhline(
+            paper.TABLE["noisy-cartpole"]["delayed", m].mean,
+            color=COLORS["delayed"],
+            lw=1,
+            ls=":",
+            label="Delayed-Q in the paper",
+        )
         axis.set_title(f"m = {m}", fontsize=10)
         axis.set(ylim=(0, 510), xlabel="thousand steps")
     axes[0].set_ylabel("training return")
-    _legend(figure, axes)
+    shared_legend(figure, axes)
     _title(figure, results, "convergence-physical", "Noisy CartPole, preset paper")
     return save_picture(figure, root / "figures" / "convergence-physical.png")
 
@@ -122,12 +81,12 @@ def draw_causes(results: Results, root: Path) -> Path:
             found = [statistics.mean(results[env, m, *mistakes].training_scores) for m in DELAYS[1:]]
             axis.plot(DELAYS[1:], [e.value for e in found], style, color=color, ms=4, label=label)
             axis.fill_between(DELAYS[1:], [e.low for e in found], [e.high for e in found], color=color, alpha=0.12, lw=0)
-        value, spread = zip(*(PAPER[env, m][0] for m in DELAYS[1:]), strict=True)
+        value, spread = zip(*(paper.TABLE[env]["delayed", m] for m in DELAYS[1:]), strict=True)
         axis.errorbar(np.array(DELAYS[1:]) + 0.5, value, spread, fmt="kx", ms=5, lw=0.8, capsize=2, label="the paper")
         _frame(axis, env, ENVS[env])
         axis.set(xlabel="delay m (steps)", ylabel="training return")
         axis.grid(alpha=0.25)
-    _legend(figure, axes)
+    shared_legend(figure, axes)
     _title(figure, results, "causes", "Delayed-Q, preset paper")
     return save_picture(figure, root / "figures" / "causes.png")
 
@@ -151,10 +110,10 @@ def draw_plain(results: Results, root: Path) -> Path:
 def _panels(results: Results, root: Path, name: str, envs: Iterable[str], delays: tuple[int, ...]) -> Path:
     figure, axes = new_figure(10, 4.2, 1, 2)
     for axis, env in zip(axes, envs, strict=True):
-        return_against_delay(axis, {(agent, m): results[env, agent, m].scores for agent in AGENTS for m in delays}, {})
+        return_against_delay(axis, {(agent, m): results[env, agent, m].scores for agent in paper.AGENTS for m in delays}, {})
         _frame(axis, env, ENVS[env])
         axis.set_ylabel("greedy return")
-    _legend(figure, axes)
+    shared_legend(figure, axes)
     _title(figure, results, name, "preset best")
     return save_picture(figure, root / "figures" / f"{name}.png")
 
@@ -202,7 +161,7 @@ def draw_gap(results: Results, root: Path) -> Path:
             ylabel="" if j else ("training return", "greedy return")[i],
         )
         axes[i, j].grid(alpha=0.25)
-    _legend(figure, axes)
+    shared_legend(figure, axes)
     _title(figure, results, "model-gap", "Delayed-Q")
     return save_picture(figure, root / "figures" / "model-gap.png")
 
@@ -240,16 +199,6 @@ def draw_misspecified(results: Results, root: Path) -> Path:
 def _frame(axis: Axes, env: str, title: str) -> None:
     axis.set_ylim((-510, -40) if "acrobot" in env else (0, 510))
     axis.set_title(title, fontsize=10)
-
-
-def _legend(figure: Any, axes: np.ndarray) -> None:
-    """One for all axes."""
-    handles: dict[str, Any] = {}
-    for axis in axes.flat:
-        handles |= {label: line for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-        if axis.get_legend():
-            axis.get_legend().remove()
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
 
 
 def _title(figure: Any, results: Results, command: str, about: str, shown: str = "95% intervals") -> None:

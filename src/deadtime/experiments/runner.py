@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from deadtime.experiments import records
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.training.result import Result, Spec, record_together, train_recorded
 
@@ -27,10 +28,27 @@ class Experiment:
     """Draws the figure into the folder of records."""
     table: Callable[[Results, Path], list[dict[str, Any]]]
     """The numbers behind it, a row a line."""
+    preset: str = ""
+    """Which one its runs have, where the experiment exists under several."""
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.id}-{self.preset}" if self.preset else self.id
 
     def wanted(self, seeds: int | None) -> Sequence[int]:
         """Its seeds or, if a number is given, as many from its first on."""
         return self.seeds if seeds is None else range(self.seeds[0], self.seeds[0] + seeds)
+
+
+def recorded(experiment: Experiment, root: Path) -> int:
+    """How many of its runs are recorded, by what the records say of themselves."""
+    found = 0
+    for spec in {spec.name: spec for spec in experiment.runs.values()}.values():
+        folder = root / spec.name
+        known = {*records.read(folder).seeds} if records.exists(folder) else set()
+        found += len(known & {*experiment.seeds}) * sum(other == spec for other in experiment.runs.values())
+    return found
 
 
 def run_deep_ones(experiments: Sequence[Experiment], root: Path, seeds: int | None = None) -> None:

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from deadtime.agents.tabular import QLearning
+from deadtime.experiments import paper
 from deadtime.experiments import tabular_figures as show
 from deadtime.experiments.runner import Experiment
 from deadtime.experiments.specs import TabularSpec
@@ -24,10 +25,9 @@ def maze(agent: str, delay: int, noise: float = 0.0, size: int = 10, **options: 
     return TabularSpec("maze", agent, delay, settings={"noise": noise, "size": size}, **options)
 
 
-_PAPER = ("delayed", "augmented", "oblivious")
 _TUNING = {
     (s, e, agent, p, m): maze(agent, m, p, learner=QLearning(step_size=s, epsilon=e))
-    for s, e, agent, p, m in product(show.STEP_SIZES, show.EPSILONS, _PAPER, (0.0, 0.1), (5, 15))
+    for s, e, agent, p, m in product(show.STEP_SIZES, show.EPSILONS, paper.AGENTS, (0.0, 0.1), (5, 15))
 }
 _WHOLE_LAW = {
     (a, p, m): maze(a, m, p, learner=QLearning(epsilon=show.LAW_EPSILON))

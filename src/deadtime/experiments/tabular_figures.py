@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deadtime.agents.views import VIEWS
-from deadtime.experiments import statistics
+from deadtime.experiments import paper, statistics
 from deadtime.experiments.ceiling import mean_ceiling
 from deadtime.experiments.figures import NAMES, heat_map, learning_curves, new_figure, return_against_delay
 from deadtime.experiments.runner import Results
@@ -18,15 +18,6 @@ from deadtime.pictures import COLORS, MARKERS, save_picture
 from deadtime.training.result import Result
 
 AGENTS = tuple(VIEWS)
-PAPER = {
-    (0.0, 5): {"delayed": 0.50, "augmented": 0.18, "oblivious": -0.61},
-    (0.0, 15): {"delayed": -0.25, "augmented": -1.0, "oblivious": -0.76},
-    (0.0, 25): {"delayed": -0.45, "oblivious": -0.71},
-    (0.1, 5): {"delayed": 0.40, "augmented": -0.29, "oblivious": -0.64},
-    (0.1, 15): {"delayed": -0.50, "augmented": -1.0, "oblivious": -0.78},
-    (0.1, 25): {"delayed": -0.49, "oblivious": -0.99},
-}
-"""The paper's Maze and Noisy Maze rows by (noise, delay); it does not say its noise, so every noise is set beside them."""
 
 
 def tabular(result: Result) -> TabularSpec:
@@ -92,7 +83,8 @@ def convergence_table(results: Results, root: Path) -> list[dict[str, Any]]:
         less = statistics.difference(results["delayed", p, m].scores, result.scores)
         row |= {"delayed_minus_this": less.value, "difference_low": less.low, "difference_high": less.high}
         row |= {"optimum": best, "optimum_is": "exact" if exact else "upper bound"}
-        row["paper"] = PAPER.get((0.0 if p == 0 else 0.1, m), {}).get(row["agent"], "")
+        theirs = paper.TABLE["noisy-maze" if p else "maze"].get((row["agent"], m))  # it does not say its noise
+        row["paper"] = "" if theirs is None else theirs.mean
     return rows
 
 

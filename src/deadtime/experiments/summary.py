@@ -1,0 +1,100 @@
+"""The paper's summary: Delayed-Q against both baselines in six environments at three delays, under each preset."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadtime.agents.presets import PRESETS
+from deadtime.experiments import paper, statistics
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.experiments.figures import NAMES, new_figure, return_against_delay, shared_legend
+from deadtime.experiments.physical import physical
+from deadtime.experiments.physical_figures import ENVS, score_of
+from deadtime.experiments.runner import Experiment, Results
+from deadtime.experiments.specs import TabularSpec
+from deadtime.experiments.tabular import maze
+from deadtime.pictures import COLORS, save_picture
+
+MAZES = {"maze": "Maze", "noisy-maze": "Noisy Maze"}
+DELAYS, SEEDS = (0, *paper.DELAYS), range(10)
+LIMITS = {"maze": (-1.05, 1.05), "cartpole": (0, 510), "acrobot": (-510, -40)}
+
+
+def _spec(preset: str, env: str, agent: str, delay: int) -> TabularSpec | DeepSpec:
+    """Mazes have one setting, whatever the preset; the noise of Noisy Maze is 0.1 here, the paper does not say its own."""
+    return maze(agent, delay, 0.1 if "noisy" in env else 0.0) if env in MAZES else physical(env, agent, delay, preset)
+
+
+def _table(results: Results, root: Path) -> list[dict[str, Any]]:
+    """Ours and the paper's, the verdict on both, and the paired difference to Delayed-Q."""
+    rows = []
+    for (preset, env, agent, m), result in results.items():
+        row: dict[str, Any] = {"preset": preset, "environment": env, "agent": agent, "delay": m}
+        for label, values in (("greedy", result.scores), ("training", result.training_scores)):
+            found = statistics.mean(values)
+            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
+        row |= {"seeds": len(result.seeds), "diverged": len(result.diverged)}
+        score = score_of(preset, result)
+        less = statistics.difference(score_of(preset, results[preset, env, "delayed", m]), score)
+        row |= {"delayed_minus_this": less.value, "difference_low": less.low, "difference_high": less.high}
+        theirs = paper.TABLE[env].get((agent, m))
+        row |= {"paper": "", "paper_spread": "", "verdict": ""}
+        if theirs is not None:
+            row |= {"paper": theirs.mean, "paper_spread": theirs.spread}
+            row["verdict"] = paper.verdict(statistics.mean(score), theirs)
+        rows.append(row)
+    return rows
+
+
+def won(results: Results) -> dict[tuple[str, int], bool]:
+    """By environment and delay: whether our Delayed-Q has the best mean of the score that is compared."""
+    found = {}
+    for preset, env, _, m in results:
+        if m:
+            means = [float(score_of(preset, results[preset, env, agent, m]).mean()) for agent in paper.AGENTS]
+            found[env, m] = means[0] > max(means[1:])
+    return found
+
+
+def _draw(results: Results, root: Path) -> Path:
+    """Return against the delay in the six environments, the paper's values as crosses."""
+    preset, seeds = next(iter(results))[0], len(next(iter(results.values())).seeds)
+    figure, axes = new_figure(13, 7.4, 2, 3)
+    for axis, (env, title) in zip(axes.T.flat, (MAZES | ENVS).items(), strict=True):
+        scores = {(agent, m): score_of(preset, results[preset, env, agent, m]) for agent in paper.AGENTS for m in DELAYS}
+        return_against_delay(axis, scores, {})
+        for agent in paper.AGENTS:
+            at = [m for m in paper.DELAYS if (agent, m) in paper.TABLE[env]]
+            value, spread = zip(*(paper.TABLE[env][agent, m] for m in at), strict=True)
+            how: dict[str, Any] = {"fmt": "x", "color": COLORS[agent], "ms": 5, "lw": 0.8, "capsize": 2}
+            axis.errorbar(np.array(at) + 0.5, value, spread, label=f"{NAMES[agent]} in the paper", **how)
+        axis.set_ylim(LIMITS[env.removeprefix("noisy-")])
+        axis.set_title(title, fontsize=10)
+        axis.set(xlabel="delay m (steps)", ylabel=("training return" if preset == "paper" else "greedy return"))
+    shared_legend(figure, axes)
+    ours = won(results)
+    count = f"{sum(ours.values())} of {len(ours)} (in the paper: {sum(paper.wins(*where) for where in ours)})"
+    about = f"Delayed-Q has the best mean in {count}; preset {preset}, {seeds} seeds, 95% intervals"
+    figure.suptitle(f"{about}\ndeadtime reproduce summary --preset {preset}", fontsize=10)
+    return save_picture(figure, root / "figures" / f"summary-{preset}.png")
+
+
+EXPERIMENTS = [
+    Experiment(
+        "summary",
+        f"Six environments beside the paper's table, preset {preset}",
+        {
+            (preset, env, agent, m): _spec(preset, env, agent, m)
+            for env, m, agent in product((*MAZES, *ENVS), DELAYS, paper.AGENTS)
+        },
+        SEEDS,
+        _draw,
+        _table,
+        preset,
+    )
+    for preset in PRESETS
+]

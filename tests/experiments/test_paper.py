@@ -1,0 +1,103 @@
+"""The paper's numbers, verdicts, and the summary beside them."""
+
+import numpy as np
+import pytest
+
+from deadtime.experiments import paper, records, summary
+from deadtime.experiments.command import Reproduce, chosen
+from deadtime.experiments.runner import recorded
+from deadtime.experiments.statistics import Estimate
+from deadtime.training.result import Result
+
+
+def test_the_papers_table():
+    cells = [(env, m) for env in paper.TABLE for m in paper.DELAYS]
+    assert len(cells) == 42
+    assert [cell for cell in cells if not paper.wins(*cell)] == [
+        ("atari:Enduro", 5),
+        ("atari:Qbert", 5),
+        ("atari:StarGunner", 5),
+    ]
+    assert sum(map(len, paper.TABLE.values())) == 42 * 3 - 2
+    assert paper.TABLE["maze"]["oblivious", 25] == (-0.71, 0.19)
+    assert ("augmented", 25) not in paper.TABLE["noisy-maze"]
+    assert paper.TABLE["noisy-cartpole"]["augmented", 15] == (129, 24)
+    assert paper.TABLE["noisy-acrobot"]["delayed", 25] == (-361, 62)
+    assert paper.TABLE["atari:TimePilot"]["augmented", 25] == (2671, 127)
+    assert paper.TABLE["atari:Zaxxon"]["oblivious", 15] == (225, 19)
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [
+        (Estimate(120, 111, 129), "above"),
+        (Estimate(120, 109, 131), "agrees"),
+        (Estimate(100, 99, 101), "agrees"),
+        (Estimate(80, 70, 90), "agrees"),
+        (Estimate(80, 71, 89), "below"),
+        (Estimate(111, np.nan, np.nan), "above"),
+        (Estimate(110, np.nan, np.nan), "agrees"),
+    ],
+)
+def test_verdicts_are_by_overlap(ours, expected):
+    assert paper.verdict(ours, paper.Value(100, 10)) == expected
+
+
+def told(scores, training):
+    """A result that says so."""
+    return Result(
+        records.Record(
+            "",
+            {"kind": "deep", "env": "cartpole"},
+            [0, 1],
+            scores,
+            training,
+            [1, 1],
+            ["complete"] * 2,
+            [0.0, 0.0],
+            np.zeros(0, int),
+            np.zeros((2, 0), np.float32),
+        )
+    )
+
+
+def test_wins_are_of_the_score_that_is_compared():
+    """In preset paper that is the training return, else the greedy one."""
+    scores = {"delayed": ([5, 7], [1, 1]), "augmented": ([6, 5], [3, 0]), "oblivious": ([0, 0], [0, 0])}
+    for preset, expected in (("paper", False), ("best", True)):
+        results = {(preset, "acrobot", agent, 5): told(*both) for agent, both in scores.items()}
+        assert summary.won(results) == {("acrobot", 5): expected}
+
+
+def test_choosing_experiments():
+    assert [e.name for e in chosen(["summary"], None)] == ["summary-paper", "summary-best"]
+    assert [e.name for e in chosen(["summary", "causes"], "best")] == ["causes", "summary-best"]
+    everything = chosen(["all"], "paper")
+    assert {"complexity", "summary-paper"} <= {e.name for e in everything}
+    assert "summary-best" not in {e.name for e in everything}
+    with pytest.raises(ValueError, match=r"no experiment is called 'sumary'.*summary"):
+        chosen(["sumary"], None)
+    with pytest.raises(ValueError, match=r"no preset is called 'bets'.*best"):
+        chosen(["summary"], "bets")
+
+
+def test_the_list_says_what_is_recorded(tmp_path, capsys):
+    (experiment,) = chosen(["summary"], "best")
+    assert recorded(experiment, tmp_path) == 0
+    spec = next(iter(experiment.runs.values()))
+    done = records.Record(
+        spec.id,
+        spec.canonical(),
+        [0, 3, 99],
+        [1.0] * 3,
+        [1.0] * 3,
+        [1] * 3,
+        ["complete"] * 3,
+        [0.0] * 3,
+        np.zeros(0, int),
+        np.zeros((3, 0), np.float32),
+    )
+    records.write(tmp_path / spec.name, done)
+    assert recorded(experiment, tmp_path) == 2
+    Reproduce(list=True, out=tmp_path).run()
+    assert "summary" in capsys.readouterr().out
