@@ -42,6 +42,7 @@ def _commands() -> Any:
     from tyro.conf import subcommand  # noqa: PLC0415
 
     from deadtime.experiments.command import Reproduce  # noqa: PLC0415
+    from deadtime.experiments.report import Report  # noqa: PLC0415
     from deadtime.planning.command import Plan, Verify  # noqa: PLC0415
     from deadtime.training.command import Compare, Evaluate, Train, Watch  # noqa: PLC0415
 
@@ -53,4 +54,5 @@ def _commands() -> Any:
         | Annotated[Plan, subcommand("plan")]
         | Annotated[Verify, subcommand("verify")]
         | Annotated[Reproduce, subcommand("reproduce")]
+        | Annotated[Report, subcommand("report")]
     )

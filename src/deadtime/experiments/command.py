@@ -22,7 +22,7 @@ from deadtime.pictures import whole
 from deadtime.training.command import Whole, Word
 
 EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one for one in (*tabular.EXPERIMENTS, *physical.EXPERIMENTS, *summary.EXPERIMENTS)
+    one.name: one for one in (*summary.EXPERIMENTS, *tabular.EXPERIMENTS, *physical.EXPERIMENTS)
 }
 ALL = "all"
 
@@ -79,12 +79,13 @@ class Reproduce:
             rows = experiment.table(results, self.out)
             path = self.out / "figures" / f"{experiment.name}.csv"
             with whole(path) as part:
-                part.write_text(_csv(rows))
+                part.write_text(csv_text(rows))
             print(f"{picture}\n{path}")
         return 0
 
 
-def _csv(rows: list[dict[str, Any]]) -> str:
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+    """As a CSV file."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from deadtime.experiments import records
 from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.experiments.records import Record
 from deadtime.training.result import Result, Spec, record_together, train_recorded
 
 Results = dict[Any, Result]
@@ -49,6 +50,18 @@ def recorded(experiment: Experiment, root: Path) -> int:
         known = {*records.read(folder).seeds} if records.exists(folder) else set()
         found += len(known & {*experiment.seeds}) * sum(other == spec for other in experiment.runs.values())
     return found
+
+
+def found(experiment: Experiment, root: Path) -> Results | None:
+    """Its results from records alone, with the seeds that all its runs have; nothing if there is no such seed."""
+    known: dict[str, Record] = {}
+    for spec in experiment.runs.values():
+        if spec.name not in known:
+            if not records.exists(root / spec.name):
+                return None
+            known[spec.name] = records.read(root / spec.name)
+    seeds = [seed for seed in experiment.seeds if all(seed in record.seeds for record in known.values())]
+    return {key: Result(known[spec.name].rows(seeds)) for key, spec in experiment.runs.items()} if seeds else None
 
 
 def run_deep_ones(experiments: Sequence[Experiment], root: Path, seeds: int | None = None) -> None:

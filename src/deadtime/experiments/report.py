@@ -1,0 +1,176 @@
+"""`deadtime report`: one page, made from records alone, that needs nothing else to be read."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import tyro
+
+from deadtime.experiments import paper, statistics, summary
+from deadtime.experiments.command import EXPERIMENTS, csv_text
+from deadtime.experiments.figures import NAMES
+from deadtime.experiments.physical_figures import ENVS, score_of
+from deadtime.experiments.runner import Experiment, Results, found
+from deadtime.experiments.summary import MAZES
+from deadtime.pictures import whole
+
+STYLE = Path(__file__).with_suffix(".css").read_text()
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make one page from the records: every experiment beside the paper."""
+
+    records: tyro.conf.Positional[Path] = Path("results")
+    """The folder of records."""
+    out: Path | None = None
+    """Where the page goes; default: report.html in that folder."""
+
+    def run(self) -> int:
+        """Read, draw, write."""
+        if not self.records.is_dir():
+            raise ValueError(f"records are in a folder; {self.records} is none: `deadtime reproduce all` makes one, `results`")
+        out = self.out or self.records / "report.html"
+        text = page(self.records, datetime.now(UTC).date().isoformat())
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with whole(out) as part:
+            part.write_text(text)
+        print(out)
+        return 0
+
+
+def page(root: Path, date: str) -> str:
+    """All of it."""
+    of_the_paper_first = sorted(EXPERIMENTS.values(), key=lambda e: not paper.SAYS[e.id][1])
+    there = {e.name: results for e in of_the_paper_first if (results := found(e, root)) is not None}
+    shown = [EXPERIMENTS[name] for name in there]
+    missing = [e for e in EXPERIMENTS.values() if e.name not in there]
+    with TemporaryDirectory() as folder:
+        if (root / "ceilings.json").exists():
+            shutil.copy(root / "ceilings.json", folder)
+        sections = [_section(e, there[e.name], Path(folder)) for e in shown]
+    links = "".join(f'<li><a href="#{e.name}">{escape(e.title)}</a></li>' for e in shown)
+    absent = "".join(f"<li>{escape(e.title)}: <code>{escape(_command(e))}</code></li>" for e in missing)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>deadtime: the paper, reproduced</title><style>{STYLE}</style></head><body>
+<header><h1>Acting in Delayed Environments, reproduced</h1>
+<p>Every experiment that was run, beside what <i>Acting in Delayed Environments with Non-Stationary Markov Policies</i>
+(Derman, Dalal, Mannor; ICLR 2021) reports. Made from records alone by <code>deadtime report</code> on {date}.</p></header>
+<main>{_overview(there)}
+<nav aria-label="Experiments"><h2>Experiments</h2><ul>{links}</ul></nav>
+{"".join(sections)}
+<section id="missing"><h2>Not run</h2>
+<ul>{absent}<li>Atari, eight games at three delays, and the recurrent policy on Frostbite.</li></ul></section>
+</main></body></html>
+"""
+
+
+def _overview(there: dict[str, Results]) -> str:
+    """How many of the comparisons are won, and how ours lie to the paper's."""
+    known = [e for e in summary.EXPERIMENTS if e.name in there]
+    if not known:
+        return "<p>The summary was not run: <code>deadtime reproduce summary</code>.</p>"
+    parts = []
+    for experiment in known:
+        results, preset = there[experiment.name], experiment.preset
+        ours, how = summary.won(results), "the authors' protocol" if preset == "paper" else "our own settings"
+        scores = {agent: [score_of(preset, results[preset, env, agent, m]) for env, m in ours] for agent in paper.AGENTS}
+        theirs = [paper.TABLE[env]["delayed", m] for env, m in ours]
+        lies = [paper.verdict(statistics.mean(x), value) for x, value in zip(scores["delayed"], theirs, strict=True)]
+        cells = [
+            (
+                f"{sum(ours.values())} of {len(ours)}",
+                f"won by Delayed-Q; the paper wins {sum(paper.wins(*at) for at in ours)} of them",
+            ),
+            (
+                " / ".join(str(lies.count(word)) for word in ("above", "agrees", "below")),
+                "of Delayed-Q's returns lie above, agree with, lie below the paper's",
+            ),
+        ]
+        for agent in paper.AGENTS[1:]:
+            chance = statistics.improvement(scores["delayed"], scores[agent])
+            cells.append(
+                (
+                    f"{chance.value:.0%}",
+                    f"[{chance.low:.0%}, {chance.high:.0%}] of its runs beat {NAMES[agent]}'s of the same seed",
+                )
+            )
+        cards = "".join(f"<li><b>{number}</b>{escape(words)}</li>" for number, words in cells)
+        parts.append(f'<h3>With {how}</h3><ul class="numbers">{cards}</ul>')
+    rule = (
+        "A comparison is won if the mean over seeds is the largest of the three. Ours lies above or below the paper's if our "
+        "95% interval is outside the paper's mean ± spread, and agrees if they overlap. The paper's whole table has 42 "
+        "comparisons, of which it wins 39; the 24 of Atari are not run here."
+    )
+    return f'<section id="overview"><h2>Summary</h2>{"".join(parts)}<p class="soft">{rule}</p></section>'
+
+
+def _section(experiment: Experiment, results: Results, folder: Path) -> str:
+    """Figure, table, command, and where the numbers are from."""
+    shows, says = paper.SAYS[experiment.id]
+    picture = base64.b64encode(experiment.draw(results, folder).read_bytes()).decode()
+    rows = experiment.table(results, folder)
+    data = base64.b64encode(csv_text(rows).encode()).decode()
+    name = experiment.name
+    stated = f"<p><b>The paper:</b> {escape(says)}</p>" if says else "<p><b>The paper</b> has no such experiment.</p>"
+    compared = _compared(experiment, results) if experiment.id == "summary" else ""
+    return f"""<section id="{name}"><h2>{escape(experiment.title)}</h2>{stated}
+<figure id="figure-{name}"><a class="close" href="#{name}">Close</a>
+<img alt="{escape(shows)}" src="data:image/png;base64,{picture}">
+<figcaption>{escape(shows)} <a class="open" href="#figure-{name}">Full size</a></figcaption></figure>
+{compared}<details><summary>All numbers</summary><div class="scroll">{_table(rows)}</div></details>
+<p class="soft"><a download="{name}.csv" href="data:text/csv;base64,{data}">CSV</a> ·
+<code>{escape(_command(experiment))}</code> · {escape(_made(experiment, results))}</p></section>
+"""
+
+
+def _compared(experiment: Experiment, results: Results) -> str:
+    """The paper's table beside ours."""
+    preset, names = experiment.preset, MAZES | ENVS
+    lines = []
+    for env, m in summary.won(results):
+        line, digits = f"<td>{escape(names[env])}</td><td>{m}</td>", 2 if env in MAZES else 0
+        for agent in paper.AGENTS:
+            theirs, ours = paper.TABLE[env].get((agent, m)), statistics.mean(score_of(preset, results[preset, env, agent, m]))
+            word = paper.verdict(ours, theirs) if theirs else ""
+            line += f"<td>{f'{theirs.mean:g} ± {theirs.spread:g}' if theirs else '–'}</td>"
+            line += f"<td>{ours.value:.{digits}f} [{ours.low:.{digits}f}, {ours.high:.{digits}f}]</td>"
+            line += f'<td class="word {word}">{word}</td>'
+        lines.append(f"<tr>{line}</tr>")
+    heads = "".join(f"<th>{NAMES[agent]}: paper</th><th>ours</th><th>verdict</th>" for agent in paper.AGENTS)
+    head = f"<thead><tr><th>environment</th><th>m</th>{heads}</tr></thead>"
+    return f'<div class="scroll"><table>{head}<tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    heads = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in rows[0])
+    body = "".join("<tr>" + "".join(f"<td>{_said(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _said(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
+
+
+def _command(experiment: Experiment) -> str:
+    return f"deadtime reproduce {experiment.id}" + (f" --preset {experiment.preset}" if experiment.preset else "")
+
+
+def _made(experiment: Experiment, results: Results) -> str:
+    """Seeds, machines and dates."""
+    made = [one for result in results.values() for one in result.record.made]
+    seeds = len(next(iter(results.values())).seeds)
+    wanted = "" if seeds == len(experiment.seeds) else f" of {len(experiment.seeds)}"
+    where = ", ".join(sorted({str(one.get("device") or one.get("machine") or "") for one in made} - {""}))
+    when = sorted({one["date"] for one in made})
+    dates = when[0] if len(when) == 1 else f"{when[0]} to {when[-1]}"
+    return f"{seeds}{wanted} seeds · {len(results)} settings · {where} · {dates}"

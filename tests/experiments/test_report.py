@@ -1,0 +1,124 @@
+"""The page: made from records alone, whole in itself, and the same when it is made again."""
+
+import base64
+import csv
+import io
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from deadtime.cli import main
+from deadtime.experiments import paper, records
+from deadtime.experiments.command import EXPERIMENTS, chosen
+from deadtime.experiments.report import page
+from deadtime.experiments.runner import found
+
+
+class Tags(HTMLParser):
+    """Every opening tag with its attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def told(spec, value, seeds):
+    """A record that says `value` and a little more each seed."""
+    n, tested = len(seeds), getattr(spec, "evaluation_delays", ())
+    return records.Record(
+        id=spec.id,
+        spec=spec.canonical(),
+        seeds=list(seeds),
+        scores=[value + 0.01 * seed for seed in seeds],
+        training_scores=[value + 0.02 * seed for seed in seeds],
+        episodes=[10] * n,
+        status=["complete"] * n,
+        seconds=[1.0] * n,
+        points=np.arange(1, 11),
+        curve=np.full((n, 10), value, np.float32),
+        made=[{"date": "2026-01-02", "device": "an <odd> machine", "seeds": list(seeds)}],
+        others=np.zeros((n, len(tested)), np.float32),
+    )
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Records of the summary with preset best and of one more experiment, with fewer seeds than it asks for."""
+    folder = tmp_path_factory.mktemp("records")
+    (best,) = chosen(["summary"], "best")
+    for (_, _, agent, _), spec in best.runs.items():
+        records.write(folder / spec.name, told(spec, 2.0 if agent == "delayed" else 1.0, range(3)))
+    for spec in EXPERIMENTS["plain-reward"].runs.values():
+        records.write(folder / spec.name, told(spec, 400.0, range(2)))
+    return folder
+
+
+def test_the_page_is_whole_in_itself(root):
+    text = page(root, "2026-01-03")
+    tags = Tags(text)
+    assert not tags.open
+    assert "http" not in text.split("</style>")[1].replace("http-equiv", "")
+    assert not tags.of("script")
+    assert len(tags.of("img")) == 2
+    for image in tags.of("img"):
+        assert len(image["alt"]) > 30
+        assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
+    ids = [attributes["id"] for _, attributes in tags.tags if "id" in attributes]
+    assert len(ids) == len({*ids})
+    assert {link["href"][1:] for link in tags.of("a") if link["href"].startswith("#")} <= {*ids}
+    for link in (link for link in tags.of("a") if "download" in link):
+        rows = list(csv.DictReader(io.StringIO(base64.b64decode(link["href"].split(",")[1]).decode())))
+        assert len(rows) == len(EXPERIMENTS[link["download"].removesuffix(".csv")].runs)
+
+
+def test_what_it_says(root):
+    text = page(root, "2026-01-03")
+    assert "<b>18 of 18</b>won by Delayed-Q; the paper wins 18 of them" in text
+    assert "<b>100%</b>[100%, 100%] of its runs beat Augmented-Q&#x27;s of the same seed" in text
+    assert "3 of 10 seeds · 72 settings · an &lt;odd&gt; machine · 2026-01-02" in text
+    assert "deadtime reproduce summary --preset best" in text
+    missing = text.split("Not run")[1]
+    assert "deadtime reproduce summary --preset paper" in missing
+    assert "deadtime reproduce summary --preset best" not in missing
+    assert "the authors&#x27; protocol" not in text
+
+
+def test_made_again_it_is_the_same(root):
+    assert page(root, "2026-01-03") == page(root, "2026-01-03")
+
+
+def test_every_experiment_has_its_words():
+    assert {e.id for e in EXPERIMENTS.values()} == {*paper.SAYS}
+
+
+def test_results_with_the_seeds_that_all_runs_have(root, tmp_path):
+    experiment = EXPERIMENTS["plain-reward"]
+    assert found(experiment, tmp_path) is None
+    assert {len(result.seeds) for result in found(experiment, root).values()} == {2}
+    for number, spec in enumerate(experiment.runs.values()):
+        records.write(tmp_path / spec.name, told(spec, 1.0, [0, 1 + number]))
+    assert {tuple(result.seeds) for result in found(experiment, tmp_path).values()} == {(0,)}
+
+
+def test_the_command(root, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["report", str(root), "--out", str(tmp_path / "deep" / "page.html")])
+    assert end.value.code == 0
+    assert (tmp_path / "deep" / "page.html").read_text().endswith("</html>\n")
+    with pytest.raises(SystemExit) as end:
+        main(["report", str(tmp_path / "nowhere")])
+    assert end.value.code == 2
+    assert "is none" in capsys.readouterr().err
