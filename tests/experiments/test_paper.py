@@ -71,7 +71,7 @@ def test_wins_are_of_the_score_that_is_compared():
 
 def test_choosing_experiments():
     assert [e.name for e in chosen(["summary"], None)] == ["summary-paper", "summary-best"]
-    assert [e.name for e in chosen(["summary", "causes"], "best")] == ["causes", "summary-best"]
+    assert [e.name for e in chosen(["summary", "causes"], "best")] == ["summary-best", "causes"]
     everything = chosen(["all"], "paper")
     assert {"complexity", "summary-paper"} <= {e.name for e in everything}
     assert "summary-best" not in {e.name for e in everything}
@@ -101,3 +101,18 @@ def test_the_list_says_what_is_recorded(tmp_path, capsys):
     assert recorded(experiment, tmp_path) == 2
     Reproduce(list=True, out=tmp_path).run()
     assert "summary" in capsys.readouterr().out
+
+
+def test_smoke_is_tiny_and_kept_apart(tmp_path):
+    for experiment in chosen(["all"], None):
+        tiny = experiment.tiny()
+        assert list(tiny.runs) == list(experiment.runs)
+        assert len(tiny.seeds) == 1
+        assert max(getattr(spec, "episodes", 0) for spec in tiny.runs.values()) <= 30
+        assert max(getattr(spec, "length", 0) for spec in tiny.runs.values()) <= 150
+    Reproduce(("whole-law",), smoke=True, out=tmp_path).run()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["smoke"]
+    assert (tmp_path / "smoke" / "figures" / "whole-law.png").exists()
+    records_there = [records.read(folder) for folder in (tmp_path / "smoke").glob("maze-*")]
+    assert {tuple(record.seeds) for record in records_there} == {(0,)}
+    assert len(records_there) == 16

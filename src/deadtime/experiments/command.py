@@ -51,6 +51,8 @@ class Reproduce:
     """Fewer or more seeds than the experiment asks for."""
     preset: Word = None
     """paper or best, of an experiment that exists under both; without it, both."""
+    smoke: bool = False
+    """A tiny version of each, one seed that hardly learns, kept apart in the folder `smoke`: to see that everything runs."""
     out: Path = Path("results")
     """Where records are kept; figures and tables go to its folder `figures`."""
 
@@ -71,13 +73,15 @@ class Reproduce:
             return 0
         if self.seeds is not None:
             check_count("seeds", self.seeds)
-        experiments = chosen(self.ids, self.preset)
-        run_deep_ones(experiments, self.out, self.seeds)
+        experiments, out = chosen(self.ids, self.preset), self.out
+        if self.smoke:
+            experiments, out = [experiment.tiny() for experiment in experiments], out / "smoke"
+        run_deep_ones(experiments, out, self.seeds, self.smoke)
         for experiment in experiments:
-            results = run(experiment, self.out, self.seeds)
-            picture = experiment.draw(results, self.out)
-            rows = experiment.table(results, self.out)
-            path = self.out / "figures" / f"{experiment.name}.csv"
+            results = run(experiment, out, self.seeds)
+            picture = experiment.draw(results, out)
+            rows = experiment.table(results, out)
+            path = out / "figures" / f"{experiment.name}.csv"
             with whole(path) as part:
                 part.write_text(csv_text(rows))
             print(f"{picture}\n{path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,20 @@ class Experiment:
         """What its files are called."""
         return f"{self.id}-{self.preset}" if self.preset else self.id
 
+    def tiny(self) -> Experiment:
+        """The same with one seed that hardly learns, to see that everything runs."""
+        little = {key: _little(spec) for key, spec in self.runs.items()}
+        return replace(self, runs=little, seeds=self.seeds[:1])
+
     def wanted(self, seeds: int | None) -> Sequence[int]:
         """Its seeds or, if a number is given, as many from its first on."""
         return self.seeds if seeds is None else range(self.seeds[0], self.seeds[0] + seeds)
+
+
+def _little(spec: Spec) -> Spec:
+    if isinstance(spec, DeepSpec):
+        return replace(spec, steps=150, evaluation_episodes=1)
+    return replace(spec, episodes=min(spec.episodes, 30), evaluation_episodes=2)
 
 
 def recorded(experiment: Experiment, root: Path) -> int:
@@ -64,7 +75,7 @@ def found(experiment: Experiment, root: Path) -> Results | None:
     return {key: Result(known[spec.name].rows(seeds)) for key, spec in experiment.runs.items()} if seeds else None
 
 
-def run_deep_ones(experiments: Sequence[Experiment], root: Path, seeds: int | None = None) -> None:
+def run_deep_ones(experiments: Sequence[Experiment], root: Path, seeds: int | None = None, together: bool = False) -> None:
     """Train and record the deep runs of all of them together: those of several experiments can share a program."""
     deep = [
         (spec, experiment.wanted(seeds))
@@ -72,7 +83,7 @@ def run_deep_ones(experiments: Sequence[Experiment], root: Path, seeds: int | No
         for spec in experiment.runs.values()
         if isinstance(spec, DeepSpec)
     ]
-    record_together(deep, root)
+    record_together(deep, root, together)
 
 
 def run(experiment: Experiment, root: Path, seeds: int | None = None) -> Results:

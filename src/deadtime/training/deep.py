@@ -129,12 +129,15 @@ def _number(value: Any) -> np.ndarray:
 
 
 def run_deep(
-    pairs: list[Pair], progress: Progress, keep_policies: bool = True, checkpoints: Path | None = None
+    pairs: list[Pair], progress: Progress, keep_policies: bool = True, checkpoints: Path | None = None, together: bool = False
 ) -> Iterator[Record]:
-    """The record of each pair as its group is done; `progress` is told of every step that was trained."""
+    """The record of each pair as its group is done; `progress` is told of every step that was trained.
+
+    On a GPU all that can share a program do; `together` does so on a CPU too, where it compiles less and steps slower.
+    """
     keep_compiled()
     device, stop = jax.default_backend(), Event()
-    groups = groups_of([pair for pair in pairs if not pair[0].outside], device)
+    groups = groups_of([pair for pair in pairs if not pair[0].outside], "gpu" if together else device)
     hosted = [pair for pair in pairs if pair[0].outside]
     workers = 1 if device == "gpu" and groups else min(len(groups) + len(hosted), os.cpu_count() or 1)
     _check_groups(groups, workers)

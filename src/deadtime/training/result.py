@@ -186,7 +186,7 @@ def train_recorded(spec: Spec, seeds: Any, root: Path, keep_policies: bool = Tru
     return Result(reduce(records.joined, [known, done] if known is not None and known.seeds else [done]).rows(wanted)), folder
 
 
-def record_together(wanted: list[tuple[DeepSpec, Sequence[int]]], root: Path) -> None:
+def record_together(wanted: list[tuple[DeepSpec, Sequence[int]]], root: Path, together: bool = False) -> None:
     """Train and record what several deep specs miss of their seeds, side by side where they can share a program."""
     pairs: dict[tuple[str, int], tuple[DeepSpec, int]] = {}
     for spec, seeds in wanted:
@@ -200,7 +200,7 @@ def record_together(wanted: list[tuple[DeepSpec, Sequence[int]]], root: Path) ->
     _check_writable(root)
     folders = {spec.id: root / spec.name for spec, _ in pairs.values()}
     with _bar(f"{len(pairs)} runs", sum(spec.length for spec, _ in pairs.values()), "steps") as advance:
-        _recorded(run_deep([*pairs.values()], advance, False, root / ".checkpoints"), folders)
+        _recorded(run_deep([*pairs.values()], advance, False, root / ".checkpoints", together), folders)
 
 
 def _progress(spec: Spec, seeds: int, shown: bool = True) -> AbstractContextManager[Callable[[int], None]]:
