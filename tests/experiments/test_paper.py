@@ -1,5 +1,7 @@
 """The paper's numbers, verdicts, and the summary beside them."""
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -108,11 +110,19 @@ def test_smoke_is_tiny_and_kept_apart(tmp_path):
         tiny = experiment.tiny()
         assert list(tiny.runs) == list(experiment.runs)
         assert len(tiny.seeds) == 1
-        assert max(getattr(spec, "episodes", 0) for spec in tiny.runs.values()) <= 30
-        assert max(getattr(spec, "length", 0) for spec in tiny.runs.values()) <= 150
+        assert all(getattr(spec, "episodes", 0) <= 30 and getattr(spec, "length", 0) <= 150 for spec in tiny.runs.values())
     Reproduce(("whole-law",), smoke=True, out=tmp_path).run()
     assert [entry.name for entry in tmp_path.iterdir()] == ["smoke"]
     assert (tmp_path / "smoke" / "figures" / "whole-law.png").exists()
     records_there = [records.read(folder) for folder in (tmp_path / "smoke").glob("maze-*")]
     assert {tuple(record.seeds) for record in records_there} == {(0,)}
     assert len(records_there) == 16
+
+
+def test_stationarity_beside_the_exact_values(tmp_path):
+    """The paper's third row lies above what any policy can earn."""
+    Reproduce(("stationarity",), out=tmp_path).run()
+    rows = {row["policies"]: row for row in csv.DictReader((tmp_path / "figures" / "stationarity.csv").open())}
+    best, printed = rows["exact: best over all policies"], rows["paper: non-stationary Markov"]
+    assert [float(best[f"m={m}"]) for m in range(3)] == pytest.approx([2, 1.6, 1.36])
+    assert all(float(printed[f"m={m}"]) > float(best[f"m={m}"]) + 0.2 for m in range(1, 6))

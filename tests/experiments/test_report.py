@@ -72,7 +72,7 @@ def test_the_page_is_whole_in_itself(root):
     assert not tags.open
     assert "http" not in text.split("</style>")[1].replace("http-equiv", "")
     assert not tags.of("script")
-    assert len(tags.of("img")) == 2
+    assert len(tags.of("img")) == 3  # of both, and of the exact experiment that needs no records
     for image in tags.of("img"):
         assert len(image["alt"]) > 30
         assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
@@ -81,7 +81,7 @@ def test_the_page_is_whole_in_itself(root):
     assert {link["href"][1:] for link in tags.of("a") if link["href"].startswith("#")} <= {*ids}
     for link in (link for link in tags.of("a") if "download" in link):
         rows = list(csv.DictReader(io.StringIO(base64.b64decode(link["href"].split(",")[1]).decode())))
-        assert len(rows) == len(EXPERIMENTS[link["download"].removesuffix(".csv")].runs)
+        assert len(rows) == (len(EXPERIMENTS[link["download"].removesuffix(".csv")].runs) or 7)
 
 
 def test_what_it_says(root):

@@ -436,7 +436,10 @@ def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
     spec, stop = deep_spec("cartpole", "delayed", 2, {"steps": 200, "preset": "paper", "evaluation_episodes": 2}), deep.Event()
     real, folder = deep._records, tmp_path / "checkpoints"
     monkeypatch.setattr(deep, "_records", lambda *given: stop.set() or real(*given))
-    assert deep._run_group(deep.program_of(spec, "cpu"), [(spec, 0)], lambda n: None, stop, False, folder) == ([], None)
+    assert deep._run_group(deep.program_of(spec, jax.default_backend()), [(spec, 0)], lambda n: None, stop, False, folder) == (
+        [],
+        None,
+    )
     assert len([*folder.iterdir()]) == 1
     monkeypatch.setattr(deep, "_records", real)
     (resumed,) = deep.run_deep([(spec, 0)], lambda n: None, False, folder)

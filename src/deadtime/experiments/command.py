@@ -18,11 +18,12 @@ from deadtime.envs import nearest
 from deadtime.experiments import physical, summary, tabular
 from deadtime.experiments.runner import Experiment, recorded, run, run_deep_ones
 from deadtime.experiments.specs import check_count
+from deadtime.experiments.stationarity import STATIONARITY
 from deadtime.pictures import whole
 from deadtime.training.command import Whole, Word
 
 EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one for one in (*summary.EXPERIMENTS, *tabular.EXPERIMENTS, *physical.EXPERIMENTS)
+    one.name: one for one in (*summary.EXPERIMENTS, STATIONARITY, *tabular.EXPERIMENTS, *physical.EXPERIMENTS)
 }
 ALL = "all"
 
@@ -62,13 +63,8 @@ class Reproduce:
             table = Table("id", "title", "runs", "seeds", "recorded")
             for experiment in EXPERIMENTS.values():
                 runs = len(experiment.runs) * len(experiment.seeds)
-                table.add_row(
-                    experiment.id,
-                    experiment.title,
-                    str(runs),
-                    str(len(experiment.seeds)),
-                    f"{recorded(experiment, self.out) / runs:.0%}",
-                )
+                done = f"{recorded(experiment, self.out) / runs:.0%}" if runs else "exact"
+                table.add_row(experiment.id, experiment.title, str(runs), str(len(experiment.seeds)), done)
             Console().print(table)
             return 0
         if self.seeds is not None:

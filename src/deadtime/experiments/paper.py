@@ -63,6 +63,10 @@ SAYS = {
         "Mean return against the delay; lines are ours with their intervals, crosses the paper's table with its spreads.",
         "Delayed-Q is best in 39 of 42 comparisons (18 of them in mazes, CartPole and Acrobot, all of which it wins).",
     ),
+    "stationarity": (
+        "Discounted return against the delay in a two-state MDP: the paper's estimates as crosses, exact values as lines.",
+        "Non-stationary Markov policies earn more than stationary ones: 1.82 against 1.59 at m = 1, 1.38 against 1.02 at m = 5.",
+    ),
     "convergence": (
         "Return during training in mazes, under several noises and delays.",
         "Delayed-Q outperforms the rest for all delays; Oblivious-Q fails for every m > 0; Augmented-Q slows as m grows.",

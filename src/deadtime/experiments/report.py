@@ -167,6 +167,8 @@ def _command(experiment: Experiment) -> str:
 
 def _made(experiment: Experiment, results: Results) -> str:
     """Seeds, machines and dates."""
+    if not results:
+        return "exact, nothing is trained"
     made = [one for result in results.values() for one in result.record.made]
     seeds = len(next(iter(results.values())).seeds)
     wanted = "" if seeds == len(experiment.seeds) else f" of {len(experiment.seeds)}"
