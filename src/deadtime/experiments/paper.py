@@ -65,7 +65,7 @@ SAYS = {
     ),
     "stationarity": (
         "Discounted return against the delay in a two-state MDP: the paper's estimates as crosses, exact values as lines.",
-        "Non-stationary Markov policies earn more than stationary ones: 1.82 against 1.59 at m = 1, 1.38 against 1.02 at m = 5.",
+        "Non-stationary policies earn more than stationary ones: 1.82 against 1.59 at m = 1, 1.38 against 1.02 at m = 5.",
     ),
     "convergence": (
         "Return during training in mazes, under several noises and delays.",
