@@ -21,6 +21,7 @@ from deadtime.experiments.physical_figures import ENVS, score_of
 from deadtime.experiments.runner import Experiment, Results, found
 from deadtime.experiments.summary import MAZES
 from deadtime.pictures import whole
+from deadtime.training.command import File
 
 STYLE = Path(__file__).with_suffix(".css").read_text()
 
@@ -31,7 +32,7 @@ class Report:
 
     records: tyro.conf.Positional[Path] = Path("results")
     """The folder of records."""
-    out: Path | None = None
+    out: File = None
     """Where the page goes; default: report.html in that folder."""
 
     def run(self) -> int:

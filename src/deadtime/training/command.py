@@ -27,6 +27,7 @@ _LEFT_OUT = {"help_behavior_hint": ""}
 Whole = Annotated[int | None, tyro.conf.arg(metavar="INT", **_LEFT_OUT)]
 Number = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", **_LEFT_OUT)]
 Word = Annotated[str | None, tyro.conf.arg(metavar="STR", **_LEFT_OUT)]
+File = Annotated[Path | None, tyro.conf.arg(metavar="PATH", **_LEFT_OUT)]
 Choice = Annotated[bool | None, tyro.conf.arg(metavar="True|False", **_LEFT_OUT)]
 """Options that may be left out; help says of each what it is then."""
 
@@ -141,7 +142,7 @@ class Compare:
     seeds: int = 5
     out: Path = Path("runs")
     """Where records are kept."""
-    figure: Path | None = None
+    figure: File = None
     """Also draw the returns against the delay into this PNG."""
     json: bool = False
     """Print one JSON object."""
