@@ -1,5 +1,8 @@
 """The compiled deep learner: its parts against hand-computed arrays, the whole against known values and itself."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import equinox as eqx
@@ -447,3 +450,17 @@ def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
     (straight,) = deep.run_deep([(spec, 0)], lambda n: None, False)
     assert resumed.scores == straight.scores
     np.testing.assert_array_equal(resumed.curve, straight.curve)
+
+
+def test_two_processes_give_the_same_bits():
+    """On a GPU too, where kernels that were chosen by timing them would differ from process to process."""
+    script = """
+import deadtime
+result = deadtime.train("noisy-cartpole", "delayed", delay=7, seeds=2, steps=1200)
+print(result.curve.returns.tolist(), result.policy(1).q_values([0.01, 0.02, 0.03, 0.04], [0, 1, 1, 0, 1, 0, 0]).tolist())
+"""
+    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    both = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) for _ in range(2)]
+    first, second = (process.communicate(timeout=300)[0] for process in both)
+    assert len(first) > 100
+    assert first == second

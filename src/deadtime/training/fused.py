@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 from deadtime.agents.replay import new_replay
 from deadtime.delay import push
 from deadtime.training.learner import choose, decide, learn, new_learner, transition
-from deadtime.training.program import Learner, Program, Run, Setup
+from deadtime.training.program import Learner, Program, Run, Setup, compiled
 
 
 def begin(program: Program, setup: Setup) -> Run:
@@ -90,7 +90,7 @@ def step(program: Program, setup: Setup, run: Run, now: Ahead) -> tuple[Run, Flo
     return run, jnp.where(ended & (t < setup.steps), earned, jnp.nan)
 
 
-@partial(jax.jit, static_argnums=(0, 4), donate_argnums=(2,))
+@partial(compiled, static_argnums=(0, 4), donate_argnums=(2,))
 def run_chunk(
     program: Program, setups: Setup, runs: Run, first: Int[Array, ""], length: int
 ) -> tuple[Run, Float[Array, "length runs"]]:
@@ -103,13 +103,13 @@ def run_chunk(
     return jax.lax.scan(all_runs, runs, jax.vmap(at, in_axes=(None, 0))(setups, first + jnp.arange(length)))
 
 
-@partial(jax.jit, static_argnums=(0,))
+@partial(compiled, static_argnums=(0,))
 def begin_all(program: Program, setups: Setup) -> Run:
     """Every run before its first step."""
     return jax.vmap(partial(begin, program))(setups)
 
 
-@partial(jax.jit, static_argnums=(0, 3, 4))
+@partial(compiled, static_argnums=(0, 3, 4))
 def evaluate_all(
     program: Program, setups: Setup, learners: Learner, episodes: int, limit: int
 ) -> Float[Array, "runs episodes"]:

@@ -39,7 +39,7 @@ from deadtime.training import checkpoint
 from deadtime.training.evaluate import delayed_gym, evaluate
 from deadtime.training.learner import choose, learn, new_learner, transition
 from deadtime.training.outcome import policy_arrays, record_of
-from deadtime.training.program import Numbers, Program, Run, Setup, flags_of, split_settings
+from deadtime.training.program import Numbers, Program, Run, Setup, compiled, flags_of, split_settings
 
 Progress = Callable[[int], None]
 _WRITE_EVERY_SECONDS = 60.0
@@ -139,7 +139,7 @@ def setup_of(spec: DeepSpec, seed: int) -> Setup:
 def begin(program: Program, setup: Setup, envs: int) -> Run:
     """A run that has seen nothing; what belongs to an environment has a row for each."""
     key_learner, _ = jax.random.split(jax.random.fold_in(setup.key, 0))
-    learner = jax.jit(new_learner, static_argnums=0)(program, setup, key_learner)
+    learner = compiled(new_learner, static_argnums=0)(program, setup, key_learner)
     replay = new_replay(program.settings.replay_transitions, program.observation, program.queue_room)
     obs, queue = np.zeros((envs, program.observation), np.float32), np.zeros((envs, program.capacity), np.int32)
     none = jnp.zeros(0)
@@ -195,9 +195,9 @@ def _learn_and_choose(program: Program, setup: Setup, run: Run, given: Given, t:
 
 
 @cache
-def compiled(program: Program) -> tuple[Any, Any]:
+def functions(program: Program) -> tuple[Any, Any]:
     """The two functions of a program, found without hashing it at every step: choose; learn and choose."""
-    return jax.jit(partial(_choose_all, program)), jax.jit(partial(_learn_and_choose, program), donate_argnums=1)
+    return compiled(partial(_choose_all, program)), compiled(partial(_learn_and_choose, program), donate_argnums=1)
 
 
 def environments(spec: DeepSpec) -> Lanes:
@@ -258,7 +258,7 @@ def _trained(
     """Where the run stands at its end, or when it was told to stop."""
     run, done, ended, _ = at
     run = begun(program, run, *lanes.reset(seeds_of(seed, done, spec.envs)))
-    first, learn_and_choose = compiled(program)
+    first, learn_and_choose = functions(program)
     action, told, written, untold = first(setup, run, np.int32(done)), monotonic(), monotonic(), 0
     while done < spec.length and not stop.is_set():
         given, finished = lanes.step(np.asarray(action))

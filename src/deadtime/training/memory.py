@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,9 @@ from deadtime.planning.augmented import free_memory
 from deadtime.training.program import Setup
 
 
-def bytes_a_run(begin_all: Callable[..., Any], program: Any, setups: Setup) -> int:
+def bytes_a_run(begin_all: Any, program: Any, setups: Setup) -> int:
     """Of one run's state: networks and their moments, replay, environment."""
-    state = jax.eval_shape(partial(begin_all, program), setups)
+    state = begin_all.eval_shape(program, setups)
     width = len(setups.delay)
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)) // width
 

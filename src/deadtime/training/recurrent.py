@@ -21,7 +21,7 @@ from deadtime.agents.a2c import A2C, ActorCritic, Memory, forget, new_actor_crit
 from deadtime.delay import push
 from deadtime.training.fused import Ahead, held_out, start
 from deadtime.training.learner import learning_rate
-from deadtime.training.program import Setup
+from deadtime.training.program import Setup, compiled
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def updated(program: Program, setup: Setup, learner: Learner, memory: Memory, ro
     return Learner(net, moments), jnp.isfinite(value) & jnp.isfinite(norm)
 
 
-@partial(jax.jit, static_argnums=(0, 4), donate_argnums=(2,))
+@partial(compiled, static_argnums=(0, 4), donate_argnums=(2,))
 def run_chunk(
     program: Program, setups: Setup, runs: Run, first: Int[Array, ""], length: int
 ) -> tuple[Run, Float[Array, "length runs"]]:
@@ -185,13 +185,13 @@ def run_chunk(
     return runs, jnp.swapaxes(earned, 1, 2).reshape(length, -1)
 
 
-@partial(jax.jit, static_argnums=(0,))
+@partial(compiled, static_argnums=(0,))
 def begin_all(program: Program, setups: Setup) -> Run:
     """Every run before its first turn."""
     return jax.vmap(partial(begin, program))(setups)
 
 
-@partial(jax.jit, static_argnums=(0, 3, 4))
+@partial(compiled, static_argnums=(0, 3, 4))
 def evaluate_all(
     program: Program, setups: Setup, learners: Learner, episodes: int, limit: int
 ) -> Float[Array, "runs episodes"]:
