@@ -2,4 +2,4 @@ import os
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")
+os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")  # of a GPU: TensorFloat is too coarse to compare

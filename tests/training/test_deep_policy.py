@@ -43,7 +43,7 @@ def test_a_saved_policy_decides_as_the_program_does(agent, preset, changes, tmp_
     result = deadtime.train("acrobot", agent, 3, seeds=[4], preset=preset, steps=300, evaluation_episodes=2, **TINY, **changes)
     assert result.spec == spec
     policy = deadtime.load(result.save(tmp_path / "run"))
-    program, setups = deep.program_of(spec, "cpu"), deep.setups_of([(spec, 4)], 1)
+    program, setups = deep.program_of(spec, jax.default_backend()), deep.setups_of([(spec, 4)], 1)
     setup = jax.tree.map(lambda leaf: leaf[0], setups)
     kept = []
     records = deep._records

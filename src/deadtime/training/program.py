@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -16,16 +15,8 @@ from deadtime.agents.replay import Replay
 from deadtime.agents.views import View
 from deadtime.models.neural import ForwardModel
 
-
-def compiled(function: Callable[..., Any], **how: Any) -> Any:
-    """`jax.jit`, to the same bits in every process: on a GPU no kernel is chosen by timing it, and float32 stays float32."""
-
-    @wraps(function)
-    def exact(*arguments: Any) -> Any:
-        with jax.default_matmul_precision("highest"):
-            return function(*arguments)
-
-    return jax.jit(exact, compiler_options={"xla_gpu_autotune_level": 0}, **how)
+compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
+"""`jax.jit` to the same bits in every process: on a GPU no kernel is chosen by timing it."""
 
 
 @dataclass(frozen=True)
