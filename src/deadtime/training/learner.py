@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -33,7 +34,7 @@ def new_learner(program: Program, setup: Setup, key: Array) -> Learner:
     q = new_mlp(key_q, (inputs, *settings.hidden, actions), used)
     kind, members = (settings.model, settings.members) if program.predicts else ("simulator", 1)
     model = neural.new_model(key_model, kind, d, actions, settings.hidden, members)
-    weights, _ = ravel_pytree((q, model.nets) if _learns_model(program) else q)
+    weights, _ = _joined(program, (q, model.nets) if _learns_model(program) else q)
     return Learner(q, q, model, _adam(program).init(weights), jnp.zeros((), jnp.int32))
 
 
@@ -64,14 +65,18 @@ def predicted(program: Program, run: Run, setup: Setup, key: Array) -> Float[Arr
         return run.obs[None]
     if settings.model == "simulator":
         step = partial(_simulate, program, setup, key)
-        return jax.vmap(lambda k: neural.roll(partial(step, k), (run.obs, run.env), run.queue, setup.delay)[0])(
-            jnp.arange(settings.members)
-        )
 
-    def roll(net: MLP) -> Array:
-        return neural.rolled(model, net, settings.model, actions, run.obs, run.queue, setup.delay)
+        def member(k: Array) -> Array:
+            return neural.roll(partial(step, k), (run.obs, run.env), run.queue, setup.delay)[0]
 
-    return jax.vmap(roll)(model.nets)
+        states = jax.vmap(member)(jnp.arange(settings.members))
+    else:
+
+        def roll(net: MLP) -> Array:
+            return neural.rolled(model, net, settings.model, actions, run.obs, run.queue, setup.delay)
+
+        states = jax.vmap(roll)(model.nets)
+    return states if program.view is not None else jnp.where(setup.flags.predicts, states, run.obs)
 
 
 def _simulate(program: Program, setup: Setup, key: Array, member: Array, state: Any, action: Array, i: Array) -> Any:
@@ -84,8 +89,6 @@ def _simulate(program: Program, setup: Setup, key: Array, member: Array, state: 
 def decide(program: Program, run: Run, setup: Setup, key: Array) -> Int[Array, ""]:
     """The greedy action: the best on average over the predictions."""
     states = predicted(program, run, setup, key)
-    if program.view is None:
-        states = jnp.where(setup.flags.predicts, states, run.obs)
     values = jax.vmap(lambda obs: q_values(program, run.learner.q, obs, run.queue, setup))(states)
     return jnp.argmax(values.mean(axis=0))
 
@@ -170,10 +173,15 @@ def _updated(
 
 
 def _descend(program: Program, nets: Any, gradient: Any, moments: Any, learning_rate: Any) -> tuple[Any, Any]:
-    """One step of Adam, on all weights in one row: the fewer operations, the faster."""
-    flat, apart = ravel_pytree(gradient)
-    change, moments = _adam(program).update(flat, moments)
+    """One step of Adam."""
+    joined, apart = _joined(program, gradient)
+    change, moments = _adam(program).update(joined, moments)
     return jax.tree.map(lambda weight, by: weight - learning_rate * by, nets, apart(change)), moments
+
+
+def _joined(program: Program, weights: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """All weights in one row, and the way back: on a CPU fewer operations are faster. A GPU would only copy more."""
+    return (weights, lambda same: same) if program.view is None else ravel_pytree(weights)
 
 
 def _rescaled(program: Program, model: neural.ForwardModel, item: Transition, keep: Any) -> neural.ForwardModel:
