@@ -15,7 +15,7 @@ import numpy as np
 from deadtime.agents.presets import preset
 from deadtime.agents.views import VIEWS
 from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.training.deep import program_of, setups_of, width_of
+from deadtime.training.deep import CHUNK_STEPS, program_of, setups_of, width_of
 from deadtime.training.fused import begin_all, run_chunk
 from deadtime.training.memory import bytes_a_run
 from deadtime.training.program import Program
@@ -26,7 +26,7 @@ ROUNDS = 9
 class Runs:
     """Runs side by side in one program, to be timed chunk by chunk."""
 
-    def __init__(self, agent, delay, runs=1, capacity=None, chunk=4000):
+    def __init__(self, agent, delay, runs=1, capacity=None, chunk=CHUNK_STEPS):
         spec = DeepSpec("noisy-cartpole", agent, delay, "paper")
         shared = program_of(spec, jax.default_backend())
         self.program = shared if capacity is None else Program(shared.env, VIEWS[agent], shared.settings, capacity)

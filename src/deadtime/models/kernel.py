@@ -34,7 +34,7 @@ def roll(
     layers = [pad(part) for layer in zip(net.weights, net.biases, strict=True) for part in layer]
     given = (jnp.reshape(delay, 1).astype(jnp.int32), queue.astype(jnp.int32), pad(obs), *map(pad, affine), *layers)
     how: dict[str, Any] = {"interpret": True}
-    if _on_gpu():
+    if on_gpu():
         from jax.experimental.pallas import triton  # noqa: PLC0415
 
         how = {"compiler_params": triton.CompilerParams(num_warps=1 if size <= 32 else 4, num_stages=1)}
@@ -60,7 +60,7 @@ def _kernel(n: int, one_hot: bool, delay: Any, queue: Any, obs: Any, *rest: Any)
     out[...] = jax.lax.fori_loop(room - delay[0], room, step, obs[...])
 
 
-def _on_gpu() -> bool:
+def on_gpu() -> bool:
     """Whether what is compiled now is for a GPU."""
     chosen: Any = jax.config.jax_default_device  # type: ignore[attr-defined]
     return (jax.default_backend() if chosen is None else chosen.platform) == "gpu"
@@ -68,7 +68,7 @@ def _on_gpu() -> bool:
 
 def available() -> bool:
     """Whether there is a GPU and this version of JAX can still compile it."""
-    if not _on_gpu():
+    if not on_gpu():
         return False
     try:
         from jax.experimental.pallas import triton  # noqa: F401, PLC0415

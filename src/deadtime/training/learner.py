@@ -17,6 +17,7 @@ from deadtime.agents import ddqn
 from deadtime.agents.networks import MLP, new_mlp
 from deadtime.agents.replay import Replay, Transition, sample, store
 from deadtime.models import neural
+from deadtime.models.kernel import on_gpu
 from deadtime.training.program import Flags, Learner, Program, Run, Setup, flags_of
 
 
@@ -34,7 +35,7 @@ def new_learner(program: Program, setup: Setup, key: Array) -> Learner:
     q = new_mlp(key_q, (inputs, *settings.hidden, actions), used)
     kind, members = (settings.model, settings.members) if program.predicts else ("simulator", 1)
     model = neural.new_model(key_model, kind, d, actions, settings.hidden, members)
-    weights, _ = _joined(program, (q, model.nets) if _learns_model(program) else q)
+    weights, _ = _joined((q, model.nets) if _learns_model(program) else q)
     return Learner(q, q, model, _adam(program).init(weights), jnp.zeros((), jnp.int32))
 
 
@@ -174,14 +175,14 @@ def _updated(
 
 def _descend(program: Program, nets: Any, gradient: Any, moments: Any, learning_rate: Any) -> tuple[Any, Any]:
     """One step of Adam."""
-    joined, apart = _joined(program, gradient)
+    joined, apart = _joined(gradient)
     change, moments = _adam(program).update(joined, moments)
     return jax.tree.map(lambda weight, by: weight - learning_rate * by, nets, apart(change)), moments
 
 
-def _joined(program: Program, weights: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _joined(weights: Any) -> tuple[Any, Callable[[Any], Any]]:
     """All weights in one row, and the way back: on a CPU fewer operations are faster. A GPU would only copy more."""
-    return (weights, lambda same: same) if program.view is None else ravel_pytree(weights)
+    return (weights, lambda same: same) if on_gpu() else ravel_pytree(weights)
 
 
 def _rescaled(program: Program, model: neural.ForwardModel, item: Transition, keep: Any) -> neural.ForwardModel:
