@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -29,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         status = chosen.run()
     except KeyboardInterrupt:
-        print("deadtime: interrupted; finished seeds are recorded, and the same command goes on from there", file=sys.stderr)
+        command = shlex.join(["deadtime", *given])
+        print(f"deadtime: interrupted; finished seeds are recorded, and the same command goes on: {command}", file=sys.stderr)
         status = 130
     except (ValueError, MemoryError, OSError) as error:
         print(f"deadtime: {error}", file=sys.stderr)
@@ -43,6 +45,7 @@ def _commands() -> Any:
 
     from deadtime.experiments.command import Reproduce  # noqa: PLC0415
     from deadtime.experiments.report import Report  # noqa: PLC0415
+    from deadtime.experiments.sweep import Sweep  # noqa: PLC0415
     from deadtime.planning.command import Plan, Verify  # noqa: PLC0415
     from deadtime.training.command import Compare, Evaluate, Train, Watch  # noqa: PLC0415
 
@@ -54,5 +57,6 @@ def _commands() -> Any:
         | Annotated[Plan, subcommand("plan")]
         | Annotated[Verify, subcommand("verify")]
         | Annotated[Reproduce, subcommand("reproduce")]
+        | Annotated[Sweep, subcommand("sweep")]
         | Annotated[Report, subcommand("report")]
     )

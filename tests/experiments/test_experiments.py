@@ -139,9 +139,9 @@ def test_every_experiment_of_the_paper_is_there(capsys):
 
 def test_fewer_seeds_of_tuning_stay_apart_from_the_reported_mazes(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(runner, "train_recorded", lambda spec, seeds, *rest, **named: asked.append(list(seeds)) or (None, None))
-    runner.run(EXPERIMENTS["tuning"], tmp_path, 2)
-    assert asked[0] == [1000, 1001]
+    monkeypatch.setattr(runner, "train_recorded", lambda spec, seeds, *rest, **named: asked.append(list(seeds)))
+    runner.train_missing(EXPERIMENTS["tuning"].with_seeds(2).wanted, tmp_path)
+    assert asked == [[1000, 1001]] * 192
 
 
 def test_reproduce_draws_from_records(tmp_path, monkeypatch, capsys):

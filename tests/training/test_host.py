@@ -366,7 +366,7 @@ def test_commands(tmp_path):
 
 def test_watching_what_an_environment_draws(tmp_path, compiled_fast):
     spec = spec_of(DIARY, delay=2, steps=20, hidden=(4,), batch=4)
-    result, _ = train_recorded(spec, 1, tmp_path, bar=False)
+    result, _ = train_recorded(spec, 1, tmp_path)
     assert watch(spec.env, spec.environment(0), result.policy(0), 0, tmp_path / "x.gif") == (5, 7.5)
     with Image.open(tmp_path / "x.gif") as image:
         assert image.n_frames == 6

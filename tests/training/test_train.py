@@ -83,26 +83,26 @@ def test_ids():
 
 def test_more_seeds_keep_the_old_ones(tmp_path):
     spec = small(noise=0.2)
-    first, folder = train_recorded(spec, 2, tmp_path, bar=False)
+    first, folder = train_recorded(spec, 2, tmp_path)
     stamp = (folder / "run.json").stat().st_mtime_ns
-    assert train_recorded(spec, 2, tmp_path, bar=False)[0].scores.tolist() == first.scores.tolist()
+    assert train_recorded(spec, 2, tmp_path)[0].scores.tolist() == first.scores.tolist()
     assert (folder / "run.json").stat().st_mtime_ns == stamp
-    more, _ = train_recorded(spec, 4, tmp_path, bar=False)
+    more, _ = train_recorded(spec, 4, tmp_path)
     straight = deadtime.train("maze", delay=2, size=4, episodes=100, noise=0.2, seeds=4)
     np.testing.assert_array_equal(more.scores, straight.scores)
     np.testing.assert_array_equal(more.curve.returns, straight.curve.returns)
-    some, _ = train_recorded(spec, [3, 1], tmp_path, bar=False)
+    some, _ = train_recorded(spec, [3, 1], tmp_path)
     np.testing.assert_array_equal(some.scores, straight.scores[[3, 1]])
     assert [path.name for path in tmp_path.iterdir()] == [spec.name]
 
 
 def test_policies_are_trained_again_where_they_were_not_kept(tmp_path):
     spec = small()
-    bare, folder = train_recorded(spec, 1, tmp_path, keep_policies=False, bar=False)
+    bare, folder = train_recorded(spec, 1, tmp_path, keep_policies=False)
     assert not (folder / "policies.npz").exists()
     with pytest.raises(ValueError, match="holds policies none .*; got seed 0: train it with"):
         bare.policy(0)
-    kept, _ = train_recorded(spec, 2, tmp_path, bar=False)
+    kept, _ = train_recorded(spec, 2, tmp_path)
     kept.policy(0)
     np.testing.assert_array_equal(kept.scores[:1], bare.scores)
     assert deadtime.load(folder, 1).act(0, [0, 0]) in range(4)
@@ -126,16 +126,16 @@ def damage(folder, how):
 
 @pytest.mark.parametrize("how", ["edited", "truncated json", "truncated curves", "no curves", "binary", "a list"])
 def test_a_damaged_record_is_reported(how, tmp_path):
-    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    _, folder = train_recorded(small(), 1, tmp_path)
     damage(folder, how)
     with pytest.raises(ValueError, match="is damaged, .*: delete the folder and run it again"):
         records.read(folder)
     with pytest.raises(ValueError, match="is damaged"):
-        train_recorded(small(), 2, tmp_path, bar=False)
+        train_recorded(small(), 2, tmp_path)
 
 
 def test_other_schemas_and_no_record(tmp_path):
-    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    _, folder = train_recorded(small(), 1, tmp_path)
     said = json.loads((folder / "run.json").read_text()) | {"schema": 99}
     (folder / "run.json").write_text(json.dumps(said))
     with pytest.raises(ValueError, match="has the record format 99; this version reads 1"):
@@ -159,11 +159,11 @@ def test_nothing_but_a_record_is_replaced(tmp_path):
 
 
 def test_a_replacement_cut_short_is_put_back(tmp_path):
-    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    _, folder = train_recorded(small(), 1, tmp_path)
     folder.rename(folder.with_name(f".{folder.name}.old"))
     assert records.read(folder).seeds == [0]
     shutil.copytree(folder, folder.with_name(f".{folder.name}.old"))
-    train_recorded(small(), 2, tmp_path, bar=False)
+    train_recorded(small(), 2, tmp_path)
     assert records.read(folder).seeds == [0, 1]
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
@@ -179,27 +179,27 @@ def test_two_processes_do_not_lose_each_others_seeds(tmp_path):
 
 
 def test_each_seed_keeps_where_it_came_from(tmp_path):
-    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    _, folder = train_recorded(small(), 1, tmp_path)
     old = records.read(folder, policies=True)
     records.write(folder, replace(old, made=[{**old.made[0], "date": "2020-01-01"}]))
-    more, _ = train_recorded(small(), 3, tmp_path, bar=False)
+    more, _ = train_recorded(small(), 3, tmp_path)
     assert [(one["seeds"], one["date"][:2]) for one in more.record.made] == [([0], "20"), ([1, 2], "20")]
     assert more.record.made[0]["date"] == "2020-01-01"
 
 
 def test_a_record_of_another_spec_or_version(tmp_path, monkeypatch):
-    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    _, folder = train_recorded(small(), 1, tmp_path)
     shutil.copytree(folder, tmp_path / small(delay=3).name)
     with pytest.raises(ValueError, match="holds the record of another spec"):
-        train_recorded(small(delay=3), 1, tmp_path, bar=False)
+        train_recorded(small(delay=3), 1, tmp_path)
     monkeypatch.setitem(specs.VERSIONS, "q-learning", 99)
     with pytest.raises(ValueError, match="its numbers are outdated: train it again"):
         deadtime.load(folder)
 
 
 def test_policies_may_be_left_out_or_damaged(tmp_path):
-    kept, folder = train_recorded(small(), 1, tmp_path, bar=False)
-    again, _ = train_recorded(small(), 1, tmp_path, bar=False)
+    kept, folder = train_recorded(small(), 1, tmp_path)
+    again, _ = train_recorded(small(), 1, tmp_path)
     again.save(tmp_path / "copy")
     assert deadtime.load(tmp_path / "copy").act(0, [0, 0]) in range(4)
     (folder / "policies.npz").write_bytes(b"junk")
@@ -207,11 +207,11 @@ def test_policies_may_be_left_out_or_damaged(tmp_path):
         records.read(folder)
     (folder / "policies.npz").unlink()
     assert records.read(folder).policy_seeds == []
-    train_recorded(small(), 1, tmp_path, bar=False)[0].policy(0)
+    train_recorded(small(), 1, tmp_path)[0].policy(0)
 
 
 def test_a_failed_write_leaves_the_old_record(tmp_path, monkeypatch):
-    _, folder = train_recorded(small(), 1, tmp_path, bar=False)
+    _, folder = train_recorded(small(), 1, tmp_path)
     before = (folder / "run.json").read_bytes()
 
     def full(*arguments, **named):
@@ -219,7 +219,7 @@ def test_a_failed_write_leaves_the_old_record(tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "savez_compressed", full)
     with pytest.raises(OSError, match="No space"):
-        train_recorded(small(), 2, tmp_path, bar=False)
+        train_recorded(small(), 2, tmp_path)
     assert (folder / "run.json").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
@@ -233,7 +233,9 @@ def test_interruption_keeps_what_was_finished(how, tmp_path):
     before = records.read(folder)
     command = [COMMAND, *arguments, "--seeds", "5000"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    time.sleep(16)
+    deadline = time.monotonic() + 200
+    while len(records.read(folder).seeds) == 2 and time.monotonic() < deadline:
+        time.sleep(0.5)
     process.send_signal(how)
     try:
         _, error = process.communicate(timeout=40)
@@ -319,7 +321,7 @@ def test_compare(tmp_path):
 
 def test_the_ghost_is_where_the_model_says(tmp_path):
     spec = small(delay=4)
-    policy = train_recorded(spec, 1, tmp_path, bar=False)[0].policy(0)
+    policy = train_recorded(spec, 1, tmp_path)[0].policy(0)
     leads_to = carve(4, 0)
     for queue in ([1, 2, 2, 1], [0, 0, 0, 0], [2, 1, 0, 3]):
         cell = 0

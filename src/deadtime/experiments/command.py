@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from deadtime.agents.presets import PRESETS
 from deadtime.envs import nearest
-from deadtime.experiments import physical, summary, tabular
-from deadtime.experiments.runner import Experiment, recorded, run, run_deep_ones
+from deadtime.experiments import events, paper, physical, summary, tabular
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.experiments.runner import Experiment, count, found, missing, time_needed, train_missing
 from deadtime.experiments.specs import check_count
 from deadtime.experiments.stationarity import STATIONARITY
 from deadtime.pictures import whole
@@ -30,14 +32,17 @@ ALL = "all"
 
 def chosen(ids: Sequence[str], preset: str | None) -> list[Experiment]:
     """Those of the names given, or all; of one that exists under several presets, the one asked for or each."""
-    known = dict.fromkeys(experiment.id for experiment in EXPERIMENTS.values())
+    known = dict.fromkeys(name for experiment in EXPERIMENTS.values() for name in (experiment.id, experiment.name))
     for name in ids:
+        if name in paper.PLANNED:
+            raise ValueError(f"{name} needs Atari environments, which this version does not have: `deadtime reproduce --list`")
         if name not in (*known, ALL):
             raise ValueError(f"no experiment is called {name!r}{nearest(name, known)}: `deadtime reproduce --list` shows them")
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"no preset is called {preset!r}{nearest(preset, PRESETS)}: choose one of {', '.join(PRESETS)}")
-    asked = known if ALL in ids else ids
-    return [e for e in EXPERIMENTS.values() if e.id in asked and (preset is None or e.preset in ("", preset))]
+    asked = {*known} if ALL in ids else {*ids}
+    other = {*PRESETS} - {preset} if preset is not None else set()
+    return [e for e in EXPERIMENTS.values() if {e.id, e.name} & asked and e.part not in other]
 
 
 @dataclass(frozen=True)
@@ -56,25 +61,28 @@ class Reproduce:
     """A tiny version of each, one seed that hardly learns, kept apart in the folder `smoke`: to see that everything runs."""
     out: Path = Path("results")
     """Where records are kept; figures and tables go to its folder `figures`."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files, to its folder `tensorboard`."""
 
     def run(self) -> int:
         """Run, draw, write."""
         if self.list or not self.ids:
-            table = Table("id", "title", "runs", "seeds", "recorded")
-            for experiment in EXPERIMENTS.values():
-                runs = len(experiment.runs) * len(experiment.seeds)
-                done = f"{recorded(experiment, self.out) / runs:.0%}" if runs else "exact"
-                table.add_row(experiment.id, experiment.title, str(runs), str(len(experiment.seeds)), done)
-            Console().print(table)
+            Console().print(_listed(self.out))
             return 0
-        if self.seeds is not None:
-            check_count("seeds", self.seeds)
         experiments, out = chosen(self.ids, self.preset), self.out
         if self.smoke:
             experiments, out = [experiment.tiny() for experiment in experiments], out / "smoke"
-        run_deep_ones(experiments, out, self.seeds, self.smoke)
+        if self.seeds is not None:
+            check_count("seeds", self.seeds)
+            experiments = [experiment.with_seeds(self.seeds) for experiment in experiments]
+        runs = [pair for experiment in experiments for pair in experiment.wanted]
+        train_missing([pair for pair in runs if isinstance(pair[0], DeepSpec)], out, self.smoke)
         for experiment in experiments:
-            results = run(experiment, out, self.seeds)
+            train_missing(experiment.wanted, out)
+            if self.tensorboard:
+                events.write_all((spec for spec, _ in experiment.wanted), out)
+            results = found(experiment, out)
+            assert results is not None
             picture = experiment.draw(results, out)
             rows = experiment.table(results, out)
             path = out / "figures" / f"{experiment.name}.csv"
@@ -82,6 +90,18 @@ class Reproduce:
                 part.write_text(csv_text(rows))
             print(f"{picture}\n{path}")
         return 0
+
+
+def _listed(root: Path) -> Table:
+    """What there is, about how long it takes here, and what is recorded."""
+    table = Table(Column("name", no_wrap=True), "title", "runs", "time", "recorded", box=SIMPLE)
+    for experiment in EXPERIMENTS.values():
+        wanted, left = experiment.wanted, missing(experiment.wanted, root)
+        done = f"{1 - count(left) / count(wanted):.0%}" if wanted else "exact"
+        table.add_row(experiment.name, experiment.title, str(count(wanted)), time_needed(wanted), done)
+    for name, title in paper.PLANNED.items():
+        table.add_row(name, title, "", "", "not yet")
+    return table
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:

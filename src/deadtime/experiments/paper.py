@@ -58,6 +58,12 @@ def verdict(ours: Estimate, theirs: Value) -> str:
     return "below" if high < theirs.mean - theirs.spread else "agrees"
 
 
+PLANNED = {
+    "summary-atari": "Eight Atari games beside the paper's table",
+    "rnn": "Frostbite: a recurrent policy that is not told of the delay",
+}
+"""Experiments of the paper that this version can't run yet, and their titles."""
+
 SAYS = {
     "summary": (
         "Mean return against the delay; lines are ours with their intervals, crosses the paper's table with its spreads.",
@@ -113,4 +119,4 @@ SAYS = {
     "causes": ("Delayed-Q's training return with two mistakes of the authors' code, one at a time and both.", ""),
     "plain-reward": ("Greedy return on CartPole when trained on the plain reward instead of the shaped one.", ""),
 }
-"""By experiment: what its figure shows, and what the paper states of its own, in our words (nothing where it has none)."""
+"""By name or id of an experiment: what its figure shows, and what the paper states of its own, in our words, if it has one."""

@@ -27,7 +27,7 @@ def physical(env: str, agent: str, delay: int, preset: str = "best", noise: floa
 
 EXPERIMENTS = [
     Experiment(
-        "convergence-physical",
+        "convergence",
         "Noisy CartPole: learning curves",
         {
             ("paper", "noisy-cartpole", agent, m): physical("noisy-cartpole", agent, m, "paper")
@@ -36,6 +36,7 @@ EXPERIMENTS = [
         SEEDS,
         show.draw_curves,
         lambda results, root: show.rows_of(results, ("preset", "environment", "agent", "delay")),
+        "physical",
     ),
     Experiment(
         "causes",
@@ -49,12 +50,13 @@ EXPERIMENTS = [
         lambda results, root: show.rows_of(results, ("environment", "delay", *show.MISTAKES)),
     ),
     Experiment(
-        "delay-sweep-physical",
+        "delay-sweep",
         "Noisy CartPole and Noisy Acrobot: return against the delay",
         {(env, a, m): physical(env, a, m) for env, m, a in product(show.SWEPT_ENVS, show.SWEPT, paper.AGENTS)},
         FEWER,
         show.draw_sweep,
         lambda results, root: show.rows_of(results, ("environment", "agent", "delay")),
+        "physical",
     ),
     Experiment(
         "heatmap-cartpole",

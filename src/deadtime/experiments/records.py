@@ -123,20 +123,20 @@ def add(folder: Path, record: Record) -> Record:
     """Write a record together with what others have recorded there meanwhile; what is new counts."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
-        if exists(folder):
-            known = read(folder, policies=True)
+        if _put_back(folder):
+            known = _read(folder, policies=True)
             others = [seed for seed in known.seeds if seed not in record.seeds]
             record = joined(known.rows(others), record) if others else record
-        write(folder, record)
+        _write(folder, record)
     return record
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time in the folder of records; the lock goes with the process, whatever ends it."""
+def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """One process at a time writes in the folder of records, and none while others read; the lock goes with its process."""
     root = os.open(folder.parent, os.O_RDONLY)
     try:
-        fcntl.flock(root, fcntl.LOCK_EX)
+        fcntl.flock(root, how)
         yield
     finally:
         os.close(root)
@@ -145,11 +145,19 @@ def _locked(folder: Path) -> Iterator[None]:
 def write(folder: Path, record: Record) -> Path:
     """Write a record whole or not at all, in place of an earlier one and of nothing else."""
     folder = folder.resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        return _write(folder, record)
+
+
+def _write(folder: Path, record: Record) -> Path:
+    folder = folder.resolve()
     if folder.exists() and not (folder / "run.json").exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(f"a record is written to a new folder or in place of a record; {folder} is neither: name another")
     part, old = (folder.with_name(f".{folder.name}.{end}") for end in (f"part-{os.getpid()}", "old"))
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    for left in folder.parent.glob(f".{folder.name}.part-*"):  # by a process that was killed: only one writes at a time
+        shutil.rmtree(left, ignore_errors=True)
+    part.mkdir()
     try:
         rest: dict[str, Any] = {"others": record.others} if record.others.size else {}
         np.savez_compressed(part / "curves.npz", points=record.points, curve=record.curve, **rest)
@@ -159,7 +167,7 @@ def write(folder: Path, record: Record) -> Path:
         said["files"] = {path.name: _digest(path.read_bytes()) for path in sorted(part.glob("*.npz"))}
         said["digest"] = _digest(_text(said).encode())
         (part / "run.json").write_text(_text(said) + "\n")
-        if exists(folder):
+        if _put_back(folder):
             shutil.rmtree(old, ignore_errors=True)
             folder.rename(old)
         part.rename(folder)
@@ -171,6 +179,13 @@ def write(folder: Path, record: Record) -> Path:
 
 def exists(folder: Path) -> bool:
     """Whether there is a record; one that was being replaced when the power went is put back."""
+    if not folder.exists() and folder.with_name(f".{folder.name}.old").exists():
+        with _locked(folder):
+            return _put_back(folder)
+    return folder.exists()
+
+
+def _put_back(folder: Path) -> bool:
     old = folder.with_name(f".{folder.name}.old")
     if old.exists() and not folder.exists():
         old.rename(folder)
@@ -179,7 +194,13 @@ def exists(folder: Path) -> bool:
 
 def read(folder: Path, policies: bool = False) -> Record:
     """Read a record, or say what is wrong with it."""
-    exists(folder)
+    if not exists(folder):
+        return _read(folder, policies)
+    with _locked(folder, fcntl.LOCK_SH):
+        return _read(folder, policies)
+
+
+def _read(folder: Path, policies: bool) -> Record:
     try:
         said = json.loads((folder / "run.json").read_text())
         digest, schema = said.pop("digest"), said["schema"]

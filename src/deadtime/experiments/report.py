@@ -14,7 +14,8 @@ from typing import Any
 
 import tyro
 
-from deadtime.experiments import paper, statistics, summary
+from deadtime.agents.presets import PRESETS
+from deadtime.experiments import own, paper, statistics, summary
 from deadtime.experiments.command import EXPERIMENTS, csv_text
 from deadtime.experiments.figures import NAMES
 from deadtime.experiments.physical_figures import ENVS, score_of
@@ -50,29 +51,51 @@ class Report:
 
 def page(root: Path, date: str) -> str:
     """All of it."""
-    of_the_paper_first = sorted(EXPERIMENTS.values(), key=lambda e: not paper.SAYS[e.id][1])
+    of_the_paper_first = sorted(EXPERIMENTS.values(), key=lambda e: not _words(e)[1])
     there = {e.name: results for e in of_the_paper_first if (results := found(e, root)) is not None}
     shown = [EXPERIMENTS[name] for name in there]
-    missing = [e for e in EXPERIMENTS.values() if e.name not in there]
+    mine = own.experiments(root, frozenset(spec.name for e in EXPERIMENTS.values() for spec in e.runs.values()))
+    there |= {e.name: results for e in mine if (results := found(e, root)) is not None}
+    reproduces = any(results for name, results in there.items() if name in EXPERIMENTS)
+    if not reproduces:  # only a user's own runs, and what needs none
+        shown = []
+    shown += [e for e in mine if e.name in there]
+    if not shown:
+        raise ValueError(f"there is no record in {root}: `deadtime reproduce`, `sweep` or `train --out {root}` makes some")
     with TemporaryDirectory() as folder:
         if (root / "ceilings.json").exists():
             shutil.copy(root / "ceilings.json", folder)
-        sections = [_section(e, there[e.name], Path(folder)) for e in shown]
+        how = "deadtime sweep sweep.toml" if (root / "sweep.toml").exists() else ""
+        commands = {e.name: _command(e) if e.name in EXPERIMENTS else how for e in shown}
+        sections = [_section(e, there[e.name], Path(folder), commands[e.name]) for e in shown]
     links = "".join(f'<li><a href="#{e.name}">{escape(e.title)}</a></li>' for e in shown)
-    absent = "".join(f"<li>{escape(e.title)}: <code>{escape(_command(e))}</code></li>" for e in missing)
+    title, about = _PAPER if reproduces else _OWN
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>deadtime: the paper, reproduced</title><style>{STYLE}</style></head><body>
-<header><h1>Acting in Delayed Environments, reproduced</h1>
-<p>Every experiment that was run, beside what <i>Acting in Delayed Environments with Non-Stationary Markov Policies</i>
-(Derman, Dalal, Mannor; ICLR 2021) reports. Made from records alone by <code>deadtime report</code> on {date}.</p></header>
-<main>{_overview(there)}
+<title>deadtime: {title}</title><style>{STYLE}</style></head><body>
+<header><h1>{title}</h1>
+<p>{about} Made from records alone by <code>deadtime report</code> on {date}.</p></header>
+<main>{_overview(there) if reproduces else ""}
 <nav aria-label="Experiments"><h2>Experiments</h2><ul>{links}</ul></nav>
-{"".join(sections)}
-<section id="missing"><h2>Not run</h2>
-<ul>{absent}<li>Atari, eight games at three delays, and the recurrent policy on Frostbite.</li></ul></section>
+{"".join(sections)}{_missing(there) if reproduces else ""}
 </main></body></html>
 """
+
+
+_PAPER = (
+    "Acting in Delayed Environments, reproduced",
+    "Every experiment that was run, beside what <i>Acting in Delayed Environments with Non-Stationary Markov Policies</i> "
+    "(Derman, Dalal, Mannor; ICLR 2021) reports.",
+)
+_OWN = "Agents under delay, compared", "Every record of this folder: the same seeds for every agent."
+
+
+def _missing(there: dict[str, Results]) -> str:
+    """What was not run, and how to."""
+    absent = [f"{escape(e.title)}: <code>{escape(_command(e))}</code>" for e in EXPERIMENTS.values() if e.name not in there]
+    absent += [f"{escape(title)}: this version has no Atari yet" for title in paper.PLANNED.values()]
+    items = "".join(f"<li>{words}</li>" for words in absent)
+    return f'<section id="missing"><h2>Not run</h2><ul>{items}</ul></section>'
 
 
 def _overview(there: dict[str, Results]) -> str:
@@ -82,7 +105,7 @@ def _overview(there: dict[str, Results]) -> str:
         return "<p>The summary was not run: <code>deadtime reproduce summary</code>.</p>"
     parts = []
     for experiment in known:
-        results, preset = there[experiment.name], experiment.preset
+        results, preset = there[experiment.name], experiment.part
         ours, how = summary.won(results), "the authors' protocol" if preset == "paper" else "our own settings"
         scores = {agent: [score_of(preset, results[preset, env, agent, m]) for env, m in ours] for agent in paper.AGENTS}
         theirs = [paper.TABLE[env]["delayed", m] for env, m in ours]
@@ -115,14 +138,14 @@ def _overview(there: dict[str, Results]) -> str:
     return f'<section id="overview"><h2>Summary</h2>{"".join(parts)}<p class="soft">{rule}</p></section>'
 
 
-def _section(experiment: Experiment, results: Results, folder: Path) -> str:
+def _section(experiment: Experiment, results: Results, folder: Path, command: str) -> str:
     """Figure, table, command, and where the numbers are from."""
-    shows, says = paper.SAYS[experiment.id]
+    shows, says = _words(experiment)
     picture = base64.b64encode(experiment.draw(results, folder).read_bytes()).decode()
     rows = experiment.table(results, folder)
     data = base64.b64encode(csv_text(rows).encode()).decode()
     name = experiment.name
-    stated = f"<p><b>The paper:</b> {escape(says)}</p>" if says else "<p><b>The paper</b> has no such experiment.</p>"
+    stated = f"<p><b>The paper:</b> {escape(says)}</p>" if says else ""
     compared = _compared(experiment, results) if experiment.id == "summary" else ""
     return f"""<section id="{name}"><h2>{escape(experiment.title)}</h2>{stated}
 <figure id="figure-{name}"><a class="close" href="#{name}">Close</a>
@@ -130,13 +153,13 @@ def _section(experiment: Experiment, results: Results, folder: Path) -> str:
 <figcaption>{escape(shows)} <a class="open" href="#figure-{name}">Full size</a></figcaption></figure>
 {compared}<details><summary>All numbers</summary><div class="scroll">{_table(rows)}</div></details>
 <p class="soft"><a download="{name}.csv" href="data:text/csv;base64,{data}">CSV</a> ·
-<code>{escape(_command(experiment))}</code> · {escape(_made(experiment, results))}</p></section>
+{f"<code>{escape(command)}</code> · " if command else ""}{escape(_made(experiment, results))}</p></section>
 """
 
 
 def _compared(experiment: Experiment, results: Results) -> str:
     """The paper's table beside ours."""
-    preset, names = experiment.preset, MAZES | ENVS
+    preset, names = experiment.part, MAZES | ENVS
     lines = []
     for env, m in summary.won(results):
         line, digits = f"<td>{escape(names[env])}</td><td>{m}</td>", 2 if env in MAZES else 0
@@ -162,8 +185,15 @@ def _said(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
+def _words(experiment: Experiment) -> tuple[str, str]:
+    usual = f"Mean greedy return against the delay: {experiment.title}.", ""
+    return paper.SAYS.get(experiment.name) or paper.SAYS.get(experiment.id, usual)
+
+
 def _command(experiment: Experiment) -> str:
-    return f"deadtime reproduce {experiment.id}" + (f" --preset {experiment.preset}" if experiment.preset else "")
+    if experiment.part in PRESETS:
+        return f"deadtime reproduce {experiment.id} --preset {experiment.part}"
+    return f"deadtime reproduce {experiment.name}"
 
 
 def _made(experiment: Experiment, results: Results) -> str:

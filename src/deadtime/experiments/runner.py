@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,16 @@ from rich.console import Console
 from deadtime.experiments import records
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record
-from deadtime.training.result import Result, Spec, record_together, train_recorded
+from deadtime.experiments.specs import TabularSpec
+from deadtime.training.result import Result, Spec, bar, record_together, train_recorded
 
 Results = dict[Any, Result]
+Runs = Sequence[tuple[Spec, Sequence[int]]]
+
+EPISODES_A_SECOND = {"delayed": 5_000, "distribution": 1_000}
+STEPS_A_SECOND = {"paper": 20_000, "best": 2_500, "gpu": 500_000}
+COMPILED_IN_SECONDS = 15
+"""On one core, but for a GPU: rounded from what the records in `results` say, for an estimate before anything is run."""
 
 
 @dataclass(frozen=True)
@@ -29,22 +37,27 @@ class Experiment:
     """Draws the figure into the folder of records."""
     table: Callable[[Results, Path], list[dict[str, Any]]]
     """The numbers behind it, a row a line."""
-    preset: str = ""
-    """Which one its runs have, where the experiment exists under several."""
+    part: str = ""
+    """Which part of the experiment this is, where it has several: a preset, or some of the environments."""
 
     @property
     def name(self) -> str:
         """What its files are called."""
-        return f"{self.id}-{self.preset}" if self.preset else self.id
+        return f"{self.id}-{self.part}" if self.part else self.id
 
     def tiny(self) -> Experiment:
         """The same with one seed that hardly learns, to see that everything runs."""
         little = {key: _little(spec) for key, spec in self.runs.items()}
         return replace(self, runs=little, seeds=self.seeds[:1])
 
-    def wanted(self, seeds: int | None) -> Sequence[int]:
-        """Its seeds or, if a number is given, as many from its first on."""
-        return self.seeds if seeds is None else range(self.seeds[0], self.seeds[0] + seeds)
+    def with_seeds(self, number: int) -> Experiment:
+        """The same with so many seeds, from its first on."""
+        return replace(self, seeds=range(self.seeds[0], self.seeds[0] + number))
+
+    @property
+    def wanted(self) -> Runs:
+        """Every spec with its seeds; one that stands for several runs is there once."""
+        return [(spec, self.seeds) for spec in {spec.name: spec for spec in self.runs.values()}.values()]
 
 
 def _little(spec: Spec) -> Spec:
@@ -53,14 +66,50 @@ def _little(spec: Spec) -> Spec:
     return replace(spec, episodes=min(spec.episodes, 30), evaluation_episodes=2)
 
 
-def recorded(experiment: Experiment, root: Path) -> int:
-    """How many of its runs are recorded, by what the records say of themselves."""
-    found = 0
-    for spec in {spec.name: spec for spec in experiment.runs.values()}.values():
-        folder = root / spec.name
-        known = {*records.read(folder).seeds} if records.exists(folder) else set()
-        found += len(known & {*experiment.seeds}) * sum(other == spec for other in experiment.runs.values())
-    return found
+def missing(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path) -> Runs:
+    """Of each spec the seeds that are not recorded, by what the records say of themselves; every run once."""
+    left: dict[str, tuple[Spec, list[int]]] = {}
+    known: dict[str, set[int]] = {}
+    for spec, seeds in runs:
+        if spec.name not in known:
+            known[spec.name] = {*records.read(root / spec.name).seeds} if records.exists(root / spec.name) else set()
+        new = [seed for seed in seeds if seed not in known[spec.name]]
+        known[spec.name] |= {*new}
+        if new:
+            left.setdefault(spec.name, (spec, []))[1].extend(new)
+    return [*left.values()]
+
+
+def count(runs: Runs) -> int:
+    """How many they are, a spec and a seed each."""
+    return sum(len(seeds) for _, seeds in runs)
+
+
+def time_needed(runs: Runs) -> str:
+    """About how long they take here, from rates that were measured elsewhere."""
+    cores, gpu = os.cpu_count() or 1, False
+    if any(isinstance(spec, DeepSpec) for spec, _ in runs):
+        import jax  # noqa: PLC0415  (it takes a while to load)
+
+        gpu = jax.default_backend() == "gpu"
+    compiled = {
+        (s.env.removeprefix("noisy-"), s.preset, *(() if gpu else (s.agent, s.delay)))
+        for s, _ in runs
+        if isinstance(s, DeepSpec)
+    }
+    seconds = COMPILED_IN_SECONDS * len(compiled) / (1 if gpu else cores)
+    for spec, seeds in runs:
+        if isinstance(spec, TabularSpec):
+            rate, work = cores * EPISODES_A_SECOND.get(spec.agent, EPISODES_A_SECOND["delayed"]), spec.episodes
+            if spec.until_return is not None:
+                work //= 20  # most stop long before
+        else:
+            rate = STEPS_A_SECOND["gpu"] if gpu and not spec.outside else cores * STEPS_A_SECOND[spec.preset]
+            work = spec.length
+        seconds += len(seeds) * work / rate
+    return next(
+        f"{seconds / unit:.2g} {name}" for unit, name in ((3600, "h"), (60, "min"), (1, "s")) if seconds >= unit or unit == 1
+    )
 
 
 def found(experiment: Experiment, root: Path) -> Results | None:
@@ -75,22 +124,14 @@ def found(experiment: Experiment, root: Path) -> Results | None:
     return {key: Result(known[spec.name].rows(seeds)) for key, spec in experiment.runs.items()} if seeds else None
 
 
-def run_deep_ones(experiments: Sequence[Experiment], root: Path, seeds: int | None = None, together: bool = False) -> None:
-    """Train and record the deep runs of all of them together: those of several experiments can share a program."""
-    deep = [
-        (spec, experiment.wanted(seeds))
-        for experiment in experiments
-        for spec in experiment.runs.values()
-        if isinstance(spec, DeepSpec)
-    ]
-    record_together(deep, root, together)
-
-
-def run(experiment: Experiment, root: Path, seeds: int | None = None) -> Results:
-    """The results of every run, from records where they are there."""
-    console, found = Console(stderr=True), {}
-    for number, (key, spec) in enumerate(experiment.runs.items(), 1):
-        if not isinstance(spec, DeepSpec):
-            console.print(f"{experiment.id} {number}/{len(experiment.runs)}: {spec.name}", highlight=False)
-        found[key] = train_recorded(spec, experiment.wanted(seeds), root, keep_policies=False)[0]
-    return found
+def train_missing(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, together: bool = False) -> None:
+    """Train and record what is not recorded yet; deep runs side by side where they can share a program."""
+    left = missing(runs, root)
+    if not left:
+        return
+    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left)}", highlight=False)
+    record_together([(spec, seeds) for spec, seeds in left if isinstance(spec, DeepSpec)], root, together)
+    tabular = [(spec, seeds) for spec, seeds in left if isinstance(spec, TabularSpec)]
+    with bar(f"{count(tabular):,} runs", sum(len(seeds) * spec.episodes for spec, seeds in tabular), "episodes") as advance:
+        for spec, seeds in tabular:
+            train_recorded(spec, seeds, root, keep_policies=False, progress=advance)

@@ -13,7 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from deadtime.experiments import records, statistics
+from deadtime.experiments import events, records, statistics
 from deadtime.experiments.ceiling import mean_ceiling
 from deadtime.experiments.figures import new_figure, return_against_delay
 from deadtime.experiments.specs import TabularSpec, check_count, check_seeds
@@ -106,13 +106,17 @@ class Train:
     """How many; seed i is maze i."""
     out: Path = Path("runs")
     """Where records are kept."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files, to the folder `tensorboard` among them."""
     json: bool = False
     """Print one JSON object."""
 
     def run(self) -> int:
         """Train and print."""
         spec = make_spec(self.env, self.agent, self.delay, self.settings.given())
-        result, folder = train_recorded(spec, self.seeds, self.out, bar=not self.json)
+        result, folder = train_recorded(spec, self.seeds, self.out)
+        if self.tensorboard:
+            events.write_all([spec], self.out)
         summary = _summary(result) | {"record": str(folder)}
         if self.json:
             print(json.dumps(summary))
@@ -161,10 +165,7 @@ class Compare:
         for spec in specs.values():
             if isinstance(spec, TabularSpec):
                 check_workers(spec, check_count("seeds", self.seeds), keep_policies=False)
-        results = {
-            key: train_recorded(spec, self.seeds, self.out, keep_policies=False, bar=not self.json)[0]
-            for key, spec in specs.items()
-        }
+        results = {key: train_recorded(spec, self.seeds, self.out, keep_policies=False)[0] for key, spec in specs.items()}
         rows = [self._row(results, m) for m in self.delays]
         if self.json:
             print(json.dumps({"env": self.env, **self.settings.given(), "seeds": self.seeds, "delays": rows}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -165,7 +165,9 @@ def load(path: str | Path, seed: int | None = None) -> Policy:
     return result.policy(result.seeds[0] if seed is None else seed)
 
 
-def train_recorded(spec: Spec, seeds: Any, root: Path, keep_policies: bool = True, bar: bool = True) -> tuple[Result, Path]:
+def train_recorded(
+    spec: Spec, seeds: Any, root: Path, keep_policies: bool = True, progress: Callable[[int], None] | None = None
+) -> tuple[Result, Path]:
     """Train the seeds that the record under `root` does not hold yet, and record them; an interruption keeps what is done."""
     wanted, folder = list(check_seeds(seeds)), root / spec.name
     known = records.read(folder, policies=keep_policies) if records.exists(folder) else None
@@ -180,7 +182,7 @@ def train_recorded(spec: Spec, seeds: Any, root: Path, keep_policies: bool = Tru
     if isinstance(spec, TabularSpec):
         check_workers(spec, len(missing), keep_policies)
     _check_writable(root)
-    with _progress(spec, len(missing), bar) as advance:
+    with _progress(spec, len(missing)) if progress is None else nullcontext(progress) as advance:
         new = _runs(spec, missing, advance, keep_policies, root / ".checkpoints")
         done = _recorded(new, {spec.id: folder})[spec.id]
     return Result(reduce(records.joined, [known, done] if known is not None and known.seeds else [done]).rows(wanted)), folder
@@ -199,23 +201,22 @@ def record_together(wanted: list[tuple[DeepSpec, Sequence[int]]], root: Path, to
 
     _check_writable(root)
     folders = {spec.id: root / spec.name for spec, _ in pairs.values()}
-    with _bar(f"{len(pairs)} runs", sum(spec.length for spec, _ in pairs.values()), "steps") as advance:
+    with bar(f"{len(pairs)} runs", sum(spec.length for spec, _ in pairs.values()), "steps") as advance:
         _recorded(run_deep([*pairs.values()], advance, False, root / ".checkpoints", together), folders)
 
 
-def _progress(spec: Spec, seeds: int, shown: bool = True) -> AbstractContextManager[Callable[[int], None]]:
+def _progress(spec: Spec, seeds: int) -> AbstractContextManager[Callable[[int], None]]:
     """A bar for one spec."""
     each, unit = (spec.episodes, "episodes") if isinstance(spec, TabularSpec) else (spec.length, "steps")
-    return _bar(f"{spec.env} {spec.agent} m={spec.delay}", seeds * each, unit, shown)
+    return bar(f"{spec.env} {spec.agent} m={spec.delay}", seeds * each, unit)
 
 
 @contextmanager
-def _bar(about: str, total: int, unit: str, shown: bool = True) -> Iterator[Callable[[int], None]]:
+def bar(about: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """A bar where there is a screen; gives what to tell it of progress."""
-    hidden = not shown or not sys.stderr.isatty()
     counted = TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}")
     columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(about, total=total, unit=unit)
         yield lambda n: progress.advance(task, n)
 

@@ -1,0 +1,229 @@
+"""A user's own sweep: what its file may say, what it runs, and what is left when it is killed."""
+
+import multiprocessing
+import random
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deadtime.cli import main
+from deadtime.experiments import own, records
+from deadtime.experiments.report import page
+from deadtime.experiments.runner import found, time_needed
+from deadtime.experiments.sweep import Place, Sweep, line_of, read
+
+GOOD = """environments = ["maze", "noisy-cartpole"]
+agents = [
+  "delayed",
+  "oblivious",
+]
+delays = [0, 3]
+seeds = [4, 2]
+presets = ["paper", "best"]
+
+[overrides]
+evaluation_episodes = 5
+[overrides.maze]
+size = 5     # cells
+episodes = 30
+[overrides."noisy-cartpole"]
+steps = 2000
+noise = 0.2
+[overrides.delayed]
+discount = 0.97
+"""
+
+
+def written(folder, text=GOOD):
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_what_a_file_asks_for(tmp_path):
+    runs = read(written(tmp_path))
+    assert {seeds for _, seeds in runs} == {(4, 2)}
+    specs = [spec for spec, _ in runs]
+    assert len(specs) == 4 + 8
+    deep = [spec for spec in specs if spec.env == "noisy-cartpole"]
+    assert {(spec.agent, spec.delay, spec.preset) for spec in deep} == {
+        (a, m, p) for a in ("delayed", "oblivious") for m in (0, 3) for p in ("paper", "best")
+    }
+    assert {spec.settings["noise"] for spec in deep} == {0.2}
+    assert {spec.length for spec in deep} == {2000}
+    assert all((spec.learner.discount == 0.97) == (spec.agent == "delayed") for spec in specs)
+    assert {spec.settings["size"] for spec in specs if spec.env == "maze"} == {5}
+    assert {spec.evaluation_episodes for spec in specs} == {5}
+    assert time_needed(runs).endswith("min")
+    (spec, seeds), *rest = read(written(tmp_path, 'environments = ["acrobot"]'))
+    assert (spec.agent, spec.delay, spec.preset, seeds, len(rest)) == ("delayed", 0, "best", (0, 1, 2, 3, 4), 8)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("seeds = ", "sedes = ", "line 7: a sweep has no key 'sedes'; did you mean 'seeds'?"),
+        ('"maze", ', '"mace", ', "line 1: no environment is called 'mace'; did you mean 'maze'?"),
+        ('"oblivious"', '"oblivous"', "line 4: no agent is called 'oblivous'; did you mean 'oblivious'?"),
+        ("[0, 3]", "[0, -3]", "line 6: delay is a whole number of steps, 0 or more; got -3"),
+        ("[0, 3]", "[0, 3.0]", "line 6: delays is a list of whole numbers, at least one; got [0, 3.0]"),
+        ("[0, 3]", "[]", "line 6: delays is a list of whole numbers, at least one; got []"),
+        ("[0, 3]", "[3, 3]", "line 6: delays names each once; got 3 twice"),
+        ("[0, 3]", "[0, 3", "this is not TOML"),
+        ("[4, 2]", "0", "line 7: seeds is a whole number, 1 or more; got 0"),
+        ("[4, 2]", "[4, 4]", "line 7: seeds are distinct whole numbers"),
+        ('"paper", ', '"papr", ', "line 8: no preset is called 'papr'; did you mean 'paper'?"),
+        ("size = 5", "sise = 5", "line 13: maze has no setting 'sise'; did you mean 'size'?"),
+        ("size = 5", "size = 'big'", "line 13: "),
+        ("noise = 0.2", "noise = 2.0", "line 17: noise is a number in [0, 0.5]; got 2.0"),
+        ("steps = 2000", "steps = true", "line 16: steps is a whole number, 1 or more; got True"),
+        ("steps = 2000", "preset = 'best'", "line 16: preset is no setting of a run here"),
+        ("overrides.maze", "overrides.mace", "line 12: overrides are for an environment or an agent of this sweep"),
+        ("evaluation_episodes = 5", "size = 7", "line 11: noisy-cartpole has no setting 'size'"),
+        ("discount = 0.97", "model = 'simulator'", "line 19: maze has no setting 'model'"),
+        ('"delayed",', '"recurrent",', "line 3: recurrent learns from numbers"),
+        ("[overrides]", "overrides.x = 5\n[overrides.oblivious]", "line 10: maze has no setting 'x'"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(old, new, words, tmp_path, capsys):
+    assert old in GOOD
+    text = GOOD.replace(old, new, 1)
+    if "recurrent" in new:
+        text = text.replace("[overrides.delayed]", "[overrides.recurrent]")
+    path = written(tmp_path, text)
+    with pytest.raises(SystemExit) as end:
+        main(["sweep", str(path)])
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_more_that_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"a sweep names its environments; got none"):
+        read(written(tmp_path, "seeds = 3"))
+    with pytest.raises(ValueError, match=r"line 2: presets are of deep agents"):
+        read(written(tmp_path, 'environments = ["maze"]\npresets = ["best"]'))
+    with pytest.raises(ValueError, match=r"line 1: overrides is a table; got 5"):
+        read(written(tmp_path, 'overrides = 5\nenvironments = ["maze"]'))
+    with pytest.raises(ValueError, match=r"described by a file NAME.toml"):
+        Sweep(Path("mine.txt")).run()
+
+
+def test_lines_of_values():
+    text = "delays = [\n 1,\n 11,\n]\n[a . 'b']\nx = 1\n"
+    assert line_of(text, Place("", "delays", 11)) == 3
+    assert line_of(text, Place("", "delays", 1)) == 2
+    assert line_of(text, Place("", "delays", 5)) == 1
+    assert line_of(text, Place("a.b", "x")) == 6
+    assert line_of(text, Place("a", "b")) == 5
+    assert line_of(text, Place("a.b", "y")) == 5
+
+
+SMALL = """environments = ["maze", "noisy-maze"]
+agents = ["delayed", "oblivious"]
+delays = [1, 2]
+seeds = 3
+[overrides]
+size = 6
+episodes = {episodes}
+"""
+
+
+def everything(root):
+    """What is recorded, but when and how fast."""
+    found = {}
+    for folder in root.glob("*maze-*"):
+        record = records.read(folder)
+        for i, seed in enumerate(record.seeds):
+            found[folder.name, seed] = (record.scores[i], record.training_scores[i], record.curve[i].tobytes())
+    return found
+
+
+def test_a_sweep_its_page_and_its_events(tmp_path, capsys):
+    path = written(tmp_path, SMALL.format(episodes=40))
+    assert Sweep(path, tensorboard=True).run() == 0
+    out = capsys.readouterr()
+    assert "24 runs to do" in out.err
+    assert f"deadtime report {tmp_path / 'mine'}" in out.out
+    root = tmp_path / "mine"
+    assert len(everything(root)) == 24
+    assert (root / "sweep.toml").read_bytes() == path.read_bytes()
+    before = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
+    assert Sweep(path, tensorboard=True).run() == 0
+    assert "runs to do" not in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in root.rglob("*") if file.is_file()} == before
+    text = page(root, "2026-01-03")
+    assert "Agents under delay, compared" in text
+    assert "<h2>maze, episodes 40, size 6</h2>" in text
+    assert "deadtime sweep sweep.toml" in text
+    assert "Not run" not in text
+    assert text.count("<img") == 2
+    assert text == page(root, "2026-01-03")
+
+    tensorboard = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    record = records.read(next(root.glob("noisy-maze-delayed-m2-*")))
+    for i, seed in enumerate(record.seeds):
+        reader = tensorboard.EventAccumulator(str(next((root / "tensorboard").glob(f"noisy-maze-delayed-m2-*/seed-{seed}"))))
+        reader.Reload()
+        assert {*reader.Tags()["scalars"]} == {"training return by episode", "greedy return"}
+        points = reader.Scalars("training return by episode")
+        assert [point.step for point in points] == record.points.tolist()
+        np.testing.assert_allclose([point.value for point in points], record.curve[i], rtol=1e-6)
+        (last,) = reader.Scalars("greedy return")
+        assert (last.step, last.value) == (40, pytest.approx(record.scores[i], rel=1e-6))
+
+
+def test_settings_of_one_agent_stand_apart_only_where_they_must(tmp_path):
+    root = tmp_path / "mine"
+    first = SMALL.format(episodes=10).replace("seeds = 3", "seeds = 1") + "[overrides.delayed]\nstep_size = 0.3\n"
+    Sweep(written(tmp_path, first)).run()
+    assert [e.title for e in own.experiments(root)] == ["maze, episodes 10, size 6", "noisy-maze, episodes 10, size 6"]
+    Sweep(written(tmp_path, first.replace("0.3", "0.2"))).run()
+    titles = [e.title for e in own.experiments(root)]
+    assert len(titles) == 6
+    assert "maze, episodes 10, size 6, step size 0.2" in titles
+    for experiment in own.experiments(root):
+        rows = experiment.table(found(experiment, root), root)
+        assert {row["seeds"] for row in rows} == {1}
+
+
+def test_a_page_of_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"there is no record in .*: `deadtime reproduce`"):
+        page(tmp_path, "2026-01-03")
+
+
+def _sweep(path):
+    Sweep(path).run()
+
+
+def test_killed_at_random_moments(tmp_path):
+    """Twenty times: what was recorded stays as it is, and in the end all is as if nothing had happened."""
+    whole = written(tmp_path, SMALL.format(episodes=4000))
+    Sweep(whole, tmp_path / "undisturbed").run()
+    expected, root = everything(tmp_path / "undisturbed"), tmp_path / "mine"
+    processes, chance = multiprocessing.get_context("forkserver"), random.Random(7)
+    processes.set_forkserver_preload(["deadtime.experiments.sweep"])
+    before, kills = {}, 0
+    while kills < 20:
+        process = processes.Process(target=_sweep, args=(whole,))
+        process.start()
+        deadline = time.monotonic() + chance.uniform(0.3, 2.5)
+        while process.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not process.is_alive():  # it was done: begin another sweep of the same runs
+            assert everything(root) == expected
+            shutil.rmtree(root)
+            before = {}
+            continue
+        process.kill()
+        process.join()
+        kills += 1
+        after = everything(root) if root.exists() else {}
+        assert before.items() <= after.items() <= expected.items()
+        before = after
+    Sweep(whole).run()
+    assert everything(root) == expected
+    assert not [entry for entry in root.iterdir() if entry.name.startswith(".") and entry.name != ".checkpoints"]
