@@ -42,7 +42,7 @@ def test_every_experiment_is_drawn_from_records_alone(experiment, tmp_path, monk
     for number, spec in enumerate(experiment.runs.values()):
         both = records.joined(told(spec, 0, 100.0 + number), told(spec, 1, 102.0 + number))
         records.write(tmp_path / spec.name, both)
-    Reproduce((experiment.id,), seeds=2, preset=experiment.preset or None, out=tmp_path).run()
+    Reproduce((experiment.name,), seeds=2, out=tmp_path).run()
     with Image.open(tmp_path / "figures" / f"{experiment.name}.png") as image:
         assert image.width > 600
     rows = list(csv.DictReader((tmp_path / "figures" / f"{experiment.name}.csv").open()))
