@@ -88,7 +88,13 @@ def test_what_it_says(root):
     text = page(root, "2026-01-03")
     assert "<b>18 of 18</b>won by Delayed-Q; the paper wins 18 of them" in text
     assert "<b>100%</b>[100%, 100%] of its runs beat Augmented-Q&#x27;s of the same seed" in text
-    assert "3 of 10 seeds · 72 settings · an &lt;odd&gt; machine · 2026-01-02" in text
+    work = "30,600,000 steps · 720 episodes in 3.6 min of computing"
+    assert f"3 of 10 seeds · 72 settings · {work} · an &lt;odd&gt; machine · 2026-01-02" in text
+    better = "Augmented-Q in 18 (undecided 0, worse 0) of 18, than Oblivious-Q in 18 (undecided 0, worse 0) of 18"
+    assert f"Delayed-Q is better than {better} settings with a delay." in text
+    same = "Augmented-Q in 0 (undecided 6, worse 0) of 6, than Oblivious-Q in 0 (undecided 6, worse 0) of 6"
+    assert f"Delayed-Q is better than {same} settings with a delay." in text
+    assert 'href="up/claims.md"' in page(root, "2026-01-03", "up/claims.md")
     assert "deadtime reproduce summary --preset best" in text
     missing = text.split("Not run")[1]
     assert "deadtime reproduce summary --preset paper" in missing

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from os.path import relpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +18,7 @@ import tyro
 from deadtime.agents.presets import PRESETS
 from deadtime.experiments import own, paper, statistics, summary
 from deadtime.experiments.command import EXPERIMENTS, csv_text
+from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.figures import NAMES
 from deadtime.experiments.physical_figures import ENVS, score_of
 from deadtime.experiments.runner import Experiment, Results, found
@@ -41,7 +43,9 @@ class Report:
         if not self.records.is_dir():
             raise ValueError(f"records are in a folder; {self.records} is none: `deadtime reproduce all` makes one, `results`")
         out = self.out or self.records / "report.html"
-        text = page(self.records, datetime.now(UTC).date().isoformat())
+        claims = self.records.resolve().parent / "docs" / "claims.md"
+        link = relpath(claims, out.resolve().parent) if claims.exists() else ""
+        text = page(self.records, datetime.now(UTC).date().isoformat(), link)
         out.parent.mkdir(parents=True, exist_ok=True)
         with whole(out) as part:
             part.write_text(text)
@@ -49,8 +53,8 @@ class Report:
         return 0
 
 
-def page(root: Path, date: str) -> str:
-    """All of it."""
+def page(root: Path, date: str, claims: str = "") -> str:
+    """All of it; `claims` is where the page of the paper's claims lies, if it is there."""
     of_the_paper_first = sorted(EXPERIMENTS.values(), key=lambda e: not _words(e)[1])
     there = {e.name: results for e in of_the_paper_first if (results := found(e, root)) is not None}
     shown = [EXPERIMENTS[name] for name in there]
@@ -77,7 +81,7 @@ def page(root: Path, date: str) -> str:
 <p>{about} Made from records alone by <code>deadtime report</code> on {date}.</p></header>
 <main>{_overview(there) if reproduces else ""}
 <nav aria-label="Experiments"><h2>Experiments</h2><ul>{links}</ul></nav>
-{"".join(sections)}{_missing(there) if reproduces else ""}
+{"".join(sections)}{_rest(there, claims) if reproduces else ""}
 </main></body></html>
 """
 
@@ -90,12 +94,17 @@ _PAPER = (
 _OWN = "Agents under delay, compared", "Every record of this folder: the same seeds for every agent."
 
 
-def _missing(there: dict[str, Results]) -> str:
-    """What was not run, and how to."""
+def _rest(there: dict[str, Results], claims: str) -> str:
+    """The paper's theory, which needs no records; and what was not run, and how to."""
+    named = f'<a href="{escape(claims)}">the page of claims</a>' if claims else "the page of claims (docs/claims.md)"
+    theory = (
+        '<section id="claims"><h2>Propositions and theorems</h2><p><code>deadtime verify</code> checks each of the paper\'s '
+        f"statements on its own examples and on random MDPs; {named} says which of them fail as written, and why.</p></section>"
+    )
     absent = [f"{escape(e.title)}: <code>{escape(_command(e))}</code>" for e in EXPERIMENTS.values() if e.name not in there]
     absent += [f"{escape(title)}: this version has no Atari yet" for title in paper.PLANNED.values()]
     items = "".join(f"<li>{words}</li>" for words in absent)
-    return f'<section id="missing"><h2>Not run</h2><ul>{items}</ul></section>'
+    return f'{theory}<section id="missing"><h2>Not run</h2><ul>{items}</ul></section>'
 
 
 def _overview(there: dict[str, Results]) -> str:
@@ -105,23 +114,16 @@ def _overview(there: dict[str, Results]) -> str:
         return "<p>The summary was not run: <code>deadtime reproduce summary</code>.</p>"
     parts = []
     for experiment in known:
-        results, preset = there[experiment.name], experiment.part
-        ours, how = summary.won(results), "the authors' protocol" if preset == "paper" else "our own settings"
-        scores = {agent: [score_of(preset, results[preset, env, agent, m]) for env, m in ours] for agent in paper.AGENTS}
-        theirs = [paper.TABLE[env]["delayed", m] for env, m in ours]
-        lies = [paper.verdict(statistics.mean(x), value) for x, value in zip(scores["delayed"], theirs, strict=True)]
+        so = summary.standing(experiment.part, there[experiment.name])
+        how = "the authors' protocol" if experiment.part == "paper" else "our own settings"
         cells = [
+            (f"{so.won} of {so.of}", f"won by Delayed-Q; the paper wins {so.won_in_the_paper} of them"),
             (
-                f"{sum(ours.values())} of {len(ours)}",
-                f"won by Delayed-Q; the paper wins {sum(paper.wins(*at) for at in ours)} of them",
-            ),
-            (
-                " / ".join(str(lies.count(word)) for word in ("above", "agrees", "below")),
+                " / ".join(str(so.verdicts[word]) for word in ("above", "agrees", "below")),
                 "of Delayed-Q's returns lie above, agree with, lie below the paper's",
             ),
         ]
-        for agent in paper.AGENTS[1:]:
-            chance = statistics.improvement(scores["delayed"], scores[agent])
+        for agent, chance in so.beats.items():
             cells.append(
                 (
                     f"{chance.value:.0%}",
@@ -146,6 +148,8 @@ def _section(experiment: Experiment, results: Results, folder: Path, command: st
     data = base64.b64encode(csv_text(rows).encode()).decode()
     name = experiment.name
     stated = f"<p><b>The paper:</b> {escape(says)}</p>" if says else ""
+    here = " ".join(filter(None, (_standing(results), paper.NOTES.get(experiment.name, ""))))
+    stated += f"<p><b>Here:</b> {escape(here)}</p>" if here else ""
     compared = _compared(experiment, results) if experiment.id == "summary" else ""
     return f"""<section id="{name}"><h2>{escape(experiment.title)}</h2>{stated}
 <figure id="figure-{name}"><a class="close" href="#{name}">Close</a>
@@ -185,6 +189,24 @@ def _said(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
+def _standing(results: Results) -> str:
+    """How often Delayed-Q is better than each other agent on the same seeds: by the sign of the interval of the difference."""
+    counts: dict[str, list[int]] = {}
+    for key, result in results.items():
+        at = [i for i, part in enumerate(key) if part in NAMES] if isinstance(key, tuple) else []
+        first = (*key[: at[0]], "delayed", *key[at[0] + 1 :]) if at else None
+        if first is None or first == key or first not in results or result.spec.delay == 0:
+            continue
+        if getattr(result.spec, "until_return", None) is not None:  # its score is when it stopped, not what it earns
+            continue
+        preset = getattr(result.spec, "preset", "")
+        less = statistics.difference(score_of(preset, results[first]), score_of(preset, result))
+        place = 0 if less.low > 0 else 2 if less.high < 0 else 1
+        counts.setdefault(key[at[0]], [0, 0, 0])[place] += 1
+    parts = [f"{NAMES[agent]} in {n[0]} (undecided {n[1]}, worse {n[2]}) of {sum(n)}" for agent, n in counts.items()]
+    return f"Delayed-Q is better than {', than '.join(parts)} settings with a delay." if parts else ""
+
+
 def _words(experiment: Experiment) -> tuple[str, str]:
     usual = f"Mean greedy return against the delay: {experiment.title}.", ""
     return paper.SAYS.get(experiment.name) or paper.SAYS.get(experiment.id, usual)
@@ -206,4 +228,9 @@ def _made(experiment: Experiment, results: Results) -> str:
     where = ", ".join(sorted({str(one.get("device") or one.get("machine") or "") for one in made} - {""}))
     when = sorted({one["date"] for one in made})
     dates = when[0] if len(when) == 1 else f"{when[0]} to {when[-1]}"
-    return f"{seeds}{wanted} seeds · {len(results)} settings · {where} · {dates}"
+    runs = {result.record.id: result for result in results.values()}.values()
+    steps = sum(len(r.seeds) * r.spec.length for r in runs if isinstance(r.spec, DeepSpec))
+    episodes = sum(sum(r.record.episodes) for r in runs if not isinstance(r.spec, DeepSpec))
+    work = " · ".join(f"{n:,} {unit}" for n, unit in ((steps, "steps"), (episodes, "episodes")) if n)
+    minutes = sum(sum(r.record.seconds) for r in runs) / 60
+    return f"{seeds}{wanted} seeds · {len(results)} settings · {work} in {minutes:,.1f} min of computing · {where} · {dates}"

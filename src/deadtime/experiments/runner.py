@@ -62,7 +62,7 @@ class Experiment:
 
 def _little(spec: Spec) -> Spec:
     if isinstance(spec, DeepSpec):
-        return replace(spec, steps=150, evaluation_episodes=1)
+        return replace(spec, steps=150, evaluation_episodes=1, changes=spec.changes | {"hidden": (8, 8), "batch": 16})
     return replace(spec, episodes=min(spec.episodes, 30), evaluation_episodes=2)
 
 

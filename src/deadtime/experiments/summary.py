@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +59,28 @@ def won(results: Results) -> dict[tuple[str, int], bool]:
             means = [float(score_of(preset, results[preset, env, agent, m]).mean()) for agent in paper.AGENTS]
             found[env, m] = means[0] > max(means[1:])
     return found
+
+
+class Standing(NamedTuple):
+    """How Delayed-Q comes out of all comparisons."""
+
+    won: int
+    won_in_the_paper: int
+    of: int
+    verdicts: Counter[str]
+    """How often its return lies above the paper's, agrees, lies below."""
+    beats: dict[str, statistics.Estimate]
+    """By other agent: the part of its runs that earn more than the other's of the same seed."""
+
+
+def standing(preset: str, results: Results) -> Standing:
+    """Of one preset."""
+    cells = won(results)
+    scores = {agent: [score_of(preset, results[preset, env, agent, m]) for env, m in cells] for agent in paper.AGENTS}
+    theirs = [paper.TABLE[env]["delayed", m] for env, m in cells]
+    lies = Counter(paper.verdict(statistics.mean(x), value) for x, value in zip(scores["delayed"], theirs, strict=True))
+    beats = {agent: statistics.improvement(scores["delayed"], scores[agent]) for agent in paper.AGENTS[1:]}
+    return Standing(sum(cells.values()), sum(paper.wins(*at) for at in cells), len(cells), lies, beats)
 
 
 def _draw(results: Results, root: Path) -> Path:
