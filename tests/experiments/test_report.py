@@ -90,10 +90,10 @@ def test_what_it_says(root):
     assert "<b>100%</b>[100%, 100%] of its runs beat Augmented-Q&#x27;s of the same seed" in text
     work = "30,600,000 steps · 720 episodes in 3.6 min of computing"
     assert f"3 of 10 seeds · 72 settings · {work} · an &lt;odd&gt; machine · 2026-01-02" in text
-    better = "Augmented-Q in 18 (undecided 0, worse 0) of 18, than Oblivious-Q in 18 (undecided 0, worse 0) of 18"
-    assert f"Delayed-Q is better than {better} settings with a delay." in text
-    same = "Augmented-Q in 0 (undecided 6, worse 0) of 6, than Oblivious-Q in 0 (undecided 6, worse 0) of 6"
-    assert f"Delayed-Q is better than {same} settings with a delay." in text
+    better = "Augmented-Q 18 of 18 times (undecided 0, worse 0), than Oblivious-Q 18 of 18 times (undecided 0, worse 0)"
+    assert f"Where there is a delay, Delayed-Q is better than {better}." in text
+    same = "Augmented-Q 0 of 6 times (undecided 6, worse 0), than Oblivious-Q 0 of 6 times (undecided 6, worse 0)"
+    assert f"Where there is a delay, Delayed-Q is better than {same}." in text
     assert 'href="up/claims.md"' in page(root, "2026-01-03", "up/claims.md")
     assert "deadtime reproduce summary --preset best" in text
     missing = text.split("Not run")[1]

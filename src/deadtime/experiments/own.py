@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from rich.table import Table
@@ -61,7 +62,7 @@ def _experiment(said: dict[str, Any], runs: Mapping[tuple[str, int], tuple[Spec,
         figure, axes = new_figure(6.4, 4.2)
         return_against_delay(axes, {key: result.scores for key, result in results.items()}, {})
         used = len(next(iter(results.values())).seeds)
-        axes.set_title(f"{title}\n{used} seeds, 95% intervals", fontsize=10)
+        axes.set_title(f"{fill(title, 70)}\n{used} seeds, 95% intervals", fontsize=10)
         return save_picture(figure, root / "figures" / f"{slug}.png")
 
     return Experiment(slug, title, {key: runs[key][0] for key in ordered}, seeds, draw, _table)

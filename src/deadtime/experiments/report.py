@@ -203,8 +203,8 @@ def _standing(results: Results) -> str:
         less = statistics.difference(score_of(preset, results[first]), score_of(preset, result))
         place = 0 if less.low > 0 else 2 if less.high < 0 else 1
         counts.setdefault(key[at[0]], [0, 0, 0])[place] += 1
-    parts = [f"{NAMES[agent]} in {n[0]} (undecided {n[1]}, worse {n[2]}) of {sum(n)}" for agent, n in counts.items()]
-    return f"Delayed-Q is better than {', than '.join(parts)} settings with a delay." if parts else ""
+    parts = [f"{NAMES[agent]} {n[0]} of {sum(n)} times (undecided {n[1]}, worse {n[2]})" for agent, n in counts.items()]
+    return f"Where there is a delay, Delayed-Q is better than {', than '.join(parts)}." if parts else ""
 
 
 def _words(experiment: Experiment) -> tuple[str, str]:
