@@ -156,7 +156,7 @@ def _section(experiment: Experiment, results: Results, folder: Path, command: st
 <img alt="{escape(shows)}" src="data:image/png;base64,{picture}">
 <figcaption>{escape(shows)} <a class="open" href="#figure-{name}">Full size</a></figcaption></figure>
 {compared}<details><summary>All numbers</summary><div class="scroll">{_table(rows)}</div></details>
-<p class="soft"><a download="{name}.csv" href="data:text/csv;base64,{data}">CSV</a> ·
+<p class="soft"><span class="csv"><a download="{name}.csv" href="data:text/csv;base64,{data}">CSV</a> ·</span>
 {f"<code>{escape(command)}</code> · " if command else ""}{escape(_made(experiment, results))}</p></section>
 """
 
