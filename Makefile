@@ -5,13 +5,16 @@ comma := ,
 BIN := .venv/bin
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test lint bench benchmarks clean
+.PHONY: demo test smoke lint bench benchmarks clean
 
 demo: $(READY)
 	$(BIN)/python examples/late_cartpole.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+smoke: $(READY)
+	$(BIN)/deadtime reproduce all --smoke
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from deadtime.experiments.report import page
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 WITHOUT = "the page is tested in Chromium, with its driver: apt-get install chromium chromium-driver"
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WITHOUT)
+pytestmark = [pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WITHOUT), pytest.mark.xdist_group("browser")]
 
 PHONE, DESKTOP, PAPER = 390, 1280, 718  # pixels; paper is A4 within its margins
 VIEWS = [*product((PHONE, DESKTOP), ("light", "dark"))]

@@ -27,6 +27,8 @@ def test_a_third_partys_policy():
     np.testing.assert_array_equal(balanced, [500, 500, 500])
     assert deadtime.evaluate(Expert(), gym.make("CartPole-v1"), delay=10, episodes=3).max() < 200
     assert deadtime.evaluate(Expert(), "cartpole", delay=10, episodes=3).max() < 200
+    by_hand = deadtime.evaluate(lambda obs: int(obs[2] + obs[3] > 0), gym.make("CartPole-v1"), episodes=3)
+    assert by_hand.min() > 100
 
 
 @pytest.mark.parametrize("agent", ["delayed", "distribution", "oblivious"])
@@ -36,7 +38,7 @@ def test_another_delay_than_the_trained_one(agent):
     assert own.shape == (20,)
     assert own.mean() == pytest.approx(result.scores[0], abs=0.05)
     if agent != "oblivious":
-        later = deadtime.evaluate(result.policy(3).at_delay(4), "maze", delay=4, size=4, maze_seed=3, episodes=20)
+        later = deadtime.evaluate(result.policy(3), "maze", delay=4, size=4, maze_seed=3, episodes=20)
         assert later.mean() > 0.8
 
 
@@ -44,8 +46,10 @@ def test_what_cannot_be():
     result = deadtime.train("maze", "augmented", delay=2, seeds=1, size=3, episodes=50)
     with pytest.raises(ValueError, match="this agent's values are of queues of 2 actions; got a delay of 3"):
         result.policy(0).at_delay(3)
-    with pytest.raises(ValueError, match="pending_actions are the 2 chosen last"):
+    with pytest.raises(ValueError, match="this agent's values are of queues of 2 actions; got a delay of 3"):
         deadtime.evaluate(result.policy(0), "maze", delay=3, size=3, episodes=1)
+    with pytest.raises(ValueError, match="seed is a whole number, 0 or more; got -1"):
+        deadtime.evaluate(result.policy(0), "maze", size=3, seed=-1)
     with pytest.raises(ValueError, match="settings are for environments by name"):
         deadtime.evaluate(Expert(), gym.make("CartPole-v1"), noise=0.1)
     with pytest.raises(ValueError, match="walk has no Gymnasium form here"):

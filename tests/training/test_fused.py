@@ -308,6 +308,7 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
     assert steps[0] == 400
     assert sum(steps) == 900
     assert resumed.scores == straight.scores
+    assert resumed.status == ["complete"]
     np.testing.assert_array_equal(resumed.curve, straight.curve)
     for name, array in straight.policies.items():
         np.testing.assert_array_equal(resumed.policies[name], array)
@@ -325,7 +326,7 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
         ({"learning_rat": 1}, "did you mean 'learning_rate'"),
         ({"learning_rate": "x"}, "learning_rate is a number; got 'x'"),
         ({"model": "perfect"}, "no model is called 'perfect'"),
-        ({"agent": "oblivious", "model": "change"}, "oblivious predicts nothing, so a model would do nothing"),
+        ({"agent": "oblivious", "model": "change"}, "oblivious predicts nothing, so model would do nothing"),
         ({"size": 3}, "cartpole has no setting 'size'"),
     ],
 )
@@ -449,6 +450,7 @@ def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
     assert not folder.exists()
     (straight,) = deep.run_deep([(spec, 0)], lambda n: None, False)
     assert resumed.scores == straight.scores
+    assert resumed.status == ["complete"]
     np.testing.assert_array_equal(resumed.curve, straight.curve)
 
 

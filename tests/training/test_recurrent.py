@@ -321,7 +321,7 @@ def test_settings():
 @pytest.mark.parametrize(
     ("env", "options", "words"),
     [
-        ("cartpole", {"model": "change"}, "recurrent predicts nothing, so a model would do nothing"),
+        ("cartpole", {"model": "change"}, "recurrent predicts nothing, so model would do nothing"),
         ("cartpole", {"batch": 32}, "recurrent has no setting 'batch'"),
         ("cartpole", {"actors": 0}, "actors is a whole number, 1 or more; got 0"),
         ("acrobot", {"shaped": True}, "acrobot has no shaped reward"),

@@ -100,7 +100,7 @@ def test_policies_are_trained_again_where_they_were_not_kept(tmp_path):
     spec = small()
     bare, folder = train_recorded(spec, 1, tmp_path, keep_policies=False)
     assert not (folder / "policies.npz").exists()
-    with pytest.raises(ValueError, match="holds policies none .*; got seed 0: train it with"):
+    with pytest.raises(ValueError, match="holds policies of no seed .*; got seed 0: train it with"):
         bare.policy(0)
     kept, _ = train_recorded(spec, 2, tmp_path)
     kept.policy(0)
@@ -315,6 +315,7 @@ def test_compare(tmp_path):
     assert (tmp_path / "c.png").stat().st_size > 10_000
     table = run("compare", *SMALL, *arguments, cwd=tmp_path)
     assert "differences are paired by seed" in table.stdout
+    assert "…" not in table.stdout
     bound = run("compare", *SMALL, "--agents", "delayed", "--delays", "7", "--seeds", "1", "--json", cwd=tmp_path)
     assert not json.loads(bound.stdout)["delays"][0]["optimum"]["exact"]
 

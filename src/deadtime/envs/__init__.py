@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -66,8 +67,8 @@ def _gymnax(name: str, settings: str) -> Any:
     return import_module("gymnax").make(name, **json.loads(settings))[0]
 
 
-def check_options(name: str, options: Any, others: set[str]) -> None:
-    """Refuse options that are neither the environment's own nor among `others`."""
+def check_options(name: str, options: Any, others: set[str], known_elsewhere: Collection[str] = ()) -> None:
+    """Refuse options that are neither the environment's own nor among `others`; those known elsewhere are left to others."""
     own: list[str] | None = None
     if name in FUNCTIONAL:
         module, _, kind = FUNCTIONAL[name][0].partition(":")
@@ -77,7 +78,7 @@ def check_options(name: str, options: Any, others: set[str]) -> None:
     if own is not None:
         known = [*own, *sorted(others)]
         for option in options:
-            if option not in known:
+            if option not in known and option not in known_elsewhere:
                 raise ValueError(f"{name} has no setting {option!r}{nearest(option, known)}: it takes {', '.join(known)}")
 
 

@@ -133,7 +133,8 @@ class DeepSpec:
     def _check_changes(self) -> None:
         view, usual = VIEWS.get(self.agent), preset(self.preset, self.env, self.agent)
         if not (view and view.predicts) and {"model", "members"} & self.changes.keys():
-            raise ValueError(f"{self.agent} predicts nothing, so a model would do nothing: leave it out")
+            idle = next(name for name in ("model", "members") if name in self.changes)
+            raise ValueError(f"{self.agent} predicts nothing, so {idle} would do nothing: leave it out")
         known = [f.name for f in fields(usual)]
         for name, value in self.changes.items():
             if name not in known:
@@ -198,7 +199,8 @@ def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Deep
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
     learner = {f.name for kind in LEARNERS.values() for f in fields(kind)}
-    check_options(env, options, own | learner)
+    mine = {f.name for f in fields(LEARNERS[agent])} if agent in LEARNERS else learner
+    check_options(env, options, (own if env.startswith(PREFIX) else own - {"envs"}) | mine, learner | {"envs"})
     return DeepSpec(
         env,
         agent,
@@ -226,7 +228,7 @@ def _like(usual: Any, name: str, value: Any) -> Any:
         bool: "true or false",
         int: "a whole number, 1 or more",
         float: "a number",
-        tuple: "a list of whole numbers",
+        tuple: "a list of whole numbers, 1 or more each and at least one",
         str: "a word",
     }
     kind = type(usual)

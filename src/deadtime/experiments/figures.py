@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from deadtime.experiments import statistics
 from deadtime.pictures import COLORS, MARKERS
@@ -39,6 +40,7 @@ def return_against_delay(axes: Axes, scores: Scores, best: dict[int, tuple[float
         _line(axes, agent, delays, found)
     _optimum(axes, best)
     axes.set(xlabel="delay m (steps)", ylabel="return")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=8)
 
@@ -47,6 +49,8 @@ def _line(axes: Axes, agent: str, x: Any, found: list[statistics.Estimate]) -> N
     low, high = [e.low for e in found], [e.high for e in found]
     axes.plot(x, [e.value for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
     axes.fill_between(x, low, high, color=COLORS[agent], alpha=0.18, lw=0)
+    if len(x) == 1:  # an area of no width
+        axes.vlines(x, low, high, color=COLORS[agent], lw=1)
 
 
 def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:

@@ -51,7 +51,7 @@ class Options:
     episodes: Whole = None
     """maze, walk: how long to train (5000)."""
     until_return: Number = None
-    """Stop a seed once the mean of its last 20 training returns reaches this."""
+    """maze, walk: stop a seed once the mean of its last 20 training returns reaches this."""
     step_size: Number = None
     """maze, walk: of Q-learning (0.1)."""
     discount: Number = None
@@ -99,7 +99,7 @@ class Train:
     """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME or gym:ID."""
     settings: tyro.conf.OmitArgPrefixes[Options]
     agent: str = "delayed"
-    """delayed, augmented, oblivious or shifted; in maze and walk also distribution or mbs, elsewhere also recurrent."""
+    """delayed, augmented, oblivious, shifted; maze, walk: also distribution, mbs; cartpole, acrobot, gymnax: also recurrent."""
     delay: int = 0
     """Steps between choosing an action and its execution."""
     seeds: int = 5
@@ -203,13 +203,17 @@ class Compare:
         return row | {"optimum": {"value": best.value, "exact": best.delay == delay}}
 
     def _print(self, rows: list[dict[str, Any]]) -> None:
-        table = Table("delay", "optimum", *self.agents, *(f"{self.agents[0]} - {other}" for other in self.agents[1:]))
+        table, first = Table("delay", "agent", "return"), self.agents[0]
+        if self.agents[1:]:
+            table.add_column(f"{first} minus it")
         for row in rows:
             best = row["optimum"]
-            cells = [_estimate(row[agent]) for agent in self.agents]
-            cells += [_estimate(row[other]["difference"]) for other in self.agents[1:]]
-            bound = "not solved" if best is None else f"{'' if best['exact'] else '≤ '}{best['value']:.3f}"
-            table.add_row(str(row["delay"]), bound, *cells)
+            if best is not None:
+                table.add_row(str(row["delay"]), "optimum", f"{'' if best['exact'] else '≤ '}{best['value']:.3f}")
+            for agent in self.agents:
+                less = row[agent].get("difference")
+                table.add_row(str(row["delay"]), agent, _estimate(row[agent]), *([] if less is None else [_estimate(less)]))
+            table.add_section()
         console = Console()
         console.print(table)
         for row, agent in product(rows, self.agents):
@@ -238,7 +242,7 @@ class Evaluate:
     def run(self) -> int:
         """Evaluate every seed whose policy was kept, and print."""
         result = Result(records.read(self.record, policies=True))
-        spec, seeds = result.spec, result.record.policy_seeds
+        spec, seeds = result.spec, sorted(result.record.policy_seeds)
         if not seeds:
             raise ValueError(f"{self.record} holds no policies, only scores: train it again with `deadtime train`")
         delay = spec.delay if self.delay is None else self.delay
@@ -285,19 +289,31 @@ class Watch:
 
 def _summary(result: Result) -> dict[str, Any]:
     spec = result.spec
+    shaped = hasattr(spec.environment(0), "shaped_reward")
     return {
         **{name: value for name, value in spec.canonical().items() if name not in ("kind", "settings", "learner", "changes")},
-        **spec.settings,
+        **({"preset": spec.preset} if not isinstance(spec, TabularSpec) else {}),
+        **_of_the_environment(spec),
         "delay": spec.delay,
         **({"episodes": spec.episodes} if isinstance(spec, TabularSpec) else {"steps": spec.length}),
         "seeds": len(result.seeds),
-        **vars(spec.learner),
+        **{name: value for name, value in vars(spec.learner).items() if shaped or not name.startswith("shaped")},
         "greedy_return": statistics.mean(result.scores).said(),
         "training_return": statistics.mean(result.training_scores).said(),
         "scores": [round(score, 6) for score in result.record.scores],
-        "seconds": round(sum(result.record.seconds), 3),
+        "seconds_of_all_seeds": round(sum(result.record.seconds), 3),
         **({"diverged": result.diverged} if result.diverged else {}),
+        **({"never_updated": f"seeds {result.untrained}: no batch was ever full, train longer"} if result.untrained else {}),
     }
+
+
+def _of_the_environment(spec: Any) -> dict[str, Any]:
+    """Its settings, those at their default too where they matter."""
+    environment = spec.environment(0)
+    usual = {name: getattr(environment, name) for name in ("size", "noise", "perturb") if hasattr(environment, name)}
+    if not usual.get("noise"):
+        usual.pop("perturb", None)
+    return usual | spec.settings
 
 
 def _plain(value: Any) -> str:

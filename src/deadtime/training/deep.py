@@ -27,7 +27,7 @@ from deadtime.experiments.records import Record, made_now
 from deadtime.training import checkpoint, fused, recurrent
 from deadtime.training.host import run_host
 from deadtime.training.memory import bytes_a_run, check_memory, keep_compiled
-from deadtime.training.outcome import policy_arrays, record_of
+from deadtime.training.outcome import policy_arrays, record_of, status_of
 from deadtime.training.program import Numbers, Program, Setup, flags_of, split_settings
 
 Pair = tuple[DeepSpec, int]
@@ -180,16 +180,20 @@ def _run_group(
     begin, width = perf_counter(), width_of(len(pairs))
     setups, method = setups_of(pairs, width), _method(pairs)
     runs, done, ended = method.begin_all(program, setups), 0, []
+
+    def about() -> dict[str, Any]:
+        return {"steps": done, "seconds": perf_counter() - begin}
+
     path = None if checkpoints is None else checkpoints / f"{_group_id(program, pairs)}.safetensors"
     if path is not None and path.exists():
-        runs, arrays, about = checkpoint.load(path, runs)
-        done, ended = about["steps"], [arrays["ended"]]
+        runs, arrays, said = checkpoint.load(path, runs)
+        done, ended, begin = said["steps"], [arrays["ended"]], begin - said["seconds"]
         progress(sum(min(done, spec.length) for spec, _ in pairs))
     last, total = monotonic(), max(spec.length for spec, _ in pairs)
     while done < total:
         if stop.is_set():
             if path is not None and done:
-                checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
+                checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, about())
             return [], None
         turns = -(-min(CHUNK_STEPS, total - done) // program.stride)
         length = turns * program.stride
@@ -198,11 +202,11 @@ def _run_group(
         progress(sum(min(max(spec.length - done, 0), length) for spec, _ in pairs))
         done += length
         if path is not None and monotonic() - last > _WRITE_EVERY_SECONDS and done < total:
-            checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
+            checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, about())
             last = monotonic()
-    records = _records(program, setups, runs, pairs, np.concatenate(ended), perf_counter() - begin, keep_policies)
+    records = _records(program, setups, runs, pairs, np.concatenate(ended), about()["seconds"], keep_policies)
     if path is not None and stop.is_set():
-        checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, {"steps": done})
+        checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, about())
         return [], None
     return records, path
 
@@ -233,11 +237,10 @@ def _records(
     others = _evaluated_elsewhere(program, setups, runs.learner, pairs, limit)
     learned, found = jax.tree.map(np.asarray, runs.learner), []
     for i, (spec, seed) in enumerate(pairs):
-        policy = (
-            method.policy_arrays(jax.tree.map(lambda leaf, i=i: leaf[i], learned), program.capacity) if keep_policies else {}
-        )
+        learner = jax.tree.map(lambda leaf, i=i: leaf[i], learned)
+        policy = method.policy_arrays(learner, program.capacity) if keep_policies else {}
         mine, score = ended[ended[:, 0] == i, 1:], float(scores[i, : spec.evaluation_episodes].mean())
-        record = record_of(spec, seed, mine, score, diverged[i], seconds / len(pairs), policy, made)
+        record = record_of(spec, seed, mine, score, status_of(learner, diverged[i]), seconds / len(pairs), policy, made)
         found.append(replace(record, others=others[i]) if i in others else record)
     return found
 

@@ -25,8 +25,13 @@ def evaluate(
 
     `env` is one of our names or ``gym:ID`` (with its settings; the delay is then the policy's own unless given) or a
     Gymnasium environment, on which a given `delay` is put. A policy has `act(observation, pending_actions)` and, if it has a
-    memory, `reset()`; or `predict(observation)` as Stable-Baselines3's have.
+    memory, `reset()`; or `predict(observation, deterministic=True)` as Stable-Baselines3's have, which returns the action
+    first; or it is a function of the observation. Ours are put under `delay` by their own `at_delay`.
     """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed is a whole number, 0 or more; got {seed!r}: each number gives one episode")
+    if delay is not None and hasattr(policy, "at_delay"):
+        policy = policy.at_delay(delay)
     if isinstance(env, str):
         environment = make(env, **settings)
         env = delayed_gym(env, environment, getattr(policy, "delay", 0) if delay is None else delay)
@@ -48,7 +53,8 @@ def delayed_gym(name: str, environment: Any, delay: int, **making: Any) -> Any:
     kind = name.removeprefix("noisy-")
     if kind not in _IDS:
         raise ValueError(
-            f"{name} has no Gymnasium form here; these have: {', '.join(_IDS)}: pass an environment of gym.make instead"
+            f"{name} has no Gymnasium form here; these have: {', '.join(_IDS)} and gym:ID: choose one of them, or in Python "
+            "pass an environment of gym.make"
         )
     settings = {
         setting: getattr(environment, setting)
@@ -79,8 +85,10 @@ def _episode(policy: Any, env: Any, seed: int) -> float:
     while not ended:
         if hasattr(policy, "act"):
             action = policy.act(obs, info.get("pending_actions", ()))
-        else:
+        elif hasattr(policy, "predict"):
             action = policy.predict(obs, deterministic=True)[0]
+        else:
+            action = policy(obs)
         obs, reward, terminated, truncated, info = env.step(action)
         earned, ended = earned + float(reward), terminated or truncated
     return earned

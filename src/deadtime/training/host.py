@@ -38,7 +38,7 @@ from deadtime.experiments.records import Record, made_now
 from deadtime.training import checkpoint
 from deadtime.training.evaluate import delayed_gym, evaluate
 from deadtime.training.learner import choose, learn, new_learner, transition
-from deadtime.training.outcome import policy_arrays, record_of
+from deadtime.training.outcome import policy_arrays, record_of, status_of
 from deadtime.training.program import Numbers, Program, Run, Setup, compiled, flags_of, split_settings
 
 Progress = Callable[[int], None]
@@ -70,6 +70,8 @@ class Stand(NamedTuple):
     ended: list[list[float]]
     """(step, return) of each episode that ended."""
     resumed_at: list[int]
+    begun: float
+    """When it began, if it had never been interrupted (of `perf_counter`)."""
 
 
 class Lanes:
@@ -215,7 +217,6 @@ def run_host(
     spec: DeepSpec, seed: int, progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
 ) -> tuple[list[Record], Path | None]:
     """The record of one run and the checkpoint that is of no use once it is safe; nothing if it was stopped."""
-    start = perf_counter()
     path = None if checkpoints is None else checkpoints / f"{_run_id(spec, seed)}.safetensors"
     with jax.default_device(jax.devices("cpu")[0]), closing(environments(spec)) as lanes:
         program, setup = program_of(spec), setup_of(spec, seed)
@@ -224,7 +225,7 @@ def run_host(
         at = _trained(program, setup, spec, seed, lanes, at, progress, stop, path)
         if at.steps < spec.length:
             return [], None
-        record = _record(program, spec, seed, at, start, keep_policies)
+        record = _record(program, spec, seed, at, keep_policies)
     if path is not None and stop.is_set():
         _write(path, at)
         return [], None
@@ -239,9 +240,10 @@ def _started(program: Program, setup: Setup, spec: DeepSpec, path: Path | None) 
     """The beginning, or what the checkpoint holds."""
     run = begin(program, setup, spec.envs)
     if path is None or not path.exists():
-        return Stand(run, 0, [], [])
+        return Stand(run, 0, [], [], perf_counter())
     run, arrays, about = checkpoint.load(path, run)
-    return Stand(run, about["steps"], arrays["ended"].tolist(), [*about["resumed_at"], about["steps"]])
+    resumed_at = [*about["resumed_at"], about["steps"]]
+    return Stand(run, about["steps"], arrays["ended"].tolist(), resumed_at, perf_counter() - about["seconds"])
 
 
 def _trained(
@@ -256,7 +258,7 @@ def _trained(
     path: Path | None,
 ) -> Stand:
     """Where the run stands at its end, or when it was told to stop."""
-    run, done, ended, _ = at
+    run, done, ended, *_ = at
     run = begun(program, run, *lanes.reset(seeds_of(seed, done, spec.envs)))
     first, learn_and_choose = functions(program)
     action, told, written, untold = first(setup, run, np.int32(done)), monotonic(), monotonic(), 0
@@ -280,11 +282,11 @@ def _trained(
 
 
 def _write(path: Path, at: Stand) -> None:
-    about = {"steps": at.steps, "resumed_at": at.resumed_at}
+    about = {"steps": at.steps, "resumed_at": at.resumed_at, "seconds": perf_counter() - at.begun}
     checkpoint.save(path, at.run, {"ended": np.array(at.ended, np.float64).reshape(-1, 2)}, about)
 
 
-def _record(program: Program, spec: DeepSpec, seed: int, at: Stand, start: float, keep_policies: bool) -> Record:
+def _record(program: Program, spec: DeepSpec, seed: int, at: Stand, keep_policies: bool) -> Record:
     """What came out, scored on episodes that no training began with."""
     arrays = policy_arrays(at.run.learner, program.capacity)
     policy = DeepPolicy(arrays, VIEWS[spec.agent], spec.learner, program.env.num_actions, spec.delay, program.capacity)
@@ -299,6 +301,6 @@ def _record(program: Program, spec: DeepSpec, seed: int, at: Stand, start: float
     if at.resumed_at:
         made |= {"resumed_at": at.resumed_at}
     ended = np.array(at.ended, np.float64).reshape(-1, 2)
-    diverged_at, seconds = int(at.run.diverged_at), perf_counter() - start
-    record = record_of(spec, seed, ended, score, diverged_at, seconds, arrays if keep_policies else {}, made)
+    status, seconds = status_of(at.run.learner, int(at.run.diverged_at)), perf_counter() - at.begun
+    record = record_of(spec, seed, ended, score, status, seconds, arrays if keep_policies else {}, made)
     return replace(record, others=others) if others.size else record

@@ -14,12 +14,19 @@ from deadtime.training.program import Learner
 _POINTS = 100
 
 
+def status_of(learner: Any, diverged_at: Any) -> str:
+    """How a run ended."""
+    if diverged_at >= 0:
+        return f"diverged at step {diverged_at}"
+    return "complete" if getattr(learner, "updates", 1) > 0 else "never updated"
+
+
 def record_of(
     spec: DeepSpec,
     seed: int,
     ended: np.ndarray,
     score: float,
-    diverged_at: int,
+    status: str,
     seconds: float,
     policy: dict[str, np.ndarray],
     made: dict[str, Any],
@@ -38,7 +45,7 @@ def record_of(
         scores=[score],
         training_scores=[float(last.mean()) if len(last) else float("nan")],
         episodes=[len(ended)],
-        status=["complete" if diverged_at < 0 else f"diverged at step {diverged_at}"],
+        status=[status],
         seconds=[seconds],
         points=edges[1:],
         curve=np.array([curve], np.float32),

@@ -35,7 +35,10 @@ _WRITE_EVERY_SECONDS = 5.0
 
 
 class Curve(NamedTuple):
-    """Mean training return of each block of episodes: `returns[i, j]` of seed i over the block that ends at `episodes[j]`."""
+    """Mean training return of each block: `returns[i, j]` of seed i over the block that ends at `episodes[j]`.
+
+    Blocks are of episodes in mazes and the walk, and of environment steps where agents are deep.
+    """
 
     episodes: Int[np.ndarray, " n"]
     returns: Float32[np.ndarray, "seeds n"]
@@ -80,6 +83,11 @@ class Result:
         return {seed: status for seed, status in found if status.startswith("diverged")}
 
     @property
+    def untrained(self) -> list[int]:
+        """The seeds that were never updated, since they never had a batch: their scores are of random weights."""
+        return [seed for seed, status in zip(self.seeds, self.record.status, strict=True) if status == "never updated"]
+
+    @property
     def curve(self) -> Curve:
         """How the return grew during training."""
         return Curve(self.record.points, self.record.curve)
@@ -91,7 +99,9 @@ class Result:
         }
         if not arrays:
             kept = (
-                f"of the seeds {self.record.policy_seeds} only" if self.record.policy_seeds else "none (`compare` keeps none)"
+                f"of the seeds {self.record.policy_seeds} only"
+                if self.record.policy_seeds
+                else "of no seed (`compare` keeps none)"
             )
             raise ValueError(
                 f"this record holds policies {kept}; got seed {seed!r}: train it with `train` and the same settings"
@@ -246,6 +256,11 @@ def _recorded(new: Iterator[Record], folders: dict[str, Path]) -> dict[str, Reco
 
 def _check_writable(root: Path) -> None:
     """Find out that nothing can be written there before anything is trained."""
-    root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=root):
-        pass
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"records go to a folder that can be written; {root} is none ({error.strerror}): name another"
+        ) from None
