@@ -53,14 +53,6 @@ def trained(spec, seed=0):
     return program, setup, at
 
 
-@pytest.fixture
-def compiled_fast():
-    """What is compiled need not run fast."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.mark.parametrize(
     ("agent", "delay", "envs"), [("delayed", 2, 3), ("augmented", 2, 3), ("oblivious", 0, 3), ("shifted", 1, 3)]
 )

@@ -85,7 +85,7 @@ def count(runs: Runs) -> int:
     return sum(len(seeds) for _, seeds in runs)
 
 
-def time_needed(runs: Runs) -> str:
+def time_needed(runs: Runs, together: bool = False) -> str:
     """About how long they take here, from rates that were measured elsewhere."""
     cores, gpu = os.cpu_count() or 1, False
     if any(isinstance(spec, DeepSpec) for spec, _ in runs):
@@ -93,7 +93,7 @@ def time_needed(runs: Runs) -> str:
 
         gpu = jax.default_backend() == "gpu"
     compiled = {
-        (s.env.removeprefix("noisy-"), s.preset, *(() if gpu else (s.agent, s.delay)))
+        (s.env.removeprefix("noisy-"), s.preset, *(() if gpu or together else (s.agent, s.delay)))
         for s, _ in runs
         if isinstance(s, DeepSpec)
     }
@@ -129,7 +129,7 @@ def train_missing(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, togeth
     left = missing(runs, root)
     if not left:
         return
-    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left)}", highlight=False)
+    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, together)}", highlight=False)
     record_together([(spec, seeds) for spec, seeds in left if isinstance(spec, DeepSpec)], root, together)
     tabular = [(spec, seeds) for spec, seeds in left if isinstance(spec, TabularSpec)]
     with bar(f"{count(tabular):,} runs", sum(len(seeds) * spec.episodes for spec, seeds in tabular), "episodes") as advance:

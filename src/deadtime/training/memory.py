@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +39,15 @@ def keep_compiled() -> None:
     if config.jax_compilation_cache_dir is None and config.jax_enable_compilation_cache:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         config.update("jax_compilation_cache_dir", str(Path(base) / "deadtime"))
+
+
+@contextmanager
+def compiled_quickly() -> Iterator[None]:
+    """Compile in less time what then runs slower: for what hardly runs."""
+    config: Any = jax.config
+    before = config.jax_disable_most_optimizations
+    config.update("jax_disable_most_optimizations", True)
+    try:
+        yield
+    finally:
+        config.update("jax_disable_most_optimizations", before)

@@ -199,7 +199,10 @@ def train_recorded(
 
 
 def record_together(wanted: list[tuple[DeepSpec, Sequence[int]]], root: Path, together: bool = False) -> None:
-    """Train and record what several deep specs miss of their seeds, side by side where they can share a program."""
+    """Train and record what several deep specs miss of their seeds, side by side where they can share a program.
+
+    `together` is for runs that hardly train: they compile less, and with less care.
+    """
     pairs: dict[tuple[str, int], tuple[DeepSpec, int]] = {}
     for spec, seeds in wanted:
         folder = root / spec.name
@@ -208,10 +211,12 @@ def record_together(wanted: list[tuple[DeepSpec, Sequence[int]]], root: Path, to
     if not pairs:
         return
     from deadtime.training.deep import run_deep  # noqa: PLC0415
+    from deadtime.training.memory import compiled_quickly  # noqa: PLC0415
 
     _check_writable(root)
     folders = {spec.id: root / spec.name for spec, _ in pairs.values()}
-    with bar(f"{len(pairs)} runs", sum(spec.length for spec, _ in pairs.values()), "steps") as advance:
+    total = sum(spec.length for spec, _ in pairs.values())
+    with compiled_quickly() if together else nullcontext(), bar(f"{len(pairs)} runs", total, "steps") as advance:
         _recorded(run_deep([*pairs.values()], advance, False, root / ".checkpoints", together), folders)
 
 
