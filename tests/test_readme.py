@@ -44,7 +44,11 @@ def test_the_summary_is_that_of_the_records():
             *(" / ".join(str(one.verdicts[word]) for word in ("above", "agrees", "below")) for one in said),
         ),
         *(
-            (f"of its runs beat {agent.title()}-Q's of the same seed", "–", *(f"{one.beats[agent].value:.0%}" for one in said))
+            (
+                f"of its runs beat {agent.title()}-Q's of the same seed, ties half",
+                "–",
+                *(f"{one.beats[agent].value:.0%}" for one in said),
+            )
             for agent in ("augmented", "oblivious")
         ),
     ]

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = shlex.join(["deadtime", *given])
         print(f"deadtime: interrupted; finished seeds are recorded, and the same command goes on: {command}", file=sys.stderr)
         status = 130
-    except (ValueError, MemoryError, OSError) as error:
+    except (ValueError, MemoryError, OSError, ImportError) as error:
         print(f"deadtime: {error}", file=sys.stderr)
         status = 2
     sys.exit(status)

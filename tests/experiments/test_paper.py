@@ -79,6 +79,10 @@ def test_choosing_experiments():
     assert "summary-best" not in {e.name for e in everything}
     with pytest.raises(ValueError, match=r"no experiment is called 'sumary'.*summary"):
         chosen(["sumary"], None)
+    with pytest.raises(ValueError, match=r"summary-paper is not of preset best"):
+        chosen(["summary-paper"], "best")
+    with pytest.raises(ValueError, match=r"rnn needs Atari environments"):
+        chosen(["rnn"], None)
     with pytest.raises(ValueError, match=r"no preset is called 'bets'.*best"):
         chosen(["summary"], "bets")
 

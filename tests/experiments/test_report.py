@@ -87,7 +87,7 @@ def test_the_page_is_whole_in_itself(root):
 def test_what_it_says(root):
     text = page(root, "2026-01-03")
     assert "<b>18 of 18</b>won by Delayed-Q; the paper wins 18 of them" in text
-    assert "<b>100%</b>[100%, 100%] of its runs beat Augmented-Q&#x27;s of the same seed" in text
+    assert "<b>100%</b>[100%, 100%] of its runs beat Augmented-Q&#x27;s of the same seed, ties half" in text
     work = "30,600,000 steps · 720 episodes in 3.6 min of computing"
     assert f"3 of 10 seeds · 72 settings · {work} · an &lt;odd&gt; machine · 2026-01-02" in text
     better = "Augmented-Q 18 of 18 times (undecided 0, worse 0), than Oblivious-Q 18 of 18 times (undecided 0, worse 0)"

@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import deadtime
 from deadtime.cli import main
 from deadtime.experiments import own, records
 from deadtime.experiments.report import page
-from deadtime.experiments.runner import found, time_needed
+from deadtime.experiments.runner import time_needed
+from deadtime.experiments.specs import tabular_spec
 from deadtime.experiments.sweep import Place, Sweep, line_of, read
+from deadtime.training.result import train_recorded
 
 GOOD = """environments = ["maze", "noisy-cartpole"]
 agents = [
@@ -110,6 +113,40 @@ def test_more_that_is_refused(tmp_path):
         read(written(tmp_path, 'overrides = 5\nenvironments = ["maze"]'))
     with pytest.raises(ValueError, match=r"described by a file NAME.toml"):
         Sweep(Path("mine.txt")).run()
+    with pytest.raises(ValueError, match=r"line 2: x is a number, a word.*got datetime.date"):
+        read(written(tmp_path, 'environments = ["maze"]\noverrides = {x = 2026-01-01}'))
+    with pytest.raises(ValueError, match=r"line 3: noise is a number"):
+        read(written(tmp_path, 'environments = ["maze"]\n[overrides] # noise = 1\nmaze = {noise = 9}'))
+    with pytest.raises(ValueError, match=r"line 3: no environment is called 'cartpol'"):
+        read(written(tmp_path, 'environments = [ # cartpol\n"noisy-cartpole",\n"cartpol"]'))
+    with pytest.raises(ValueError, match=r"line 3: until_return is a number; got 9"):
+        read(written(tmp_path, f'environments = ["maze"]\n[overrides]\nuntil_return = {"9" * 320}'))
+    with pytest.raises(ValueError, match=r"this is not TOML"):
+        read(written(tmp_path, "a = " + "[" * 5000))
+    with pytest.raises(ValueError, match=r"line 3: gymnax:CartPole-v1 can't be made with"):
+        read(written(tmp_path, 'environments = ["gymnax:CartPole-v1"]\n[overrides]\nnois = 0.1'))
+    assert len(read(written(tmp_path, '\ufeffenvironments = ["walk"]\ndelays = [50]\n[overrides]\nlength = 100'))) == 3
+
+
+def test_memory_is_checked_before_anything_runs(tmp_path):
+    text = 'environments = ["noisy-maze"]\nagents = ["delayed", "augmented"]\ndelays = [15]\nseeds = 1\n'
+    path = written(tmp_path, text + "[overrides.augmented]\nepisodes = 1_000_000\nsize = 40\n")
+    with pytest.raises(MemoryError, match=r"augmented may visit"):
+        Sweep(path).run()
+    assert not list((tmp_path / "mine").glob("noisy-maze-*"))
+
+
+def test_a_file_in_its_own_folder_stays(tmp_path):
+    path = written(tmp_path, SMALL.format(episodes=5))
+    before = path.read_bytes()
+    Sweep(path, tmp_path).run()
+    assert path.read_bytes() == before
+    other = tmp_path / "out"
+    other.mkdir()
+    (other / "mine.toml").write_text("title = 'not a sweep'")
+    with pytest.raises(ValueError, match=r"a sweep has no key 'title'"):
+        Sweep(path, other).run()
+    assert (other / "mine.toml").read_text() == "title = 'not a sweep'"
 
 
 def test_lines_of_values():
@@ -150,7 +187,7 @@ def test_a_sweep_its_page_and_its_events(tmp_path, capsys):
     assert f"deadtime report {tmp_path / 'mine'}" in out.out
     root = tmp_path / "mine"
     assert len(everything(root)) == 24
-    assert (root / "sweep.toml").read_bytes() == path.read_bytes()
+    assert (root / "mine.toml").read_bytes() == path.read_bytes()
     before = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
     assert Sweep(path, tensorboard=True).run() == 0
     assert "runs to do" not in capsys.readouterr().err
@@ -158,7 +195,7 @@ def test_a_sweep_its_page_and_its_events(tmp_path, capsys):
     text = page(root, "2026-01-03")
     assert "Agents under delay, compared" in text
     assert "<h2>maze, episodes 40, size 6</h2>" in text
-    assert "deadtime sweep sweep.toml" in text
+    assert text.count("deadtime sweep mine.toml") == 2
     assert "Not run" not in text
     assert text.count("<img") == 2
     assert text == page(root, "2026-01-03")
@@ -180,14 +217,41 @@ def test_settings_of_one_agent_stand_apart_only_where_they_must(tmp_path):
     root = tmp_path / "mine"
     first = SMALL.format(episodes=10).replace("seeds = 3", "seeds = 1") + "[overrides.delayed]\nstep_size = 0.3\n"
     Sweep(written(tmp_path, first)).run()
-    assert [e.title for e in own.experiments(root)] == ["maze, episodes 10, size 6", "noisy-maze, episodes 10, size 6"]
+    titles = [experiment.title for experiment, _ in own.experiments(root)]
+    assert titles == ["maze, episodes 10, size 6", "noisy-maze, episodes 10, size 6"]
     Sweep(written(tmp_path, first.replace("0.3", "0.2"))).run()
-    titles = [e.title for e in own.experiments(root)]
-    assert len(titles) == 6
-    assert "maze, episodes 10, size 6, step size 0.2" in titles
-    for experiment in own.experiments(root):
-        rows = experiment.table(found(experiment, root), root)
-        assert {row["seeds"] for row in rows} == {1}
+    made = own.experiments(root)
+    assert len({experiment.name for experiment, _ in made}) == 6
+    assert "maze, episodes 10, step size 0.2, size 6" in [experiment.title for experiment, _ in made]
+    for experiment, results in made:
+        assert {row["seeds"] for row in experiment.table(results, root)} == {1}
+
+
+def test_what_a_folder_holds_is_shown_whatever_it_is_called(tmp_path):
+    """Runs that the paper has too, a record under another name, one with other seeds, settings that differ by a sign."""
+    (tmp_path / "plain.toml").write_text('environments = ["maze"]\ndelays = [5]\nseeds = 2\nagents = ["delayed"]')
+    Sweep(tmp_path / "plain.toml", tmp_path).run()
+    assert "<h2>maze</h2>" in page(tmp_path, "2026-01-03")
+    short = {"size": 4, "episodes": 30}
+    deadtime.train("noisy-maze", "delayed", 3, seeds=3, **short).save(tmp_path / "any name")
+    deadtime.train("noisy-maze", "oblivious", 3, seeds=[1, 2, 9], **short).save(tmp_path / "other")
+    deadtime.train("noisy-maze", "delayed", 4, seeds=[5], **short).save(tmp_path / "third")
+    for sign in (1, -1):
+        spec = tabular_spec("maze", "delayed", 1, {"until_return": sign * 0.5, **short})
+        train_recorded(spec, 2, tmp_path)
+    made = {experiment.title: (experiment, results) for experiment, results in own.experiments(tmp_path)}
+    assert len({experiment.name for experiment, _ in made.values()}) == len(made) == 4
+    rows = {(row["agent"], row["delay"]): row for row in experiment_rows(*made["noisy-maze, episodes 30, size 4"])}
+    assert {key: row["seeds"] for key, row in rows.items()} == {("delayed", 3): 3, ("oblivious", 3): 3, ("delayed", 4): 1}
+    both = [records.read(tmp_path / name) for name in ("any name", "other")]
+    less = np.subtract(*(record.rows([1, 2]).scores for record in both)).mean()
+    assert rows["oblivious", 3]["delayed_minus_this"] == pytest.approx(less)
+    text = page(tmp_path, "2026-01-03")
+    assert text.count("<img") == 4
+
+
+def experiment_rows(experiment, results):
+    return experiment.table(results, None)
 
 
 def test_a_page_of_nothing_is_refused(tmp_path):
@@ -210,7 +274,7 @@ def test_killed_at_random_moments(tmp_path):
     while kills < 20:
         process = processes.Process(target=_sweep, args=(whole,))
         process.start()
-        deadline = time.monotonic() + chance.uniform(0.3, 2.5)
+        deadline = time.monotonic() + chance.uniform(0.2, 1.5)
         while process.is_alive() and time.monotonic() < deadline:
             time.sleep(0.02)
         if not process.is_alive():  # it was done: begin another sweep of the same runs

@@ -58,7 +58,10 @@ def _make_gymnax(name: str, settings: dict[str, Any]) -> Any:
         raise ValueError(
             f"gymnax has no environment {name!r}{nearest(name, gymnax.registered_envs)}: see gymnax.registered_envs"
         )
-    return _gymnax(name, json.dumps(settings, sort_keys=True))
+    try:
+        return _gymnax(name, json.dumps(settings, sort_keys=True))
+    except TypeError as error:
+        raise ValueError(f"gymnax:{name} can't be made with {settings} ({error}): give it settings that it takes") from None
 
 
 @cache

@@ -42,7 +42,10 @@ def chosen(ids: Sequence[str], preset: str | None) -> list[Experiment]:
         raise ValueError(f"no preset is called {preset!r}{nearest(preset, PRESETS)}: choose one of {', '.join(PRESETS)}")
     asked = {*known} if ALL in ids else {*ids}
     other = {*PRESETS} - {preset} if preset is not None else set()
-    return [e for e in EXPERIMENTS.values() if {e.id, e.name} & asked and e.part not in other]
+    found = [e for e in EXPERIMENTS.values() if {e.id, e.name} & asked and e.part not in other]
+    if not found:
+        raise ValueError(f"{', '.join(ids)} is not of preset {preset}: leave one of them out")
+    return found
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,10 @@ class Reproduce:
 
     def run(self) -> int:
         """Run, draw, write."""
+        experiments, out = chosen(self.ids or (ALL,), self.preset), self.out
         if self.list or not self.ids:
             Console().print(_listed(self.out))
             return 0
-        experiments, out = chosen(self.ids, self.preset), self.out
         if self.smoke:
             experiments, out = [experiment.tiny() for experiment in experiments], out / "smoke"
         if self.seeds is not None:
@@ -97,7 +100,7 @@ def _listed(root: Path) -> Table:
     table = Table(Column("name", no_wrap=True), "title", "runs", "time", "recorded", box=SIMPLE)
     for experiment in EXPERIMENTS.values():
         wanted, left = experiment.wanted, missing(experiment.wanted, root)
-        done = f"{1 - count(left) / count(wanted):.0%}" if wanted else "exact"
+        done = f"{100 * (count(wanted) - count(left)) // count(wanted)}%" if wanted else "exact"
         table.add_row(experiment.name, experiment.title, str(count(wanted)), time_needed(wanted), done)
     for name, title in paper.PLANNED.items():
         table.add_row(name, title, "", "", "not yet")

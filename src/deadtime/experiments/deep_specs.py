@@ -66,7 +66,9 @@ class DeepSpec:
             )
         for name in ("steps", "evaluation_episodes", "envs"):
             value = getattr(self, name)
-            if (value, name) != (None, "steps") and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            if (value, name) != (None, "steps") and (
+                isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31
+            ):
                 such = 100_000 if name == "steps" else getattr(DeepSpec, name)
                 raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}")
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())

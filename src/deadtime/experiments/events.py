@@ -29,14 +29,18 @@ def write_all(specs: Iterable[Spec], root: Path) -> None:
 def write(record: Record, folder: Path) -> None:
     """A file for every seed; written again it has the same bytes."""
     dates = {seed: one["date"] for one in record.made for seed in one["seeds"]}
+    deep = record.spec["kind"] == "deep"
     for i, seed in enumerate(record.seeds):
         time = datetime.fromisoformat(dates[seed]).replace(tzinfo=UTC).timestamp()
         parts = [_message(time, 0, _field(3, b"brain.Event:2"))]
-        for episode, value in zip(record.points, record.curve[i], strict=True):
+        for at, value in zip(record.points, record.curve[i], strict=True):
             if not np.isnan(value):
-                parts.append(_message(time, int(episode), _scalar("training return by episode", float(value))))
-        parts.append(_message(time, record.episodes[i], _scalar("greedy return", record.scores[i])))
-        path = folder / f"seed-{seed}" / f"events.out.tfevents.{time:.0f}.deadtime"
+                parts.append(
+                    _message(time, int(at), _scalar(f"training return by {'step' if deep else 'episode'}", float(value)))
+                )
+        last = int(record.points[-1]) if deep else record.episodes[i]
+        parts.append(_message(time, last, _scalar("greedy return", record.scores[i])))
+        path = folder / f"seed-{seed}" / "events.out.tfevents.0.deadtime"
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole(path) as part:
             part.write_bytes(b"".join(map(_framed, parts)))

@@ -2,70 +2,90 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from deadtime.experiments import records, statistics
 from deadtime.experiments.figures import NAMES, new_figure, return_against_delay
 from deadtime.experiments.runner import Experiment, Results
 from deadtime.pictures import save_picture
-from deadtime.training.result import Result, Spec, from_canonical
+from deadtime.training.result import Result
 
 _APART = ("agent", "delay")
 _LEARNER = ("changes", "learner")
 """What a record says of how its agent learns; agents with other settings may stand in one figure."""
 
+Groups = dict[str, dict[tuple[str, int], Result]]
 
-def experiments(root: Path, but: frozenset[str] = frozenset()) -> list[Experiment]:
-    """One for each environment and its settings, from the records in a folder except those named."""
-    runs: dict[str, dict[tuple[str, int], list[tuple[Spec, list[int]]]]] = {}
+
+def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Experiment, Results]]:
+    """One for each environment and its settings, with the results, from the records in a folder except those of some names."""
+    together: dict[str, dict[tuple[str, int], list[Result]]] = {}
     for folder in sorted(root.iterdir()):
-        if folder.name.startswith(".") or folder.name in but or not (folder / "run.json").exists():
+        if folder.name.startswith(".") or not (folder / "run.json").exists():
             continue
-        record = records.read(folder)
-        spec, said = from_canonical(record.spec), {k: v for k, v in record.spec.items() if k not in _APART}
-        about = json.dumps({k: v for k, v in said.items() if k not in _LEARNER}, sort_keys=True)
-        runs.setdefault(about, {}).setdefault((spec.agent, spec.delay), []).append((spec, record.seeds))
-    return [made for said, group in sorted(runs.items()) for made in _made(json.loads(said), group)]
+        result = Result(records.read(folder))
+        if result.spec.name in but:
+            continue
+        about = json.dumps({k: v for k, v in result.record.spec.items() if k not in _APART + _LEARNER}, sort_keys=True)
+        together.setdefault(about, {}).setdefault((result.spec.agent, result.spec.delay), []).append(result)
+    groups: Groups = {}
+    for about, group in sorted(together.items()):
+        groups |= _parted(about, group)
+    return [_experiment(json.loads(about), group) for about, group in groups.items()]
 
 
-def _made(said: dict[str, Any], group: Mapping[tuple[str, int], list[tuple[Spec, list[int]]]]) -> list[Experiment]:
-    """One experiment or, where an agent has several settings at one delay, one for each of those."""
-    if all(len(those) == 1 for those in group.values()):
-        return [_experiment(said, {key: those[0] for key, those in group.items()})]
-    apart: dict[str, dict[tuple[str, int], tuple[Spec, list[int]]]] = {}
+def _parted(about: str, group: Mapping[tuple[str, int], list[Result]]) -> Groups:
+    """One group or, where an agent has several settings at one delay, one for each of those; of copies the first."""
+    if all(len({result.record.id for result in those}) == 1 for those in group.values()):
+        return {about: {key: those[0] for key, those in group.items()}}
+    parts: Groups = {}
     for key, those in group.items():
-        for spec, seeds in those:
-            learner = {name: value for name, value in spec.canonical().items() if name in _LEARNER}
-            apart.setdefault(json.dumps(learner, sort_keys=True), {})[key] = spec, seeds
-    return [_experiment(said | json.loads(learner), runs) for learner, runs in sorted(apart.items())]
+        for result in those:
+            learner = {name: value for name, value in result.record.spec.items() if name in _LEARNER}
+            said = json.dumps(json.loads(about) | learner, sort_keys=True)
+            parts.setdefault(said, {}).setdefault(key, result)
+    return parts
 
 
-def _experiment(said: dict[str, Any], runs: Mapping[tuple[str, int], tuple[Spec, list[int]]]) -> Experiment:
+def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -> tuple[Experiment, Results]:
     title = said["env"]
     for name, value in said.items():
         if isinstance(value, dict):
             title += "".join(f", {key.replace('_', ' ')} {number}" for key, number in sorted(value.items()))
         elif name not in ("env", "kind"):
             title += f", {name.replace('_', ' ')} {value}"
-    ordered = sorted(runs, key=lambda key: ([*NAMES].index(key[0]), key[1]))
-    seeds = sorted({seed for _, those in runs.values() for seed in those})
-    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
+    slug = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')}-{digest}"
+    results: Results = {key: group[key] for key in sorted(group, key=lambda key: ([*NAMES].index(key[0]), key[1]))}
+    seeds = sorted({seed for result in results.values() for seed in result.seeds})
 
     def draw(results: Results, root: Path) -> Path:
         figure, axes = new_figure(6.4, 4.2)
         return_against_delay(axes, {key: result.scores for key, result in results.items()}, {})
-        used = len(next(iter(results.values())).seeds)
-        axes.set_title(f"{fill(title, 70)}\n{used} seeds, 95% intervals", fontsize=10)
+        axes.set_title(f"{fill(title, 70)}\n{_seeds(results)}, 95% intervals", fontsize=10)
         return save_picture(figure, root / "figures" / f"{slug}.png")
 
-    return Experiment(slug, title, {key: runs[key][0] for key in ordered}, seeds, draw, _table)
+    return Experiment(slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table), results
+
+
+def _seeds(results: Results) -> str:
+    counts = sorted({len(result.seeds) for result in results.values()})
+    return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+
+
+def paired(first: Result, second: Result, score: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of two on the seeds that both have."""
+    common = [seed for seed in first.seeds if seed in second.seeds]
+    return score(Result(first.record.rows(common))), score(Result(second.record.rows(common)))
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
@@ -76,20 +96,24 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
         for label, values in (("greedy", result.scores), ("training", result.training_scores)):
             found = statistics.mean(values)
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
-        against: Result | None = results.get((first, m))
-        less = statistics.difference(against.scores, result.scores) if against is not None else None
-        row |= {f"{first}_minus_this": "" if less is None else less.value}
-        row |= {"difference_low": "" if less is None else less.low, "difference_high": "" if less is None else less.high}
-        rows.append(row | {"seeds": len(result.seeds), "diverged": len(result.diverged)})
+        both = paired(results[first, m], result, lambda one: one.scores) if (first, m) in results else ((), ())
+        less = statistics.difference(*both) if len(both[0]) else ("", "", "")
+        row |= dict(zip((f"{first}_minus_this", "difference_low", "difference_high"), less, strict=True))
+        rows.append(
+            row | {"seeds": len(result.seeds), "diverged": len(result.diverged), "never_updated": len(result.untrained)}
+        )
     return rows
 
 
 def printed(experiment: Experiment, results: Results) -> Table:
     """Its greedy returns, for a terminal."""
-    agents, delays = (list(dict.fromkeys(key[i] for key in results)) for i in (0, 1))
-    seeds = len(next(iter(results.values())).seeds)
-    table = Table("delay", *agents, title=f"{experiment.title}: mean greedy return, {seeds} seeds, 95% intervals")
-    for m in sorted(delays):
-        cells = (str(statistics.mean(results[agent, m].scores)) if (agent, m) in results else "" for agent in agents)
-        table.add_row(str(m), *cells)
+    table = Table("delay", "agent", "return", title=f"{experiment.title}: {_seeds(results)}")
+    delays = sorted({m for _, m in results})
+    for m in delays:
+        for (agent, delay), result in results.items():
+            if delay == m:
+                notes = [f"diverged: seeds {[*result.diverged]}"] if result.diverged else []
+                notes += [f"never updated: seeds {result.untrained}"] if result.untrained else []
+                table.add_row(str(m), agent, "; ".join([str(statistics.mean(result.scores)), *notes]))
+        table.add_section()
     return table

@@ -5,6 +5,7 @@ Noise falls on masses and lengths, as in the authors' code, under both presets, 
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -37,6 +38,7 @@ EXPERIMENTS = [
         show.draw_curves,
         lambda results, root: show.rows_of(results, ("preset", "environment", "agent", "delay")),
         "physical",
+        partial(show.score_of, "paper"),
     ),
     Experiment(
         "causes",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -16,7 +17,7 @@ from typing import Any
 import tyro
 
 from deadtime.agents.presets import PRESETS
-from deadtime.experiments import own, paper, statistics, summary
+from deadtime.experiments import own, paper, statistics, summary, sweep
 from deadtime.experiments.command import EXPERIMENTS, csv_text
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.figures import NAMES
@@ -58,19 +59,19 @@ def page(root: Path, date: str, claims: str = "") -> str:
     of_the_paper_first = sorted(EXPERIMENTS.values(), key=lambda e: not _words(e)[1])
     there = {e.name: results for e in of_the_paper_first if (results := found(e, root)) is not None}
     shown = [EXPERIMENTS[name] for name in there]
-    mine = own.experiments(root, frozenset(spec.name for e in EXPERIMENTS.values() for spec in e.runs.values()))
-    there |= {e.name: results for e in mine if (results := found(e, root)) is not None}
-    reproduces = any(results for name, results in there.items() if name in EXPERIMENTS)
+    mine = own.experiments(root, {spec.name for e in shown for spec in e.runs.values()})
+    reproduces = any(there.values())
     if not reproduces:  # only a user's own runs, and what needs none
         shown = []
-    shown += [e for e in mine if e.name in there]
+    there |= {e.name: results for e, results in mine}
+    shown += [e for e, _ in mine]
     if not shown:
         raise ValueError(f"there is no record in {root}: `deadtime reproduce`, `sweep` or `train --out {root}` makes some")
     with TemporaryDirectory() as folder:
         if (root / "ceilings.json").exists():
             shutil.copy(root / "ceilings.json", folder)
-        how = "deadtime sweep sweep.toml" if (root / "sweep.toml").exists() else ""
-        commands = {e.name: _command(e) if e.name in EXPERIMENTS else how for e in shown}
+        swept = _swept(root)
+        commands = {e.name: _command(e) if e.name in EXPERIMENTS else swept(e) for e in shown}
         sections = [_section(e, there[e.name], Path(folder), commands[e.name]) for e in shown]
     links = "".join(f'<li><a href="#{e.name}">{escape(e.title)}</a></li>' for e in shown)
     title, about = _PAPER if reproduces else _OWN
@@ -124,12 +125,8 @@ def _overview(there: dict[str, Results]) -> str:
             ),
         ]
         for agent, chance in so.beats.items():
-            cells.append(
-                (
-                    f"{chance.value:.0%}",
-                    f"[{chance.low:.0%}, {chance.high:.0%}] of its runs beat {NAMES[agent]}'s of the same seed",
-                )
-            )
+            interval = "" if chance.low != chance.low else f"[{chance.low:.0%}, {chance.high:.0%}] "
+            cells.append((f"{chance.value:.0%}", f"{interval}of its runs beat {NAMES[agent]}'s of the same seed, ties half"))
         cards = "".join(f"<li><b>{number}</b>{escape(words)}</li>" for number, words in cells)
         parts.append(f'<h3>With {how}</h3><ul class="numbers">{cards}</ul>')
     rule = (
@@ -148,7 +145,7 @@ def _section(experiment: Experiment, results: Results, folder: Path, command: st
     data = base64.b64encode(csv_text(rows).encode()).decode()
     name = experiment.name
     stated = f"<p><b>The paper:</b> {escape(says)}</p>" if says else ""
-    here = " ".join(filter(None, (_standing(results), paper.NOTES.get(experiment.name, ""))))
+    here = " ".join(filter(None, (_standing(experiment, results), paper.NOTES.get(experiment.name, ""))))
     stated += f"<p><b>Here:</b> {escape(here)}</p>" if here else ""
     compared = _compared(experiment, results) if experiment.id == "summary" else ""
     return f"""<section id="{name}"><h2>{escape(experiment.title)}</h2>{stated}
@@ -171,7 +168,8 @@ def _compared(experiment: Experiment, results: Results) -> str:
             theirs, ours = paper.TABLE[env].get((agent, m)), statistics.mean(score_of(preset, results[preset, env, agent, m]))
             word = paper.verdict(ours, theirs) if theirs else ""
             line += f"<td>{f'{theirs.mean:g} ± {theirs.spread:g}' if theirs else '–'}</td>"
-            line += f"<td>{ours.value:.{digits}f} [{ours.low:.{digits}f}, {ours.high:.{digits}f}]</td>"
+            interval = "" if ours.low != ours.low else f" [{ours.low:.{digits}f}, {ours.high:.{digits}f}]"
+            line += f"<td>{ours.value:.{digits}f}{interval}</td>"
             line += f'<td class="word {word}">{word}</td>'
         lines.append(f"<tr>{line}</tr>")
     heads = "".join(f"<th>{NAMES[agent]}: paper</th><th>ours</th><th>verdict</th>" for agent in paper.AGENTS)
@@ -189,7 +187,18 @@ def _said(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
-def _standing(results: Results) -> str:
+def _swept(root: Path) -> Callable[[Experiment], str]:
+    """What gives the command of an experiment of the user's own: the sweep in this folder that asks for all its runs."""
+    asked: dict[str, set[str]] = {}
+    for path in sorted(root.glob("*.toml")):
+        with suppress(ValueError):
+            asked[path.name] = {spec.name for spec, _ in sweep.read(path)}
+    return lambda experiment: next(
+        (f"deadtime sweep {name}" for name, specs in asked.items() if {s.name for s in experiment.runs.values()} <= specs), ""
+    )
+
+
+def _standing(experiment: Experiment, results: Results) -> str:
     """How often Delayed-Q is better than each other agent on the same seeds: by the sign of the interval of the difference."""
     counts: dict[str, list[int]] = {}
     for key, result in results.items():
@@ -199,8 +208,10 @@ def _standing(results: Results) -> str:
             continue
         if getattr(result.spec, "until_return", None) is not None:  # its score is when it stopped, not what it earns
             continue
-        preset = getattr(result.spec, "preset", "")
-        less = statistics.difference(score_of(preset, results[first]), score_of(preset, result))
+        both = own.paired(results[first], result, experiment.score)
+        if not len(both[0]):
+            continue
+        less = statistics.difference(*both)
         place = 0 if less.low > 0 else 2 if less.high < 0 else 1
         counts.setdefault(key[at[0]], [0, 0, 0])[place] += 1
     parts = [f"{NAMES[agent]} {n[0]} of {sum(n)} times (undecided {n[1]}, worse {n[2]})" for agent, n in counts.items()]
@@ -223,7 +234,7 @@ def _made(experiment: Experiment, results: Results) -> str:
     if not results:
         return "exact, nothing is trained"
     made = [one for result in results.values() for one in result.record.made]
-    seeds = len(next(iter(results.values())).seeds)
+    seeds = min(len(result.seeds) for result in results.values())
     wanted = "" if seeds == len(experiment.seeds) else f" of {len(experiment.seeds)}"
     where = ", ".join(sorted({str(one.get("device") or one.get("machine") or "") for one in made} - {""}))
     when = sorted({one["date"] for one in made})

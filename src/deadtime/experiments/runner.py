@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from deadtime.experiments import records
@@ -15,6 +17,7 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec
 from deadtime.training.result import Result, Spec, bar, record_together, train_recorded
+from deadtime.training.tabular import check_workers
 
 Results = dict[Any, Result]
 Runs = Sequence[tuple[Spec, Sequence[int]]]
@@ -39,6 +42,8 @@ class Experiment:
     """The numbers behind it, a row a line."""
     part: str = ""
     """Which part of the experiment this is, where it has several: a preset, or some of the environments."""
+    score: Callable[[Result], np.ndarray] = attrgetter("scores")
+    """What is compared, an entry a seed."""
 
     @property
     def name(self) -> str:
@@ -92,24 +97,23 @@ def time_needed(runs: Runs, together: bool = False) -> str:
         import jax  # noqa: PLC0415  (it takes a while to load)
 
         gpu = jax.default_backend() == "gpu"
-    compiled = {
-        (s.env.removeprefix("noisy-"), s.preset, *(() if gpu or together else (s.agent, s.delay)))
-        for s, _ in runs
-        if isinstance(s, DeepSpec)
-    }
-    seconds = COMPILED_IN_SECONDS * len(compiled) / (1 if gpu else cores)
+    alone, shared, compiled = [0.0], 0.0, set()
     for spec, seeds in runs:
         if isinstance(spec, TabularSpec):
-            rate, work = cores * EPISODES_A_SECOND.get(spec.agent, EPISODES_A_SECOND["delayed"]), spec.episodes
-            if spec.until_return is not None:
-                work //= 20  # most stop long before
+            work = spec.episodes // (1 if spec.until_return is None else 20)  # most stop long before
+            alone += [work / EPISODES_A_SECOND.get(spec.agent, EPISODES_A_SECOND["delayed"])] * len(seeds)
+            continue
+        kind = spec.env.removeprefix("noisy-"), spec.preset, *(() if gpu or together else (spec.agent, spec.delay))
+        compiling = COMPILED_IN_SECONDS * (kind not in compiled)
+        compiled.add(kind)
+        if gpu and not spec.outside:
+            shared += compiling + len(seeds) * spec.length / STEPS_A_SECOND["gpu"]
         else:
-            rate = STEPS_A_SECOND["gpu"] if gpu and not spec.outside else cores * STEPS_A_SECOND[spec.preset]
-            work = spec.length
-        seconds += len(seeds) * work / rate
-    return next(
-        f"{seconds / unit:.2g} {name}" for unit, name in ((3600, "h"), (60, "min"), (1, "s")) if seconds >= unit or unit == 1
-    )
+            each = spec.length / STEPS_A_SECOND[spec.preset]
+            alone += [compiling + each, *[each] * (len(seeds) - 1)]
+    seconds = shared + max(*alone, sum(alone) / cores)
+    unit, name = next((unit, name) for unit, name in ((3600, "h"), (60, "min"), (1, "s")) if seconds >= unit or unit == 1)
+    return f"{seconds / unit:,.0f} {name}" if seconds >= 10 * unit else f"{seconds / unit:.2g} {name}"
 
 
 def found(experiment: Experiment, root: Path) -> Results | None:
@@ -129,6 +133,9 @@ def train_missing(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, togeth
     left = missing(runs, root)
     if not left:
         return
+    for spec, seeds in left:
+        if isinstance(spec, TabularSpec):
+            check_workers(spec, len(seeds), keep_policies=False)
     Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, together)}", highlight=False)
     record_together([(spec, seeds) for spec, seeds in left if isinstance(spec, DeepSpec)], root, together)
     tabular = [(spec, seeds) for spec, seeds in left if isinstance(spec, TabularSpec)]

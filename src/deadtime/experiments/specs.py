@@ -72,7 +72,7 @@ class TabularSpec:
                 f"pass a delay below {limit}"
             )
         until = self.until_return
-        if until is not None and not (isinstance(until, int | float) and np.isfinite(until)):
+        if until is not None and (type(until) not in (int, float) or not abs(until) < 1e300):
             raise ValueError(f"until_return is a number; got {self.until_return!r}: pass one such as 0.5")
         if VIEWS[self.agent].solves_offline:
             self._check_offline()
@@ -128,7 +128,7 @@ def check_count(name: str, value: Any) -> int:
         count = -1 if isinstance(value, bool) else index(value)
     except TypeError:
         count = -1
-    if count < 1:
+    if not 1 <= count < 2**31:
         raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {_USUAL.get(name, 5)}")
     return count
 

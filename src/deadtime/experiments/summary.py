@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,7 +71,7 @@ class Standing(NamedTuple):
     verdicts: Counter[str]
     """How often its return lies above the paper's, agrees, lies below."""
     beats: dict[str, statistics.Estimate]
-    """By other agent: the part of its runs that earn more than the other's of the same seed."""
+    """By other agent: the part of its runs that earn more than the other's of the same seed; ties count half."""
 
 
 def standing(preset: str, results: Results) -> Standing:
@@ -118,6 +119,7 @@ EXPERIMENTS = [
         _draw,
         _table,
         preset,
+        partial(score_of, preset),
     )
     for preset in PRESETS
 ]

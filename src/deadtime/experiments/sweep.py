@@ -26,13 +26,15 @@ from typing import Any, NamedTuple
 import tyro
 from rich.console import Console
 
+from deadtime.agents.presets import LEARNERS
+from deadtime.agents.views import VIEWS
 from deadtime.envs import nearest
 from deadtime.experiments import events, own
-from deadtime.experiments.runner import Runs, found, train_missing
+from deadtime.experiments.runner import Runs, train_missing
 from deadtime.experiments.specs import TABULAR, check_seeds
 from deadtime.pictures import whole
 from deadtime.training.command import File
-from deadtime.training.result import Spec, make_spec
+from deadtime.training.result import ENVIRONMENTS, Spec, make_spec
 
 USUAL: dict[str, Any] = {
     "environments": [],
@@ -60,17 +62,20 @@ class Sweep:
         if self.file.suffix != ".toml":
             raise ValueError(f"a sweep is described by a file NAME.toml; got {self.file}: rename it")
         runs, out = read(self.file), self.out or self.file.with_suffix("")
+        copy, text = out / self.file.name, self.file.read_bytes()
+        if copy.exists() and not copy.samefile(self.file) and copy.read_bytes() != text:
+            read(copy)  # it is replaced if it is a sweep too, and nothing else is
+        out.mkdir(parents=True, exist_ok=True)
+        if not copy.exists() or not copy.samefile(self.file):
+            with whole(copy) as part:
+                part.write_bytes(text)
         train_missing(runs, out)
-        with whole(out / "sweep.toml") as part:
-            part.write_bytes(self.file.read_bytes())
         if self.tensorboard:
             events.write_all((spec for spec, _ in runs), out)
         console = Console()
-        for experiment in own.experiments(out):
-            results = found(experiment, out)
-            if results is not None:
-                console.print(own.printed(experiment, results))
-        console.print(f"all of it on a page: deadtime report {out}", soft_wrap=True, highlight=False)
+        for experiment, results in own.experiments(out):
+            console.print(own.printed(experiment, results))
+        console.print(f"all of it on a page: deadtime report {out}", soft_wrap=True, highlight=False, markup=False)
         return 0
 
 
@@ -85,11 +90,11 @@ class Place(NamedTuple):
 def read(path: Path) -> Runs:
     """The runs that a file asks for."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8-sig")
         said = tomllib.loads(text)
     except UnicodeDecodeError:
         raise ValueError(f"{path}: a sweep is a text file in UTF-8: save it as such") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: this is not TOML, {error}: write keys as `delays = [0, 5]`") from None
 
     def wrong(place: Place, why: str) -> ValueError:
@@ -110,8 +115,7 @@ def read(path: Path) -> Runs:
         raise wrong(Place("", "seeds"), str(error)) from None
     if "presets" in said and all(env in TABULAR for env in asked["environments"]):
         raise wrong(Place("", "presets"), "presets are of deep agents, and no environment here has one: leave the key out")
-    for env, agent, delay in product(asked["environments"], asked["agents"], asked["delays"]):
-        _spec(env, agent, delay, "", {}, {}, wrong)  # names first: what follows may refer to them
+    _check_names(asked, wrong)
     tables = _tables(asked, wrong)
     specs: dict[str, Spec] = {}
     for env, agent, delay, preset in product(asked["environments"], asked["agents"], asked["delays"], asked["presets"]):
@@ -135,6 +139,14 @@ def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None
         raise wrong(Place("", key, twice[0]), f"{key} names each once; got {twice[0]!r} twice: leave one out")
 
 
+def _check_names(asked: dict[str, Any], wrong: Any) -> None:
+    for key, names in (("environments", ENVIRONMENTS), ("agents", dict.fromkeys((*VIEWS, *LEARNERS)))):
+        for name in asked[key]:
+            if name not in names and not (key == "environments" and name.startswith(("gym:", "gymnax:"))):
+                known = f"no {key[:-1]} is called {name!r}{nearest(name, names)}: choose one of {', '.join(names)}"
+                raise wrong(Place("", key, name), known)
+
+
 def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:
     """Overrides by what they are for: all (""), an environment or an agent."""
     if not isinstance(asked["overrides"], dict):
@@ -151,9 +163,12 @@ def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:
             known = f"overrides are for an environment or an agent of this sweep; {key!r} is none{nearest(key, names)}"
             raise wrong(Place("overrides", key), f"{known}: it has {', '.join(names)}")
     for table, settings in tables.items():
-        for name in {"preset", "seeds", "delay", "agent", "env"} & settings.keys():
+        for name, value in settings.items():
             place = Place(f"overrides.{table}".rstrip("."), name)
-            raise wrong(place, f"{name} is no setting of a run here: use the sweep's own keys, {', '.join(USUAL)}")
+            if name in ("preset", "seeds", "delay", "agent", "env"):
+                raise wrong(place, f"{name} is no setting of a run here: use the sweep's own keys, {', '.join(USUAL)}")
+            if not isinstance(value, str | int | float | list):
+                raise wrong(place, f"{name} is a number, a word, true, false or a list of such; got {value!r}: write one")
     return tables
 
 
@@ -177,29 +192,30 @@ def _attempts(
     so_far: dict[str, Any] = {}
     yield Place("", "environments", env), ((env, "oblivious", 0), {})
     yield Place("", "agents", agent), ((env, agent, 0), {})
-    yield Place("", "delays", delay), ((env, agent, delay), {})
     for name, value in options.items():
         so_far[name] = value
         place = Place("", "presets", preset) if name == "preset" else places[name]
-        yield place, ((env, agent, delay), dict(so_far))
+        yield place, ((env, agent, 0), dict(so_far))
+    yield Place("", "delays", delay), ((env, agent, delay), so_far)
 
 
 def line_of(text: str, place: Place) -> int:
     """The line where it is said: of the value if one is named and found, else of the key, else of its table."""
     table, best, inside = "", 1, False
     whole_name = f"{place.table}.{place.key}".lstrip(".")
-    for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[([^\[\]=]+)\]\s*(#.*)?$", line)
+    for number, line in enumerate((re.sub(r"\s#.*|^#.*", "", line) for line in text.splitlines()), 1):
+        header = re.match(r"\s*\[{1,2}([^\[\]=]+)\]{1,2}\s*$", line)
         key = re.match(r"\s*([^=\[\]#]+?)\s*=", line)
         if header:
             table, inside = _bare(header[1]), False
             if table in (place.table, whole_name):
                 best = number
         elif key:
-            inside = f"{table}.{_bare(key[1])}".lstrip(".") == whole_name
-            if inside:
+            name = f"{table}.{_bare(key[1])}".lstrip(".")
+            inside = name == whole_name
+            if inside or whole_name.startswith(f"{name}."):  # the latter is a table within one line
                 best = number
-        if inside and (place.value is None or re.search(rf"(?<![\w.]){re.escape(str(place.value))}(?![\w.])", line)):
+        if inside and (place.value is None or re.search(rf"(?<![\w.:-]){re.escape(str(place.value))}(?![\w.:-])", line)):
             return number
     return best
 

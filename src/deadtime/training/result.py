@@ -29,6 +29,7 @@ from deadtime.experiments.specs import TABULAR, TabularSpec, check_seeds, tabula
 from deadtime.training.tabular import check_workers, run_seeds
 
 Spec = TabularSpec | DeepSpec
+ENVIRONMENTS = (*TABULAR, *DEEP, "gymnax:NAME", "gym:ID")
 Policy = TabularPolicy | DeepPolicy | RecurrentPolicy
 
 _WRITE_EVERY_SECONDS = 5.0
@@ -129,12 +130,13 @@ _DEEP_POLICIES: dict[str, Callable[[dict[str, np.ndarray], DeepSpec, int], Polic
 
 def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec:
     """A run by names: tabular or deep, as the environment is."""
-    names = (*TABULAR, *DEEP, "gymnax:NAME", "gym:ID")
     if env in TABULAR:
         return tabular_spec(env, agent, delay, options)
     if env in DEEP or str(env).startswith(("gymnax:", "gym:")):
         return deep_spec(env, agent, delay, options)
-    raise ValueError(f"no environment is called {env!r}{nearest(str(env), names)}: choose one of {', '.join(names)}")
+    raise ValueError(
+        f"no environment is called {env!r}{nearest(str(env), ENVIRONMENTS)}: choose one of {', '.join(ENVIRONMENTS)}"
+    )
 
 
 def from_canonical(said: dict[str, Any]) -> Spec:
