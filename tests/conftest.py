@@ -4,13 +4,15 @@ import pytest
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # most of the time would be compiling
 os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")  # of a GPU: TensorFloat is too coarse to compare
 
 
 @pytest.fixture
-def compiled_fast():
-    """What is compiled need not run fast."""
-    from deadtime.training.memory import compiled_quickly
+def compiled_well():
+    """What is compiled is compiled as users have it."""
+    import jax
 
-    with compiled_quickly():
-        yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)

@@ -234,7 +234,7 @@ def test_shifted_learns_at_the_state_of_the_decision():
             np.testing.assert_allclose(values[s], 1.0 * (np.arange(2) == pays) + 1.0, atol=0.12)
 
 
-def test_chunks_and_batch_mates_do_not_change_a_run():
+def test_chunks_and_batch_mates_do_not_change_a_run(compiled_well):
     env = make("cartpole")
     settings = replace(preset("paper", "cartpole"), hidden=(8, 8))
     _, _, whole, returns = trained(env, "delayed", (0, 3), settings, 3, 500)
@@ -461,7 +461,7 @@ import deadtime
 result = deadtime.train("noisy-cartpole", "delayed", delay=7, seeds=2, steps=1200)
 print(result.curve.returns.tolist(), result.policy(1).q_values([0.01, 0.02, 0.03, 0.04], [0, 1, 1, 0, 1, 0, 0]).tolist())
 """
-    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
     both = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) for _ in range(2)]
     first, second = (process.communicate(timeout=300)[0] for process in both)
     assert len(first) > 100

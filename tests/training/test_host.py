@@ -107,7 +107,7 @@ def expected_rows(spec, seed, chosen):
     [(agent, 3, 3, 0) for agent in ("delayed", "augmented", "oblivious", "shifted")]
     + [("delayed", 0, 1, 2), ("augmented", 0, 3, 0), ("delayed", 3, 1, 1), ("shifted", 3, 1, 0)],
 )
-def test_what_is_stored(agent, delay, envs, skipped, monkeypatch, compiled_fast):
+def test_what_is_stored(agent, delay, envs, skipped, monkeypatch):
     spec = spec_of(DIARY, agent, delay, 61, envs, hidden=(4,), batch=4, skipped_delays=skipped, replay_transitions=100)
     chosen, step = [], host.Lanes.step
     monkeypatch.setattr(host.Lanes, "step", lambda self, actions: chosen.append(actions.copy()) or step(self, actions))
@@ -159,7 +159,7 @@ class KeyedEnv(gym.Env):
 
 
 @pytest.mark.parametrize(("agent", "delay"), [("delayed", 3), ("augmented", 3), ("shifted", 3), ("oblivious", 0)])
-def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, delay, monkeypatch, compiled_fast):
+def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, delay, monkeypatch):
     steps, env = 200, Plain(noise=0.1)
     spec = spec_of("gym:CartPole-v1", agent, delay, steps, hidden=(8, 8), batch=8)
     setup = host.setup_of(spec, 3)
@@ -183,7 +183,7 @@ def plain(setup):
     return setup.numbers._replace(shaped=jnp.float32(0))
 
 
-def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers():
+def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers(compiled_well):
     """Welch's t of log returns in the second half, 8 runs against 16; it would tell if the chosen action were stored."""
     spec = spec_of("gym:CartPole-v1", "delayed", 4, 2000, epsilon_decay=0.995, skipped_delays=0)
     runs, half = [np.array(trained(spec, seed)[2].ended) for seed in range(8)], spec.length // 2
@@ -203,7 +203,7 @@ def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers():
     assert abs(wrong) > 4, (right, wrong)
 
 
-def test_one_spec_and_seed_give_the_same_bits(compiled_fast):
+def test_one_spec_and_seed_give_the_same_bits():
     options = {"delay": 2, "steps": 150, "envs": 2, "preset": "paper", "hidden": (8, 8), "evaluation_episodes": 2}
     one, other = (deadtime.train("gym:CartPole-v1", seeds=2, **options) for _ in range(2))
     assert one.record.policies.keys() == other.record.policies.keys()
@@ -217,7 +217,7 @@ def test_one_spec_and_seed_give_the_same_bits(compiled_fast):
     assert len({*seeds}) == len(seeds)
 
 
-def test_resuming(tmp_path, monkeypatch, compiled_fast):
+def test_resuming(tmp_path, monkeypatch):
     """The learner goes on as it was, with new episodes, and the record says so."""
     spec = spec_of(DIARY, delay=2, steps=90, envs=3, hidden=(4,), batch=4, skipped_delays=0)
     monkeypatch.setattr(host, "_TELL_EVERY_SECONDS", -1.0)
@@ -252,7 +252,7 @@ def test_resuming(tmp_path, monkeypatch, compiled_fast):
     assert "resumed_at" not in straight.made[0]
 
 
-def test_stopping_writes_a_checkpoint(tmp_path, compiled_fast):
+def test_stopping_writes_a_checkpoint(tmp_path):
     spec, stop = spec_of(DIARY, steps=10**6, hidden=(4,), batch=4), Event()
     assert host.run_host(spec, 0, lambda n: n and stop.set(), stop, True, tmp_path) == ([], None)
     assert len(list(tmp_path.iterdir())) == 1
@@ -299,7 +299,7 @@ def test_a_missing_dependency_says_how_to_get_it(monkeypatch):
 
 
 @pytest.mark.parametrize("bad", ["observation", "reward"])
-def test_numbers_that_are_none_are_reported(bad, compiled_fast):
+def test_numbers_that_are_none_are_reported(bad):
     spec = DeepSpec(DIARY, "oblivious", settings={"bad": bad}, changes={"hidden": (4,)})
     with pytest.raises(ValueError, match=f"{bad}s are finite numbers; {DIARY} gave .*: mend the environment"):
         trained(spec)
@@ -356,7 +356,7 @@ def test_commands(tmp_path):
     assert json.loads(done.stdout)["delays"][0]["oblivious"]["mean"] == -200, done.stderr
 
 
-def test_watching_what_an_environment_draws(tmp_path, compiled_fast):
+def test_watching_what_an_environment_draws(tmp_path):
     spec = spec_of(DIARY, delay=2, steps=20, hidden=(4,), batch=4)
     result, _ = train_recorded(spec, 1, tmp_path)
     assert watch(spec.env, spec.environment(0), result.policy(0), 0, tmp_path / "x.gif") == (5, 7.5)

@@ -163,7 +163,7 @@ def test_cut_off_episodes_are_worth_what_could_still_come():
     assert not np.asarray(after.memory.output).any()
 
 
-def test_chunks_and_batch_mates_do_not_change_a_run():
+def test_chunks_and_batch_mates_do_not_change_a_run(compiled_well):
     env = make("noisy-cartpole")
     _, _, whole, returns = trained(env, (0, 3), SMALL, 3, [100] * 6)
     _, _, parts, again = trained(env, (0, 3), SMALL, 3, [20, *[100] * 5, *[20] * 4])

@@ -45,9 +45,8 @@ def keep_compiled() -> None:
 def compiled_quickly() -> Iterator[None]:
     """Compile in less time what then runs slower: for what hardly runs."""
     config: Any = jax.config
-    before = config.jax_disable_most_optimizations
     config.update("jax_disable_most_optimizations", True)
     try:
         yield
     finally:
-        config.update("jax_disable_most_optimizations", before)
+        config.update("jax_disable_most_optimizations", False)
