@@ -115,12 +115,12 @@ def test_smoke_is_tiny_and_kept_apart(tmp_path):
         assert list(tiny.runs) == list(experiment.runs)
         assert len(tiny.seeds) == 1
         assert all(getattr(spec, "episodes", 0) <= 30 and getattr(spec, "length", 0) <= 150 for spec in tiny.runs.values())
-    Reproduce(("whole-law",), smoke=True, out=tmp_path).run()
+    Reproduce(("heatmap-maze",), smoke=True, out=tmp_path).run()
     assert [entry.name for entry in tmp_path.iterdir()] == ["smoke"]
-    assert (tmp_path / "smoke" / "figures" / "whole-law.png").exists()
+    assert (tmp_path / "smoke" / "figures" / "heatmap-maze.png").exists()
     records_there = [records.read(folder) for folder in (tmp_path / "smoke").glob("maze-*")]
     assert {tuple(record.seeds) for record in records_there} == {(0,)}
-    assert len(records_there) == 16
+    assert len(records_there) == 36
 
 
 def test_stationarity_beside_the_exact_values(tmp_path):

@@ -113,6 +113,8 @@ def test_more_that_is_refused(tmp_path):
         read(written(tmp_path, 'overrides = 5\nenvironments = ["maze"]'))
     with pytest.raises(ValueError, match=r"described by a file NAME.toml"):
         Sweep(Path("mine.txt")).run()
+    with pytest.raises(ValueError, match=r"there is no nowhere.toml"):
+        Sweep(Path("nowhere.toml")).run()
     with pytest.raises(ValueError, match=r"line 2: x is a number, a word.*got datetime.date"):
         read(written(tmp_path, 'environments = ["maze"]\noverrides = {x = 2026-01-01}'))
     with pytest.raises(ValueError, match=r"line 3: noise is a number"):

@@ -461,7 +461,7 @@ import deadtime
 result = deadtime.train("noisy-cartpole", "delayed", delay=7, seeds=2, steps=1200)
 print(result.curve.returns.tolist(), result.policy(1).q_values([0.01, 0.02, 0.03, 0.04], [0, 1, 1, 0, 1, 0, 0]).tolist())
 """
-    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
+    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
     both = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) for _ in range(2)]
     first, second = (process.communicate(timeout=300)[0] for process in both)
     assert len(first) > 100

@@ -32,7 +32,7 @@ STYLE = Path(__file__).with_suffix(".css").read_text()
 
 @dataclass(frozen=True)
 class Report:
-    """Make one page from the records: every experiment beside the paper."""
+    """Make one page from the records in a folder: the paper's experiments beside the paper, and your own."""
 
     records: tyro.conf.Positional[Path] = Path("results")
     """The folder of records."""
@@ -92,7 +92,7 @@ _PAPER = (
     "Every experiment that was run, beside what <i>Acting in Delayed Environments with Non-Stationary Markov Policies</i> "
     "(Derman, Dalal, Mannor; ICLR 2021) reports.",
 )
-_OWN = "Agents under delay, compared", "Every record of this folder: the same seeds for every agent."
+_OWN = "Agents under delay, compared", "Every record of this folder; differences are over the seeds that both agents have."
 
 
 def _rest(there: dict[str, Results], claims: str) -> str:

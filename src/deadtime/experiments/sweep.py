@@ -89,6 +89,8 @@ class Place(NamedTuple):
 
 def read(path: Path) -> Runs:
     """The runs that a file asks for."""
+    if not path.is_file():
+        raise ValueError(f"a sweep is described by a file; there is no {path}: write one, README has an example")
     try:
         text = path.read_text(encoding="utf-8-sig")
         said = tomllib.loads(text)
