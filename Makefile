@@ -11,7 +11,7 @@ demo: $(READY)
 	$(BIN)/python examples/late_cartpole.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 smoke: $(READY)
 	$(BIN)/deadtime reproduce all --smoke
