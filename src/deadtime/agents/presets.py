@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from deadtime.agents.a2c import A2C
+from deadtime.agents.pixels import PixelA2C, PixelQ
 
 
 @dataclass(frozen=True)
@@ -52,21 +53,30 @@ class DoubleQ:
 
 
 PRESETS = ("paper", "best")
-LEARNERS: dict[str, type[DoubleQ] | type[A2C]] = {
+LEARNERS: dict[str, Any] = {
     "delayed": DoubleQ,
     "augmented": DoubleQ,
     "oblivious": DoubleQ,
     "shifted": DoubleQ,
     "recurrent": A2C,
 }
-"""How each deep agent learns. All that depends on it is looked up by the learner's `kind`."""
+"""How each deep agent learns from numbers. All that depends on it is looked up by the learner's `kind`."""
+PIXEL_LEARNERS: dict[str, Any] = {"delayed": PixelQ, "augmented": PixelQ, "oblivious": PixelQ, "recurrent": PixelA2C}
+"""How it learns from frames."""
+PIXEL_MODELS = ("fresh", "kept")
+"""What it can predict them with (see `envs.emulator`)."""
 _EPSILON_DECAY = {"cartpole": 0.999}
 """By environment; elsewhere as in Acrobot, 0.9999."""
 
 
+def learners_of(env: str) -> dict[str, Any]:
+    """How each agent learns in an environment."""
+    return PIXEL_LEARNERS if env.startswith("atari:") else LEARNERS
+
+
 def preset(name: str, env: str, agent: str = "delayed") -> Any:
-    """The settings of an agent's learner in an environment: a `DoubleQ`, or for `recurrent` an `A2C`."""
-    learner = LEARNERS[agent]
+    """The settings of an agent's learner in an environment."""
+    learner = learners_of(env)[agent]
     usual = {"epsilon_decay": _EPSILON_DECAY.get(env.removeprefix("noisy-"), 0.9999)} if learner is DoubleQ else {}
     return learner(**usual | {"paper": {}, "best": _BEST[learner.kind]}[name])
 
@@ -88,4 +98,6 @@ _BEST: dict[str, dict[str, Any]] = {
         "skipped_delays": 0,
     },
     "a2c": {"hidden": (64,), "lstm": 64, "rms_start": 0.0, "reward_scale": 0.05},
+    "pixel-q": {"epsilon_floor": 0.01, "replay_transitions": 100_000, "target_period_updates": 2000, "adam_epsilon": 1.5e-4},
+    "pixel-a2c": {"rms_start": 0.0},
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium
 
-from deadtime.envs.outside import PREFIX, accepted_settings, outside
+from deadtime.envs.outside import ATARI, PREFIX, accepted_settings, outside
 
 FUNCTIONAL: dict[str, tuple[str, dict[str, Any]]] = {
     "maze": ("maze:Maze", {}),
@@ -26,13 +26,15 @@ FUNCTIONAL: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def make(name: str, **settings: Any) -> Any:
-    """An environment by its name: a functional one of `FUNCTIONAL` or ``gymnax:NAME``; ``gym:ID`` stays outside."""
+    """An environment by name: a functional one of `FUNCTIONAL` or ``gymnax:NAME``; ``gym:ID``, ``atari:NAME`` stay outside."""
     if name.startswith(PREFIX):
         return outside(name, settings)
+    if name.startswith(ATARI):
+        return _atari().named(name, settings)
     if name.startswith("gymnax:"):
         return _make_gymnax(name.removeprefix("gymnax:"), settings)
     if name not in FUNCTIONAL:
-        names = ", ".join([*FUNCTIONAL, "gymnax:NAME", "gym:ID"])
+        names = ", ".join([*FUNCTIONAL, "gymnax:NAME", "gym:ID", "atari:NAME"])
         raise ValueError(f"no environment is called {name!r}{nearest(name, FUNCTIONAL)}: choose one of {names}")
     where, defaults = FUNCTIONAL[name]
     module, _, kind = where.partition(":")
@@ -42,6 +44,11 @@ def make(name: str, **settings: Any) -> Any:
         if setting not in known:
             raise ValueError(f"{name} has no setting {setting!r}{nearest(setting, known)}: it takes {', '.join(known)}")
     return environment(**{**defaults, **settings})
+
+
+def _atari() -> Any:
+    """Its module, which takes a while to load."""
+    return import_module("deadtime.envs.atari")
 
 
 def _make_gymnax(name: str, settings: dict[str, Any]) -> Any:
@@ -78,6 +85,8 @@ def check_options(name: str, options: Any, others: set[str], known_elsewhere: Co
         own = list(signature(getattr(import_module(f"deadtime.envs.{module}"), kind)).parameters)
     elif name.startswith(PREFIX):
         own = accepted_settings(name)
+    elif name.startswith(ATARI):
+        own = list(_atari().SETTINGS)
     if own is not None:
         known = [*own, *sorted(others)]
         for option in options:

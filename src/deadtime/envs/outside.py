@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import error, spaces
 
-PREFIX = "gym:"
+PREFIX, ATARI = "gym:", "atari:"
 _OWN = "max_episode_steps"
 """The setting of `gymnasium.make` itself."""
 

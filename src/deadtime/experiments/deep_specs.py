@@ -11,51 +11,65 @@ from typing import Any
 
 import numpy as np
 
-from deadtime.agents.presets import LEARNERS, PRESETS, DoubleQ, preset
+from deadtime.agents.presets import LEARNERS, PIXEL_LEARNERS, PIXEL_MODELS, PRESETS, DoubleQ, learners_of, preset
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
 from deadtime.envs import check_options, make, nearest
-from deadtime.envs.outside import PREFIX
+from deadtime.envs.outside import ATARI, PREFIX
 from deadtime.models.neural import MODELS
 
 DEEP = ("cartpole", "noisy-cartpole", "acrobot", "noisy-acrobot")
 AGENTS = tuple(LEARNERS)
-VERSIONS = {"cartpole": 1, "acrobot": 1, "gymnax": 1, "gym": 1, "double-q": 1, "a2c": 1}
+VERSIONS = {
+    "cartpole": 1,
+    "acrobot": 1,
+    "gymnax": 1,
+    "gym": 1,
+    "atari": 1,
+    "double-q": 1,
+    "a2c": 1,
+    "pixel-q": 1,
+    "pixel-a2c": 1,
+}
 """Raise one when a change of that component changes results."""
 
 
 @dataclass(frozen=True)
 class DeepSpec:
-    """A deep agent on an environment of numbers; `changes` are what differs from the preset."""
+    """A deep agent on an environment of numbers or of frames; `changes` are what differs from the preset."""
 
     env: str
     agent: str
     delay: int = 0
     preset: str = "best"
     steps: int | None = None
-    """Default: 100,000 and 10,000 more for each step of delay."""
+    """Default: 100,000 and 10,000 more for each step of delay; on Atari 1,000,000."""
     settings: dict[str, Any] = field(default_factory=dict)
     changes: dict[str, Any] = field(default_factory=dict)
-    evaluation_episodes: int = 100
+    evaluation_episodes: int = None  # type: ignore[assignment]
+    """Default: 100; on Atari 10."""
     evaluation_delays: tuple[int, ...] = ()
     """Other delays under which what was learned is evaluated too."""
-    envs: int = 1
-    """Environments side by side, where they are outside the compiled program; one learner for all, an update a step of each."""
+    envs: int = None  # type: ignore[assignment]
+    """Environments side by side, where they are outside the compiled program; one learner for all. Default: 1; on Atari 8."""
 
     def __post_init__(self) -> None:
         """Refuse what can't be run, before any work is done."""
-        if self.env not in DEEP and not self.env.startswith(("gymnax:", PREFIX)):
-            known = (*DEEP, "gymnax:NAME", "gym:ID")
+        if self.env not in DEEP and not self.env.startswith(("gymnax:", PREFIX, ATARI)):
+            known = (*DEEP, "gymnax:NAME", "gym:ID", "atari:NAME")
             raise ValueError(
                 f"no environment is called {self.env!r}{nearest(self.env, known)}: choose one of {', '.join(known)}"
             )
-        if self.agent not in AGENTS:
+        agents = tuple(learners_of(self.env))
+        if self.agent not in agents:
             raise ValueError(
-                f"{self.env} has no agent {self.agent!r}{nearest(str(self.agent), AGENTS)}: choose one of {', '.join(AGENTS)}"
+                f"{self.env} has no agent {self.agent!r}{nearest(str(self.agent), agents)}: choose one of {', '.join(agents)}"
             )
         if self.preset not in PRESETS:
             raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
         object.__setattr__(self, "delay", check_delay(self.delay))
+        for name, usual in self._usual.items():
+            object.__setattr__(self, name, usual if getattr(self, name) is None else getattr(self, name))
         if not isinstance(self.evaluation_delays, list | tuple):
             raise ValueError(f"evaluation_delays are a list; got {self.evaluation_delays!r}: pass (5, 10), say")
         object.__setattr__(self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays))
@@ -69,14 +83,14 @@ class DeepSpec:
             if (value, name) != (None, "steps") and (
                 isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31
             ):
-                such = 100_000 if name == "steps" else getattr(DeepSpec, name)
+                such = 100_000 if name == "steps" else self._usual[name]
                 raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}")
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
         self._check_changes()
         environment = make(self.env, **self.settings)
-        kept = environment.settings if self.outside else self._kept_settings(environment)
+        kept = environment.settings if self.outside and not self.atari else self._kept_settings(environment)
         shape = environment.observation_space(environment.default_params).shape
-        if len(shape) != 1:
+        if len(shape) != 1 and not self.atari:
             raise ValueError(
                 f"deep agents take observations of one axis; those of {self.env} have shape {shape}: choose another"
             )
@@ -103,6 +117,8 @@ class DeepSpec:
         given = {name: getattr(environment, name) for name in sorted(self.settings)}
         kept = {name: value for name, value in given.items() if value != getattr(usual, name)}
         noise = getattr(environment, "noise", None)
+        if self.preset == "paper" and self.atari and "sticky" not in given:
+            kept["sticky"] = 0.0  # as in the authors' sweep
         if self.preset == "paper" and noise:
             kept["perturb"] = given.get("perturb", "masses+lengths")
         if noise == 0:
@@ -111,26 +127,35 @@ class DeepSpec:
 
     def _check_place(self) -> None:
         """Refuse what only environments outside the compiled program can do, or only those inside."""
-        if self.outside and self.agent not in VIEWS:
+        if self.outside and not self.atari and self.agent not in VIEWS:
             raise ValueError(
                 f"{self.agent} trains only where the environment is compiled with it; got {self.env}: choose one of "
-                f"{', '.join(DEEP)} or gymnax:NAME, or another agent"
+                f"{', '.join(DEEP)}, gymnax:NAME or atari:NAME, or another agent"
             )
-        if self.outside and self.learner.model == "simulator":
+        if self.outside and getattr(self.learner, "model", "") == "simulator":
             raise ValueError(
                 f"model='simulator' looks ahead in the environment itself, and {self.env} can't be copied to do so: "
                 "choose learned or change"
             )
         if not self.outside and self.envs != 1:
             raise ValueError(
-                f"envs is for gym:ID, whose environments run outside the compiled program; got {self.envs} for {self.env}: "
+                f"envs is for gym:ID and atari:NAME, which run outside the compiled program; got {self.envs} for {self.env}: "
                 "leave it out"
             )
 
     @property
     def outside(self) -> bool:
-        """Whether the environment is a Gymnasium one, outside the compiled program."""
-        return self.env.startswith(PREFIX)
+        """Whether the environment is outside the compiled program: a Gymnasium one, or an emulator."""
+        return self.env.startswith(PREFIX) or self.atari
+
+    @property
+    def atari(self) -> bool:
+        """Whether it is an Atari game."""
+        return self.env.startswith(ATARI)
+
+    @property
+    def _usual(self) -> dict[str, int]:
+        return {"evaluation_episodes": 10, "envs": 8} if self.atari else {"evaluation_episodes": 100, "envs": 1}
 
     def _check_changes(self) -> None:
         view, usual = VIEWS.get(self.agent), preset(self.preset, self.env, self.agent)
@@ -142,8 +167,9 @@ class DeepSpec:
             if name not in known:
                 raise ValueError(f"{self.agent} has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
             object.__setattr__(self, "changes", self.changes | {name: _like(getattr(usual, name), name, value)})
-        if self.changes.get("model", MODELS[0]) not in MODELS:
-            raise ValueError(f"no model is called {self.changes['model']!r}: choose one of {', '.join(MODELS)}")
+        models = PIXEL_MODELS if self.atari else MODELS
+        if self.changes.get("model", models[0]) not in models:
+            raise ValueError(f"no model is called {self.changes['model']!r}: choose one of {', '.join(models)}")
         kept = {name: value for name, value in self.changes.items() if value != getattr(usual, name)}
         object.__setattr__(self, "changes", kept)
 
@@ -163,7 +189,8 @@ class DeepSpec:
     @property
     def length(self) -> int:
         """Environment steps to train."""
-        return self.steps if self.steps is not None else 100_000 + 10_000 * self.delay
+        usual = 1_000_000 if self.atari else 100_000 + 10_000 * self.delay
+        return self.steps if self.steps is not None else usual
 
     def environment(self, seed: int) -> Any:
         """The environment; all seeds have the same."""
@@ -178,7 +205,7 @@ class DeepSpec:
                 value = {name: list(one) if isinstance(one, tuple) else one for name, one in value.items()}
             if f.name == "evaluation_delays":
                 value = list(value)
-            if value not in ({}, [], f.default):
+            if value not in ({}, [], self._usual.get(f.name, f.default)):
                 said[f.name] = value
         return said
 
@@ -186,7 +213,7 @@ class DeepSpec:
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
         kind = self.env.removeprefix("noisy-").split(":")[0]
-        learner, usual = self.learner, LEARNERS[self.agent]
+        learner, usual = self.learner, learners_of(self.env)[self.agent]
         settings = {name: _plain(value) for name, value in vars(learner).items() if value != getattr(usual, name)}
         text = json.dumps([self.canonical(), settings, VERSIONS[kind], VERSIONS[usual.kind]], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -200,9 +227,11 @@ class DeepSpec:
 def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> DeepSpec:
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
-    learner = {f.name for kind in LEARNERS.values() for f in fields(kind)}
-    mine = {f.name for f in fields(LEARNERS[agent])} if agent in LEARNERS else learner
-    check_options(env, options, (own if env.startswith(PREFIX) else own - {"envs"}) | mine, learner | {"envs"})
+    learner = {f.name for kind in (*LEARNERS.values(), *PIXEL_LEARNERS.values()) for f in fields(kind)}
+    kinds = learners_of(env)
+    mine = {f.name for f in fields(kinds[agent])} if agent in kinds else learner
+    beside = env.startswith((PREFIX, ATARI))
+    check_options(env, options, (own if beside else own - {"envs"}) | mine, learner | {"envs"})
     return DeepSpec(
         env,
         agent,
@@ -221,6 +250,7 @@ _RANGES = {
     "target_rate": (0.0, 1.0),
     "epsilon_decay": (0.0, 1.0),
     "epsilon_floor": (0.0, 1.0),
+    "exploration": (0.0, 1.0),
 }
 
 
@@ -237,7 +267,7 @@ def _like(usual: Any, name: str, value: Any) -> Any:
     if kind is tuple:
         good = isinstance(value, list | tuple) and value and all(type(one) is int and one > 0 for one in value)
     elif kind is int:
-        least = 0 if name in ("target_period_updates", "skipped_delays") else 1
+        least = 0 if name in ("target_period_updates", "skipped_delays", "learning_starts") else 1
         good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
         good = good and value == int(value) and value >= least
     elif kind is float:

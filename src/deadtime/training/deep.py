@@ -24,7 +24,7 @@ import numpy as np
 from deadtime.agents.views import VIEWS
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
-from deadtime.training import checkpoint, fused, recurrent
+from deadtime.training import atari, checkpoint, fused, recurrent
 from deadtime.training.host import run_host
 from deadtime.training.memory import bytes_a_run, check_memory, keep_compiled
 from deadtime.training.outcome import policy_arrays, record_of, status_of
@@ -138,11 +138,14 @@ def run_deep(
     keep_compiled()
     device, stop = jax.default_backend(), Event()
     groups = groups_of([pair for pair in pairs if not pair[0].outside], "gpu" if together else device)
-    hosted = [pair for pair in pairs if pair[0].outside]
-    workers = 1 if device == "gpu" and groups else min(len(groups) + len(hosted), os.cpu_count() or 1)
-    _check_groups(groups, workers)
+    hosted = [pair for pair in pairs if pair[0].outside and not pair[0].atari]
+    played = atari.groups_of([pair for pair in pairs if pair[0].atari], device)
+    count = len(groups) + len(hosted) + len(played)
+    workers = 1 if device == "gpu" and (groups or played) else min(count, os.cpu_count() or 1)
+    _check_groups(groups, played, workers)
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(_run_group, *group, progress, stop, keep_policies, checkpoints) for group in groups]
+        futures += [pool.submit(atari.run_group, *group, progress, stop, keep_policies, checkpoints) for group in played]
         futures += [pool.submit(run_host, *pair, progress, stop, keep_policies, checkpoints) for pair in hosted]
         try:
             for future in as_completed(futures):
@@ -161,10 +164,12 @@ def _method(pairs: list[Pair]) -> Method:
     return METHODS[pairs[0][0].learner.kind]
 
 
-def _check_groups(groups: list[tuple[Any, list[Pair]]], workers: int) -> None:
+def _check_groups(groups: list[tuple[Any, list[Pair]]], played: list[tuple[Any, list[Pair]]], workers: int) -> None:
     """Refuse what would not fit: as many groups at once as there are workers, the largest ones."""
     each = {program: bytes_a_run(_method(pairs).begin_all, program, setups_of(pairs[:1], 1)) for program, pairs in groups}
-    sizes = sorted(((each[program] * width_of(len(pairs)), len(pairs)) for program, pairs in groups), reverse=True)[:workers]
+    sizes = [(each[program] * width_of(len(pairs)), len(pairs)) for program, pairs in groups]
+    sizes += [(atari.bytes_of(program, pairs), len(pairs)) for program, pairs in played]
+    sizes = sorted(sizes, reverse=True)[:workers]
     check_memory(sum(size for size, _ in sizes), sum(runs for _, runs in sizes))
 
 
@@ -187,7 +192,7 @@ def _run_group(
     path = None if checkpoints is None else checkpoints / f"{_group_id(program, pairs)}.safetensors"
     if path is not None and path.exists():
         runs, arrays, said = checkpoint.load(path, runs)
-        done, ended, begin = said["steps"], [arrays["ended"]], begin - said["seconds"]
+        done, ended, begin = said["steps"], [arrays["ended"]], begin - said.get("seconds", 0.0)
         progress(sum(min(done, spec.length) for spec, _ in pairs))
     last, total = monotonic(), max(spec.length for spec, _ in pairs)
     while done < total:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from deadtime.envs import make
 from deadtime.envs.gym import ActionDelay
-from deadtime.envs.outside import Outside
+from deadtime.envs.outside import ATARI, Outside
 from deadtime.experiments.specs import check_count
 
 _IDS = {"maze": "deadtime/Maze-v0", "cartpole": "deadtime/NoisyCartPole-v1", "acrobot": "deadtime/NoisyAcrobot-v1"}
@@ -34,7 +34,7 @@ def evaluate(
         policy = policy.at_delay(delay)
     if isinstance(env, str):
         environment = make(env, **settings)
-        env = delayed_gym(env, environment, getattr(policy, "delay", 0) if delay is None else delay)
+        env = delayed_gym(env, environment, getattr(policy, "delay", 0) if delay is None else delay, policy)
     elif settings:
         raise ValueError(
             f"settings are for environments by name; got {settings} with {env}: give them to the environment itself"
@@ -44,8 +44,15 @@ def evaluate(
     return np.array([_episode(policy, env, seed + i) for i in range(check_count("episodes", episodes))])
 
 
-def delayed_gym(name: str, environment: Any, delay: int, **making: Any) -> Any:
-    """An environment by name as a Gymnasium one under a delay, with the warm-up that training uses; its episodes end."""
+def delayed_gym(name: str, environment: Any, delay: int, policy: Any = None, **making: Any) -> Any:
+    """An environment by name as a Gymnasium one under a delay, with the warm-up that training uses; its episodes end.
+
+    Emulators look ahead if `policy` needs it.
+    """
+    if name.startswith(ATARI):
+        from deadtime.envs.atari import AtariEnv  # noqa: PLC0415  (it takes a while to load)
+
+        return AtariEnv(environment, delay, getattr(policy, "looks_ahead", ""))
     if isinstance(environment, Outside):
         env = environment.make(**making)
         limited = env.spec is not None and env.spec.max_episode_steps is not None
@@ -53,8 +60,8 @@ def delayed_gym(name: str, environment: Any, delay: int, **making: Any) -> Any:
     kind = name.removeprefix("noisy-")
     if kind not in _IDS:
         raise ValueError(
-            f"{name} has no Gymnasium form here; these have: {', '.join(_IDS)} and gym:ID: choose one of them, or in Python "
-            "pass an environment of gym.make"
+            f"{name} has no Gymnasium form here; these have: {', '.join(_IDS)}, gym:ID and atari:NAME: choose one of them, "
+            "or in Python pass an environment of gym.make"
         )
     settings = {
         setting: getattr(environment, setting)
@@ -78,13 +85,19 @@ def forget(policy: Any) -> None:
         policy.reset()
 
 
+def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
+    """What a policy with `act` chooses; one that looks ahead is given what the environment foresees."""
+    ahead = [info["predicted_observation"]] if getattr(policy, "looks_ahead", "") else []
+    return policy.act(obs, info.get("pending_actions", ()), *ahead)
+
+
 def _episode(policy: Any, env: Any, seed: int) -> float:
     obs, info = env.reset(seed=seed)
     forget(policy)
     earned, ended = 0.0, False
     while not ended:
         if hasattr(policy, "act"):
-            action = policy.act(obs, info.get("pending_actions", ()))
+            action = act(policy, obs, info)
         elif hasattr(policy, "predict"):
             action = policy.predict(obs, deterministic=True)[0]
         else:

@@ -243,7 +243,7 @@ def _started(program: Program, setup: Setup, spec: DeepSpec, path: Path | None) 
         return Stand(run, 0, [], [], perf_counter())
     run, arrays, about = checkpoint.load(path, run)
     resumed_at = [*about["resumed_at"], about["steps"]]
-    return Stand(run, about["steps"], arrays["ended"].tolist(), resumed_at, perf_counter() - about["seconds"])
+    return Stand(run, about["steps"], arrays["ended"].tolist(), resumed_at, perf_counter() - about.get("seconds", 0.0))
 
 
 def _trained(

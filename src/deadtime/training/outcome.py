@@ -30,9 +30,10 @@ def record_of(
     seconds: float,
     policy: dict[str, np.ndarray],
     made: dict[str, Any],
+    scored: float = 0.1,
 ) -> Record:
-    """The record of one seed; `ended` has a row (step, return) for each training episode."""
-    last = ended[-max(len(ended) // 10, 1) :, 1]
+    """The record of one seed; `ended` has a row (step, return) for each training episode, whose last part is `scored`."""
+    last = ended[-max(int(len(ended) * scored), 1) :, 1]
     edges = np.linspace(0, spec.length, _POINTS + 1).astype(int)
     block = np.clip(np.searchsorted(edges, ended[:, 0], "right") - 1, 0, _POINTS - 1)
     counts = np.bincount(block, minlength=_POINTS)

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deadtime.agents.deep_policy import DeepPolicy
+from deadtime.agents.pixel_policy import PixelPolicy
 from deadtime.agents.recurrent_policy import RecurrentPolicy
 from deadtime.agents.tabular_policy import TabularPolicy, from_arrays
 from deadtime.agents.views import VIEWS
@@ -29,8 +30,8 @@ from deadtime.experiments.specs import TABULAR, TabularSpec, check_seeds, tabula
 from deadtime.training.tabular import check_workers, run_seeds
 
 Spec = TabularSpec | DeepSpec
-ENVIRONMENTS = (*TABULAR, *DEEP, "gymnax:NAME", "gym:ID")
-Policy = TabularPolicy | DeepPolicy | RecurrentPolicy
+ENVIRONMENTS = (*TABULAR, *DEEP, "gymnax:NAME", "gym:ID", "atari:NAME")
+Policy = TabularPolicy | DeepPolicy | RecurrentPolicy | PixelPolicy
 
 _WRITE_EVERY_SECONDS = 5.0
 
@@ -124,6 +125,7 @@ def _deep_policy(arrays: dict[str, np.ndarray], spec: DeepSpec, actions: int) ->
 _DEEP_POLICIES: dict[str, Callable[[dict[str, np.ndarray], DeepSpec, int], Policy]] = {
     "double-q": _deep_policy,
     "a2c": lambda arrays, spec, actions: RecurrentPolicy(arrays, spec.delay),
+    "pixel-q": lambda arrays, spec, actions: PixelPolicy(arrays, VIEWS[spec.agent], spec.learner, actions, spec.delay),
 }
 """What acts, by the learner's kind."""
 
@@ -132,7 +134,7 @@ def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec
     """A run by names: tabular or deep, as the environment is."""
     if env in TABULAR:
         return tabular_spec(env, agent, delay, options)
-    if env in DEEP or str(env).startswith(("gymnax:", "gym:")):
+    if env in DEEP or str(env).startswith(("gymnax:", "gym:", "atari:")):
         return deep_spec(env, agent, delay, options)
     raise ValueError(
         f"no environment is called {env!r}{nearest(str(env), ENVIRONMENTS)}: choose one of {', '.join(ENVIRONMENTS)}"

@@ -1,0 +1,115 @@
+"""Atari: the pool of emulators beside ale-py's own vector environment, look-ahead, and training with both at once.
+
+    python benchmarks/atari.py [SECONDS]
+
+Each line is a rate or a ratio of rates measured in turns in one run, on all cores.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from statistics import median
+from time import perf_counter
+
+import jax
+import numpy as np
+from ale_py.vector_env import AtariVectorEnv
+
+from deadtime.envs.atari import Pool
+from deadtime.envs.emulator import Game
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.training import atari
+
+CORES = os.cpu_count() or 1
+LANES = 4 * CORES
+GAME, DELAYS = "MsPacman", (1, 5, 15, 25)
+
+
+def rate(step: Callable[[np.ndarray], object], seconds: float, rng: np.random.Generator, lanes: int = LANES) -> float:
+    """Agent steps a second, of random actions."""
+    steps, begin = 0, perf_counter()
+    while perf_counter() - begin < seconds:
+        step(rng.integers(0, 9, lanes))
+        steps += lanes
+    return steps / (perf_counter() - begin)
+
+
+def playing(seconds: float) -> float:
+    """Ours beside ale-py's, in turns; returns ale-py's rate."""
+    rng = np.random.default_rng(0)
+    theirs = AtariVectorEnv("ms_pacman", LANES, num_threads=CORES, repeat_action_probability=0.0)
+    theirs.reset(seed=0)
+    with closing(Pool([Game(GAME, sticky=0.0, seed=i) for i in range(LANES)])) as pool:
+        pool.reset()
+        pairs = [(rate(pool.step, seconds, rng), rate(theirs.step, seconds, rng)) for _ in range(3)]
+    ratio = median(ours / other for ours, other in pairs)
+    other = median(other for _, other in pairs)
+    print(f"pool / ale-py's vector environment, {LANES} games on {CORES} cores: {ratio:.2f} ({other:,.0f} steps/s)", flush=True)
+    return other
+
+
+def looking(seconds: float) -> None:
+    """Emulator steps a decision, without stickiness."""
+    rng = np.random.default_rng(0)
+    for delay in DELAYS:
+        with closing(Pool([Game(GAME, delay, 0.0, "fresh", seed=i) for i in range(LANES)])) as pool:
+            pool.reset()
+            before, begin, decisions = pool.emulated, perf_counter(), 0
+            while perf_counter() - begin < seconds:
+                pool.step(rng.integers(0, 9, LANES))
+                decisions += LANES
+            took = perf_counter() - begin
+            each = (pool.emulated - before) / decisions
+        print(f"look-ahead, m = {delay}: {each:.2f} emulator steps a decision, {decisions / took:,.0f} decisions/s", flush=True)
+
+
+def training(seconds: float, runs: int, agent: str, peer: float) -> None:
+    """Agent steps a second of several runs at once, an update every 4 of them."""
+    steps = 10**6
+    spec = DeepSpec(f"atari:{GAME}", agent, 5, "paper", steps, changes={"learning_starts": 2000, "replay_transitions": 20_000})
+    pairs = [(spec, seed) for seed in range(runs)]
+    with closing(atari._Training(atari.program_of(spec, jax.default_backend()), pairs, None)) as group:
+        while group.done < 2400:
+            group._step()
+        jax.block_until_ready(group.state)
+        learn, wait = 0.0, 0.0
+        begin, first = perf_counter(), group.done
+        while perf_counter() - begin < seconds:
+            group._step()
+        jax.block_until_ready(group.state)
+        took = perf_counter() - begin
+        made = runs * (group.done - first) / took
+        alone, repeats = perf_counter(), 20
+        for _ in range(repeats):  # what learning takes when nothing plays
+            turn = group._came_of(group.seen, group.pool.receive())
+            group.state = group.method.learn(group.program, group.setups, group.state, turn, group.done // group.program.lanes)
+        jax.block_until_ready(group.state)
+        learn = (perf_counter() - alone) / repeats
+        alone = perf_counter()
+        for _ in range(repeats):
+            np.asarray(group.method.choose(group.program, group.setups, group.state, group.seen, group.done)[0])
+        wait = (perf_counter() - alone) / repeats
+    turn_seconds = runs * group.program.lanes / made
+    print(
+        f"training, {runs} {agent} runs of {group.program.lanes} games: {made:,.0f} steps/s, {made / peer:.2f} of ale-py's alone; "
+        f"of a turn of {1e3 * turn_seconds:.1f} ms choosing takes {1e3 * wait:.1f} ms, "
+        f"learning {1e3 * learn:.1f} ms while emulators play ({runs * group.program.lanes / 4 / learn:,.0f} updates/s alone)",
+        flush=True,
+    )
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
+    print(f"{jax.devices()[0].device_kind}, {CORES} cores", flush=True)
+    peer = playing(seconds)
+    looking(seconds / 2)
+    for runs in (1, 2, 4, 8) if jax.default_backend() == "gpu" else (1,):
+        training(seconds, runs, "oblivious", peer)
+    training(seconds, 8 if jax.default_backend() == "gpu" else 1, "delayed", peer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""What a run on frames learned, as something that acts."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from deadtime.agents.pixels import MOST_ACTIONS, PixelQ, QNetwork, new_q, one_hot_queue, torso_outputs, with_arrays
+from deadtime.agents.views import View
+from deadtime.delay import check_delay
+from deadtime.envs.emulator import SIDE, STACK
+
+
+class PixelPolicy:
+    """Acts on the last four frames, on them and the queue, or on the frames that are foreseen at the queue's end."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], view: View, settings: PixelQ, actions: int, delay: int):
+        """`arrays` are those of one seed's record."""
+        self.delay, self._view, self._actions, self._longest = delay, view, actions, delay
+        self.looks_ahead = settings.model if view.predicts else ""
+        self._room = (arrays[".hidden"].shape[1] - torso_outputs(settings.channels)) // MOST_ACTIONS
+        make = partial(new_q, settings=settings, queue_inputs=self._room * MOST_ACTIONS)
+        self._q = with_arrays(jax.eval_shape(make, jax.random.key(0)), arrays)
+
+    def at_delay(self, delay: int) -> PixelPolicy:
+        """The same policy under another delay; one that sees the queue knows none longer than it was trained with."""
+        if self._view.sees == "queue" and check_delay(delay) > self._longest:
+            raise ValueError(
+                f"this agent has learned from queues of {self._longest} actions; got a delay of {delay}: train it for that"
+            )
+        twin = copy(self)
+        twin.delay = check_delay(delay)
+        return twin
+
+    def act(self, observation: Any, pending_actions: Any = (), predicted_observation: Any = None) -> int:
+        """The action to choose now, which is executed after the pending ones."""
+        return int(np.argmax(self.q_values(observation, pending_actions, predicted_observation)))
+
+    def q_values(
+        self, observation: Any, pending_actions: Any = (), predicted_observation: Any = None
+    ) -> Float[np.ndarray, " A"]:
+        """The value of each action."""
+        if self.looks_ahead and self.delay and predicted_observation is None:
+            raise ValueError(
+                "this agent acts on where the queue leads, which only the emulator knows; got no predicted_observation: "
+                "pass info['predicted_observation'] of deadtime.envs.atari.AtariEnv(game, delay, 'fresh')"
+            )
+        frames = observation if predicted_observation is None or not self.looks_ahead else predicted_observation
+        queue = np.zeros(self._room, np.int32)
+        if self._view.sees == "queue" and self.delay:
+            queue[self._room - self.delay :] = _checked_queue(pending_actions, self.delay, self._actions)
+        pending = self.delay if self._view.sees == "queue" else 0
+        found = _q_values(self._q, _checked_frames(frames), queue, pending, self._actions)
+        return np.asarray(found)[: self._actions]
+
+
+@jax.jit
+def _q_values(q: QNetwork, frames: Any, queue: Any, pending: Any, actions: Any) -> Any:
+    return q(frames, one_hot_queue(queue, pending, True), jnp.int32(actions))
+
+
+def _checked_frames(frames: Any) -> np.ndarray:
+    found = np.asarray(frames)
+    if found.shape != (STACK, SIDE, SIDE) or found.dtype != np.uint8:
+        raise ValueError(
+            f"an observation is the last {STACK} frames, {SIDE} by {SIDE} bytes each; got {found.dtype} of shape "
+            f"{found.shape}: pass what deadtime.envs.atari.AtariEnv gave"
+        )
+    return found
+
+
+def _checked_queue(pending: Any, delay: int, actions: int) -> np.ndarray:
+    queue = np.asarray(pending)
+    if queue.shape != (delay,) or queue.dtype.kind not in "iu" or ((queue < 0) | (queue >= actions)).any():
+        raise ValueError(
+            f"pending_actions are the {delay} chosen last, oldest first, each from 0 to {actions - 1}; got {pending!r}: "
+            "pass info['pending_actions'], or use policy.at_delay(m) for another delay"
+        )
+    return queue

@@ -1,0 +1,286 @@
+"""Atari games by name, ``atari:MsPacman``: what a learner must know of one, a pool of many, and one as a Gymnasium environment.
+
+ale-py holds the interpreter while it emulates, so games are played in processes of their own (`emulator_worker`), which write
+what they see to memory that all share. That memory is a file without a name, and a worker ends when its input does, so nothing
+stays behind, whatever becomes of the process that made the pool. A worker that dies is replaced, and its episodes are lost.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Bool, Float, Int, UInt8
+
+from deadtime.envs.emulator import SIDE, STACK, Emulator, Game, Lane, games
+from deadtime.envs.emulator_worker import views
+from deadtime.envs.outside import ATARI
+
+_DEATHS = 3
+"""In a row, without a step between them, after which a worker is not replaced any more."""
+
+
+@dataclass(frozen=True)
+class Atari:
+    """A game and how it is played; the learner's view of it."""
+
+    game: str
+    sticky: float = 0.25
+    """How probable it is, in each frame, that the last action is repeated instead of the new one."""
+    max_episode_steps: int = 27_000
+    """Episodes are cut off there: half an hour of play."""
+
+    draws = True
+    default_params = ()
+    """A program has none to give."""
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be played."""
+        from deadtime.envs import nearest  # noqa: PLC0415  (it imports this module)
+
+        if self.game not in games():
+            raise ValueError(
+                f"Atari has no game {self.game!r}{nearest(self.game, games())}: names are as in Gymnasium, MsPacman say; "
+                "deadtime.envs.emulator.games() lists them"
+            )
+        good = isinstance(self.sticky, int | float) and not isinstance(self.sticky, bool) and 0 <= self.sticky < 1
+        if not good:
+            raise ValueError(f"sticky is a probability from 0 to below 1; got {self.sticky!r}: 0.25 is usual, 0 is none")
+        most = self.max_episode_steps
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise ValueError(f"max_episode_steps is a whole number, 1 or more; got {most!r}: 27000 is usual")
+        object.__setattr__(self, "sticky", float(self.sticky))
+
+    @property
+    def num_actions(self) -> int:
+        """Those that do something in this game."""
+        return len(meanings(self.game))
+
+    def observation_space(self, params: Any = None) -> spaces.Box:
+        """The last four frames, oldest first."""
+        return spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8)
+
+    def played(self, delay: int, look_ahead: str, seed: int) -> Game:
+        """The game under a delay."""
+        return Game(self.game, delay, self.sticky, look_ahead, self.max_episode_steps, seed)
+
+
+@cache
+def meanings(game: str) -> tuple[str, ...]:
+    """What a game's actions are called."""
+    return tuple(Emulator(Game(game)).meanings)
+
+
+SETTINGS = tuple(Atari.__dataclass_fields__)[1:]
+
+
+def named(name: str, settings: dict[str, Any]) -> Atari:
+    """The game of ``atari:NAME`` with these settings."""
+    for setting in settings:
+        if setting not in SETTINGS:
+            raise ValueError(f"{name} has no setting {setting!r}: it takes {', '.join(SETTINGS)}")
+    return Atari(name.removeprefix(ATARI), **settings)
+
+
+class Played(NamedTuple):
+    """What a step of a pool gave, a row a lane. Where an episode ended, `frame` to `age` are of the next one."""
+
+    frame: UInt8[np.ndarray, "n 84 84"]
+    shown: UInt8[np.ndarray, "n 4 84 84"]
+    queue: UInt8[np.ndarray, "n C"]
+    age: Int[np.ndarray, " n"]
+    executed: Int[np.ndarray, " n"]
+    reward: Float[np.ndarray, " n"]
+    earned: Float[np.ndarray, " n"]
+    """The episode's return so far; where it ended, all of it."""
+    terminated: Bool[np.ndarray, " n"]
+    truncated: Bool[np.ndarray, " n"]
+    life_lost: Bool[np.ndarray, " n"]
+    lost: Bool[np.ndarray, " n"]
+    """Whether the worker died, and with it the episode; the rest is then of a new one."""
+
+
+class Pool:
+    """Games in worker processes, stepped together."""
+
+    def __init__(self, lanes: Sequence[Game], workers: int | None = None):
+        """Start the workers; they play from `reset` on."""
+        self._games, self._capacity = list(lanes), max(game.delay for game in lanes)
+        self._lost, self._deaths = np.zeros(len(lanes), bool), 0
+        needed = sum(-(-array.nbytes // 64) * 64 for array in views(None, len(lanes), self._capacity).values())
+        room = "/dev/shm" if Path("/dev/shm").is_dir() else None
+        self._file = tempfile.TemporaryFile(dir=room)  # noqa: SIM115  (closed with the pool)
+        self._file.truncate(needed)
+        self.memory = views(mmap.mmap(self._file.fileno(), needed), len(lanes), self._capacity)
+        self._waiting: set[int] = set()
+        self._selector = selectors.DefaultSelector()
+        self._mine = _shared_out(self._games, workers or os.cpu_count() or 1)
+        self._workers = [self._started(i) for i in range(len(self._mine))]
+
+    def _started(self, i: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "deadtime.envs.emulator_worker"]
+        pipe, memory = subprocess.PIPE, self._file.fileno()
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        worker = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, pass_fds=[memory], env=env)
+        mine = {place: asdict(self._games[place]) for place in self._mine[i]}
+        told = {"memory": memory, "lanes": len(self._games), "capacity": self._capacity, "games": mine}
+        self._selector.register(worker.stdout, selectors.EVENT_READ, i)  # type: ignore[arg-type]
+        self._tell(worker, json.dumps(told).encode() + b"\n")
+        return worker
+
+    @staticmethod
+    def _tell(worker: subprocess.Popen[bytes], words: bytes) -> None:
+        with suppress(BrokenPipeError):  # if it is dead, `_wait` finds out
+            worker.stdin.write(words)  # type: ignore[union-attr]
+
+    def reset(self) -> Played:
+        """Begin episodes everywhere."""
+        self._do(b"r")
+        return self._wait()
+
+    def send(self, actions: Int[np.ndarray, " n"]) -> None:
+        """Give every lane its action (-1: it rests); `receive` waits for what comes of it."""
+        self.memory["chosen"][:] = actions
+        self._do(b"s")
+
+    def receive(self) -> Played:
+        """What came of what was sent."""
+        return self._wait()
+
+    def step(self, actions: Int[np.ndarray, " n"]) -> Played:
+        """One step of every lane."""
+        self.send(actions)
+        return self.receive()
+
+    def save(self) -> list[bytes]:
+        """What each lane needs to go on from here to the same bits."""
+        self._do(b"w")
+        self._wait()
+        return [self.memory["state"][i, :n].tobytes() for i, n in enumerate(self.memory["state_bytes"])]
+
+    def load(self, states: Sequence[bytes]) -> Played:
+        """Go on from what `save` gave."""
+        for i, state in enumerate(states):
+            self.memory["state_bytes"][i] = len(state)
+            self.memory["state"][i, : len(state)] = np.frombuffer(state, np.uint8)
+        self._do(b"l")
+        return self._wait()
+
+    def _do(self, command: bytes) -> None:
+        self._lost[:] = False
+        for worker in self._workers:
+            self._tell(worker, command)
+        self._waiting = {*range(len(self._workers))}
+
+    def _wait(self) -> Played:
+        while self._waiting:
+            for key, _ in self._selector.select():
+                if key.data in self._waiting and os.read(key.fd, 1):
+                    self._waiting.discard(key.data)
+                else:
+                    self._replace(key.data)
+        if not self._lost.any():
+            self._deaths = 0
+        fields = {name: self.memory[name] for name in Played._fields if name != "lost"}
+        return Played(**fields, lost=self._lost)
+
+    def _replace(self, i: int) -> None:
+        """Start a worker again whose process has died; its episodes begin anew, from other seeds."""
+        self._end(i)
+        self._deaths += 1
+        code = self._workers[i].wait()
+        if self._deaths > _DEATHS * len(self._workers):
+            self.close()
+            raise RuntimeError(
+                f"workers that play Atari keep dying, the last one with exit status {code}: what it said is above; "
+                "if it was killed, there may be too little memory"
+            )
+        for place in self._mine[i]:
+            seed = np.random.SeedSequence([self._games[place].seed, 0xDEAD]).generate_state(1)[0]
+            self._games[place] = replace(self._games[place], seed=int(seed))
+            self._lost[place] = True
+        self._workers[i] = self._started(i)
+        self._tell(self._workers[i], b"r")
+        self._waiting.add(i)
+
+    def _end(self, i: int) -> None:
+        worker = self._workers[i]
+        self._selector.unregister(worker.stdout)  # type: ignore[arg-type]
+        for pipe in (worker.stdin, worker.stdout):
+            pipe.close()  # type: ignore[union-attr]
+
+    @property
+    def emulated(self) -> int:
+        """Steps of all emulators, those that look ahead too."""
+        return int(self.memory["emulated"].sum())
+
+    def close(self) -> None:
+        """End all workers."""
+        while self._workers:
+            self._end(len(self._workers) - 1)
+            worker = self._workers.pop()
+            try:
+                worker.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+        self._selector.close()
+        self._file.close()
+
+
+def _shared_out(lanes: Sequence[Game], workers: int) -> list[list[int]]:
+    """The lanes of each worker: the costly ones first, each to the one that has least to do."""
+    cost = [1 + (game.delay if game.sticky else 1) * bool(game.look_ahead and game.delay) for game in lanes]
+    loads: list[tuple[int, list[int]]] = [(0, []) for _ in range(min(workers, len(lanes)))]
+    for place in sorted(range(len(lanes)), key=lambda place: -cost[place]):
+        least = min(range(len(loads)), key=lambda i: (loads[i][0], i))
+        loads[least] = loads[least][0] + cost[place], [*loads[least][1], place]
+    return [sorted(mine) for _, mine in loads]
+
+
+class AtariEnv(gym.Env):
+    """One game under a delay in this process, as a Gymnasium environment; `info` also has the frames where the queue leads."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (Gymnasium's own way)
+
+    def __init__(self, game: Atari, delay: int, look_ahead: str = ""):
+        """`look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
+        self.lane = Lane(game.played(delay, look_ahead, 0))
+        self.observation_space, self.action_space = game.observation_space(), spaces.Discrete(self.lane.num_actions)
+        self.render_mode = "rgb_array"
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self.lane.seed(seed)
+        self.lane.reset()
+        return self.lane.real.stack.copy(), self._info()
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Execute the oldest pending action; the chosen one joins the queue."""
+        lane = self.lane
+        lane.step(int(action))
+        return lane.real.stack.copy(), lane.reward, lane.terminated, lane.truncated, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        lane = self.lane
+        return {"pending_actions": lane.queue, "executed_action": lane.executed, "predicted_observation": lane.shown.copy()}
+
+    def render(self) -> np.ndarray:
+        """The screen."""
+        return self.lane.real.ale.getScreenRGB()
