@@ -83,7 +83,7 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
         took = perf_counter() - begin
         made = runs * (group.done - first) / took
         alone, repeats = perf_counter(), 20
-        for _ in range(repeats):  # what learning takes when nothing plays
+        for _ in range(repeats):
             turn = group._came_of(group.seen, group.pool.receive())
             group.state = group.method.learn(group.program, group.setups, group.state, turn, group.done // group.program.lanes)
         jax.block_until_ready(group.state)

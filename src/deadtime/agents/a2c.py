@@ -115,10 +115,15 @@ def new_actor_critic(key: Array, observation: int, actions: int, settings: A2C) 
     key_policy, key_value, key_input, key_output, *keys = jax.random.split(key, 4 + len(settings.hidden))
     weights = [new_orthogonal(k, out, into, 2.0**0.5) for k, (into, out) in zip(keys, pairwise(widths), strict=True)]
     weights.append(jnp.concatenate([new_orthogonal(key_policy, actions, units), new_orthogonal(key_value, 1, units)]))
-    gates = new_orthogonal(key_input, 4 * units, widths[-1]), new_orthogonal(key_output, 4 * units, units)
-    whole, cell = Norm(jnp.ones(4 * units), jnp.zeros(4 * units)), Norm(jnp.ones(units), jnp.zeros(units))
-    lstm = LSTM(*gates, jnp.zeros(4 * units), (whole, whole, cell) if settings.layer_norm else None)
+    lstm = new_lstm(key_input, key_output, widths[-1], units, settings.layer_norm)
     return ActorCritic(weights, [jnp.zeros(weight.shape[0]) for weight in weights], lstm)
+
+
+def new_lstm(key_input: Array, key_output: Array, inputs: int, units: int, layer_norm: bool) -> LSTM:
+    """Orthogonal weights of gain 1, zero biases, and norms that change nothing more."""
+    gates = new_orthogonal(key_input, 4 * units, inputs), new_orthogonal(key_output, 4 * units, units)
+    whole, cell = Norm(jnp.ones(4 * units), jnp.zeros(4 * units)), Norm(jnp.ones(units), jnp.zeros(units))
+    return LSTM(*gates, jnp.zeros(4 * units), (whole, whole, cell) if layer_norm else None)
 
 
 def returns(

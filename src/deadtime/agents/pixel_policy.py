@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from deadtime.agents.pixels import MOST_ACTIONS, PixelQ, QNetwork, new_q, one_hot_queue, torso_outputs, with_arrays
+from deadtime.agents.a2c import Memory, nothing
+from deadtime.agents.pixel_a2c import PixelActorCritic, new_pixel_actor_critic
+from deadtime.agents.pixels import MOST_ACTIONS, PixelA2C, PixelQ, QNetwork, new_q, one_hot_queue, torso_outputs, with_arrays
 from deadtime.agents.views import View
 from deadtime.delay import check_delay
 from deadtime.envs.emulator import SIDE, STACK
@@ -63,6 +65,43 @@ class PixelPolicy:
 @jax.jit
 def _q_values(q: QNetwork, frames: Any, queue: Any, pending: Any, actions: Any) -> Any:
     return q(frames, one_hot_queue(queue, pending, True), jnp.int32(actions))
+
+
+class RecurrentPixelPolicy:
+    """Acts on the frames that it has seen since `reset`; it never looks at the queue."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], settings: PixelA2C, actions: int, delay: int):
+        """`arrays` are those of one seed's record."""
+        self.delay, self._actions, self._units = delay, actions, settings.lstm
+        make = partial(new_pixel_actor_critic, settings=settings)
+        self._net = with_arrays(jax.eval_shape(make, jax.random.key(0)), arrays)
+        self.reset()
+
+    def reset(self) -> None:
+        """Start an episode: forget what was seen."""
+        self._memory = nothing(self._units)
+
+    def at_delay(self, delay: int) -> RecurrentPixelPolicy:
+        """The same policy under another delay, at the start of an episode."""
+        twin = copy(self)
+        twin.delay = check_delay(delay)
+        twin.reset()
+        return twin
+
+    def act(self, observation: Any, pending_actions: Any = ()) -> int:
+        """The likeliest action now, which is executed after the pending ones; the frames are remembered."""
+        return int(np.argmax(self.see(observation)))
+
+    def see(self, observation: Any) -> Float[np.ndarray, " A"]:
+        """Take in the last four frames; return the policy's logits."""
+        self._memory, logits = _seen(self._net, self._memory, _checked_frames(observation), self._actions)
+        return np.asarray(logits)[: self._actions]
+
+
+@jax.jit
+def _seen(net: PixelActorCritic, memory: Memory, frames: Any, actions: Any) -> tuple[Memory, Any]:
+    memory, logits, _ = net(memory, frames, actions)
+    return memory, logits
 
 
 def _checked_frames(frames: Any) -> np.ndarray:

@@ -103,7 +103,7 @@ class Torso(eqx.Module):
 
 
 def patches(x: Array, size: int, stride: int) -> Array:
-    """From (height, width, channels) to a row for each patch, (rows, columns, size² · channels); the stride divides the size."""
+    """From (height, width, channels) to a row for each patch, (rows, columns, size² · channels); stride divides size."""
     height, width, channels = x.shape
     x = x.reshape(height // stride, stride, width // stride, stride, channels)
     x = jnp.swapaxes(x, 1, 2).reshape(height // stride, width // stride, stride * stride * channels)

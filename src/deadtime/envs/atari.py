@@ -26,7 +26,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Int, UInt8
 
-from deadtime.envs.emulator import SIDE, STACK, Emulator, Game, Lane, games
+from deadtime.envs.emulator import SIDE, STACK, Emulator, Game, Lane, games, installed
 from deadtime.envs.emulator_worker import views
 from deadtime.envs.outside import ATARI
 
@@ -52,7 +52,7 @@ class Atari:
         """Refuse what can't be played."""
         from deadtime.envs import nearest  # noqa: PLC0415  (it imports this module)
 
-        if self.game not in games():
+        if installed() and self.game not in games():  # without it records can be read, and nothing played
             raise ValueError(
                 f"Atari has no game {self.game!r}{nearest(self.game, games())}: names are as in Gymnasium, MsPacman say; "
                 "deadtime.envs.emulator.games() lists them"
@@ -120,7 +120,7 @@ class Pool:
     def __init__(self, lanes: Sequence[Game], workers: int | None = None):
         """Start the workers; they play from `reset` on."""
         self._games, self._capacity = list(lanes), max(game.delay for game in lanes)
-        self._lost, self._deaths = np.zeros(len(lanes), bool), 0
+        self._lost, self._untold, self._deaths = np.zeros(len(lanes), bool), np.zeros(len(lanes), bool), 0
         needed = sum(-(-array.nbytes // 64) * 64 for array in views(None, len(lanes), self._capacity).values())
         room = "/dev/shm" if Path("/dev/shm").is_dir() else None
         self._file = tempfile.TemporaryFile(dir=room)  # noqa: SIM115  (closed with the pool)
@@ -149,13 +149,16 @@ class Pool:
 
     def reset(self) -> Played:
         """Begin episodes everywhere."""
+        self._untold[:] = False
         self._do(b"r")
         return self._wait()
 
     def send(self, actions: Int[np.ndarray, " n"]) -> None:
         """Give every lane its action (-1: it rests); `receive` waits for what comes of it."""
-        self.memory["chosen"][:] = actions
+        self.memory["chosen"][:] = np.where(self._untold, -1, actions)
         self._do(b"s")
+        self._lost |= self._untold
+        self._untold[:] = False
 
     def receive(self) -> Played:
         """What came of what was sent."""
@@ -167,9 +170,8 @@ class Pool:
         return self.receive()
 
     def save(self) -> list[bytes]:
-        """What each lane needs to go on from here to the same bits."""
-        self._do(b"w")
-        self._wait()
+        """What each lane needs to go on from here to the same bits; what is lost meanwhile, the next step tells."""
+        self._untold |= self._do_all(b"w")
         return [self.memory["state"][i, :n].tobytes() for i, n in enumerate(self.memory["state_bytes"])]
 
     def load(self, states: Sequence[bytes]) -> Played:
@@ -177,8 +179,19 @@ class Pool:
         for i, state in enumerate(states):
             self.memory["state_bytes"][i] = len(state)
             self.memory["state"][i, : len(state)] = np.frombuffer(state, np.uint8)
-        self._do(b"l")
+        self._do_all(b"l")
+        self._untold[:] = False
         return self._wait()
+
+    def _do_all(self, command: bytes) -> Bool[np.ndarray, " n"]:
+        """Until every lane has done it; which ones began anew on the way."""
+        lost = np.zeros(len(self._games), bool)
+        while True:
+            self._do(command)
+            again = self._wait().lost
+            lost |= again
+            if not again.any():
+                return lost
 
     def _do(self, command: bytes) -> None:
         self._lost[:] = False
@@ -200,7 +213,6 @@ class Pool:
 
     def _replace(self, i: int) -> None:
         """Start a worker again whose process has died; its episodes begin anew, from other seeds."""
-        self._end(i)
         self._deaths += 1
         code = self._workers[i].wait()
         if self._deaths > _DEATHS * len(self._workers):
@@ -209,6 +221,7 @@ class Pool:
                 f"workers that play Atari keep dying, the last one with exit status {code}: what it said is above; "
                 "if it was killed, there may be too little memory"
             )
+        self._end(i)
         for place in self._mine[i]:
             seed = np.random.SeedSequence([self._games[place].seed, 0xDEAD]).generate_state(1)[0]
             self._games[place] = replace(self._games[place], seed=int(seed))
@@ -275,11 +288,12 @@ class AtariEnv(gym.Env):
         """Execute the oldest pending action; the chosen one joins the queue."""
         lane = self.lane
         lane.step(int(action))
-        return lane.real.stack.copy(), lane.reward, lane.terminated, lane.truncated, self._info()
+        info = {"executed_action": lane.executed, **self._info()}
+        return lane.real.stack.copy(), lane.reward, lane.terminated, lane.truncated, info
 
     def _info(self) -> dict[str, Any]:
         lane = self.lane
-        return {"pending_actions": lane.queue, "executed_action": lane.executed, "predicted_observation": lane.shown.copy()}
+        return {"pending_actions": lane.queue, "predicted_observation": lane.shown.copy()}
 
     def render(self) -> np.ndarray:
         """The screen."""

@@ -18,6 +18,7 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numba
@@ -30,6 +31,8 @@ from deadtime.delay import PendingActions, WarmUp
 SIDE, STACK, SKIP, NOOPS = 84, 4, 4, 30
 LOOKS = ("", "fresh", "kept")
 """No look-ahead; a new path for every decision; the same path for as long as it comes true."""
+_FOR_TWO = {"combat", "joust", "maze_craze", "warlords"}
+"""ROMs that can't be played alone: to load one ends the process."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,16 @@ class Game:
     look_ahead: str = ""
     max_steps: int = 27_000
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a look-ahead that there is not."""
+        if self.look_ahead not in LOOKS:
+            raise ValueError(f'look_ahead is "fresh", "kept", or "" for none; got {self.look_ahead!r}: "fresh" is right')
+
+
+def installed() -> bool:
+    """Whether ale-py is there."""
+    return find_spec("ale_py") is not None
 
 
 def library() -> Any:
@@ -59,8 +72,8 @@ def library() -> Any:
 @cache
 def games() -> dict[str, str]:
     """Every game's name, as Gymnasium writes it, and what its ROM is called."""
-    roms = library().roms.get_all_rom_ids()
-    return {"".join(part.capitalize() for part in rom.split("_")): rom for rom in sorted(roms)}
+    roms = {*library().roms.get_all_rom_ids()} - _FOR_TWO
+    return {rom.title().replace("_", ""): rom for rom in sorted(roms)}
 
 
 class Emulator:
@@ -73,6 +86,8 @@ class Emulator:
         self.ale.setFloat("repeat_action_probability", 0.0)
         self.ale.setInt("random_seed", 0)
         self.ale.loadROM(ale_py.roms.get_rom_path(games()[game.name]))
+        self.ale.act(0)  # in some games a frame is half done now, which no copy of a state tells, and the next would go wrong
+        self._new = self.ale.cloneState()
         self.actions = [action.value for action in self.ale.getMinimalActionSet()]
         self.meanings = [action.name for action in self.ale.getMinimalActionSet()]
         self._sticky = game.sticky
@@ -80,6 +95,10 @@ class Emulator:
         self._weights = _weights(*self.ale.getScreenDims())
         self.stack: UInt8[np.ndarray, "4 84 84"] = np.zeros((STACK, SIDE, SIDE), np.uint8)
         self._last, self.over, self.lives = 0, False, 0
+
+    def renew(self) -> None:
+        """Forget how often a game was begun, on which the memory of some depends when they begin."""
+        self.ale.restoreState(self._new)
 
     def reset(self, noops: int) -> None:
         """Begin a game, and do nothing for so many frames."""
@@ -165,6 +184,7 @@ class Lane:
         """Make all that follows a function of `seed`: the game's own random numbers, and apart from them the look-ahead's."""
         self._rng, self._rng_ahead = (np.random.default_rng([seed, stream, 0xA7A]) for stream in (0, 1))
         self._warmup.seed(seed)
+        self.real.renew()
 
     @property
     def queue(self) -> np.ndarray:

@@ -16,31 +16,34 @@ from rich.table import Column, Table
 
 from deadtime.agents.presets import PRESETS
 from deadtime.envs import nearest
-from deadtime.experiments import events, paper, physical, summary, tabular
+from deadtime.experiments import atari, events, physical, summary, tabular
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.runner import Experiment, count, found, missing, time_needed, train_missing
-from deadtime.experiments.specs import check_count
+from deadtime.experiments.specs import TabularSpec, check_count
 from deadtime.experiments.stationarity import STATIONARITY
 from deadtime.pictures import whole
 from deadtime.training.command import Whole, Word
 
 EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one for one in (*summary.EXPERIMENTS, STATIONARITY, *tabular.EXPERIMENTS, *physical.EXPERIMENTS)
+    one.name: one
+    for one in (*summary.EXPERIMENTS, STATIONARITY, *tabular.EXPERIMENTS, *physical.EXPERIMENTS, *atari.EXPERIMENTS)
 }
 ALL = "all"
 
 
-def chosen(ids: Sequence[str], preset: str | None) -> list[Experiment]:
-    """Those of the names given, or all; of one that exists under several presets, the one asked for or each."""
+def chosen(ids: Sequence[str], preset: str | None, smoke: bool = False) -> list[Experiment]:
+    """Those of the names given, or all; of one that exists under several presets, the one asked for or each.
+
+    `all` are those that can be done in one go, but for a smoke test, which takes every one.
+    """
     known = dict.fromkeys(name for experiment in EXPERIMENTS.values() for name in (experiment.id, experiment.name))
     for name in ids:
-        if name in paper.PLANNED:
-            raise ValueError(f"{name} needs Atari environments, which this version does not have: `deadtime reproduce --list`")
         if name not in (*known, ALL):
             raise ValueError(f"no experiment is called {name!r}{nearest(name, known)}: `deadtime reproduce --list` shows them")
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"no preset is called {preset!r}{nearest(preset, PRESETS)}: choose one of {', '.join(PRESETS)}")
-    asked = {*known} if ALL in ids else {*ids}
+    whole = [name for e in EXPERIMENTS.values() if smoke or not e.in_part for name in (e.id, e.name)]
+    asked = {*whole, *ids} if ALL in ids else {*ids}
     other = {*PRESETS} - {preset} if preset is not None else set()
     found = [e for e in EXPERIMENTS.values() if {e.id, e.name} & asked and e.part not in other]
     if not found:
@@ -53,13 +56,15 @@ class Reproduce:
     """Run experiments of the paper, draw their figures and write their numbers; what is recorded is not run again."""
 
     ids: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Which, or `all`; `--list` shows them."""
+    """Which, or `all` but Atari; `--list` shows them."""
     list: bool = False
     """Show the experiments and stop."""
     seeds: Whole = None
     """Fewer or more seeds than the experiment asks for."""
     preset: Word = None
     """paper or best, of an experiment that exists under both; without it, both."""
+    next: Whole = None
+    """Run only so many of what is missing, first things first, and show what there is then: to fill a long table bit by bit."""
     smoke: bool = False
     """A tiny version of each, one seed that hardly learns, kept apart in the folder `smoke`: to see that everything runs."""
     out: Path = Path("results")
@@ -69,7 +74,7 @@ class Reproduce:
 
     def run(self) -> int:
         """Run, draw, write."""
-        experiments, out = chosen(self.ids or (ALL,), self.preset), self.out
+        experiments, out = chosen(self.ids or (ALL,), self.preset, self.smoke), self.out
         if self.list or not self.ids:
             Console().print(_listed(self.out))
             return 0
@@ -79,13 +84,18 @@ class Reproduce:
             check_count("seeds", self.seeds)
             experiments = [experiment.with_seeds(self.seeds) for experiment in experiments]
         runs = [pair for experiment in experiments for pair in experiment.wanted]
+        if self.next is not None:
+            check_count("next", self.next)
+            runs = [pair for experiment in experiments for pair in experiment.next(self.next, out)][: self.next]
         train_missing([pair for pair in runs if isinstance(pair[0], DeepSpec)], out, self.smoke)
+        train_missing([pair for pair in runs if isinstance(pair[0], TabularSpec)], out)
         for experiment in experiments:
-            train_missing(experiment.wanted, out)
             if self.tensorboard:
                 events.write_all((spec for spec, _ in experiment.wanted), out)
             results = found(experiment, out)
-            assert results is not None
+            if results is None:
+                print(f"{experiment.name}: no seed of all its runs yet")
+                continue
             picture = experiment.draw(results, out)
             rows = experiment.table(results, out)
             path = out / "figures" / f"{experiment.name}.csv"
@@ -102,8 +112,6 @@ def _listed(root: Path) -> Table:
         wanted, left = experiment.wanted, missing(experiment.wanted, root)
         done = f"{100 * (count(wanted) - count(left)) // count(wanted)}%" if wanted else "exact"
         table.add_row(experiment.name, experiment.title, str(count(wanted)), time_needed(wanted), done)
-    for name, title in paper.PLANNED.items():
-        table.add_row(name, title, "", "", "not yet")
     return table
 
 

@@ -155,7 +155,9 @@ class DeepSpec:
 
     @property
     def _usual(self) -> dict[str, int]:
-        return {"evaluation_episodes": 10, "envs": 8} if self.atari else {"evaluation_episodes": 100, "envs": 1}
+        if not self.atari:
+            return {"evaluation_episodes": 100, "envs": 1}
+        return {"evaluation_episodes": 10, "envs": 8 if self.agent in VIEWS else 16}
 
     def _check_changes(self) -> None:
         view, usual = VIEWS.get(self.agent), preset(self.preset, self.env, self.agent)

@@ -23,7 +23,7 @@ Results = dict[Any, Result]
 Runs = Sequence[tuple[Spec, Sequence[int]]]
 
 EPISODES_A_SECOND = {"delayed": 5_000, "distribution": 1_000}
-STEPS_A_SECOND = {"paper": 20_000, "best": 2_500, "gpu": 500_000}
+STEPS_A_SECOND = {"paper": 20_000, "best": 2_500, "gpu": 500_000, "atari": 45, "atari-gpu": 8_000}
 COMPILED_IN_SECONDS = 15
 """On one core, but for a GPU: rounded from what the records in `results` say, for an estimate before anything is run."""
 
@@ -44,6 +44,8 @@ class Experiment:
     """Which part of the experiment this is, where it has several: a preset, or some of the environments."""
     score: Callable[[Result], np.ndarray] = attrgetter("scores")
     """What is compared, an entry a seed."""
+    in_part: bool = False
+    """Whether it is shown with what is recorded of it; else only with seeds that all its runs have."""
 
     @property
     def name(self) -> str:
@@ -64,8 +66,19 @@ class Experiment:
         """Every spec with its seeds; one that stands for several runs is there once."""
         return [(spec, self.seeds) for spec in {spec.name: spec for spec in self.runs.values()}.values()]
 
+    def next(self, number: int, root: Path) -> Runs:
+        """The first runs that are not recorded, so many: one seed of every spec before the next seed."""
+        pairs = [(spec, [seed]) for seed in self.seeds for spec, _ in self.wanted]
+        return [(spec, seeds) for spec, seeds in pairs if missing([(spec, seeds)], root)][:number]
+
 
 def _little(spec: Spec) -> Spec:
+    if isinstance(spec, DeepSpec) and spec.atari:
+        tiny: dict[str, Any] = {"channels": (2, 2, 2), "hidden": 8}
+        if "learning_starts" in vars(spec.learner):
+            tiny |= {"learning_starts": 40, "replay_transitions": 100}
+        settings = spec.settings | {"max_episode_steps": 30}
+        return replace(spec, steps=60, envs=2, evaluation_episodes=1, settings=settings, changes=tiny)
     if isinstance(spec, DeepSpec):
         return replace(spec, steps=150, evaluation_episodes=1, changes=spec.changes | {"hidden": (8, 8), "batch": 16})
     return replace(spec, episodes=min(spec.episodes, 30), evaluation_episodes=2)
@@ -106,10 +119,12 @@ def time_needed(runs: Runs, together: bool = False) -> str:
         kind = spec.env.removeprefix("noisy-"), spec.preset, *(() if gpu or together else (spec.agent, spec.delay))
         compiling = COMPILED_IN_SECONDS * (kind not in compiled)
         compiled.add(kind)
-        if gpu and not spec.outside:
+        if gpu and spec.atari:
+            shared += len(seeds) * spec.length / STEPS_A_SECOND["atari-gpu"]
+        elif gpu and not spec.outside:
             shared += compiling + len(seeds) * spec.length / STEPS_A_SECOND["gpu"]
         else:
-            each = spec.length / STEPS_A_SECOND[spec.preset]
+            each = spec.length / STEPS_A_SECOND["atari" if spec.atari else spec.preset]
             alone += [compiling + each, *[each] * (len(seeds) - 1)]
     seconds = shared + max(*alone, sum(alone) / cores)
     unit, name = next((unit, name) for unit, name in ((3600, "h"), (60, "min"), (1, "s")) if seconds >= unit or unit == 1)
@@ -118,6 +133,14 @@ def time_needed(runs: Runs, together: bool = False) -> str:
 
 def found(experiment: Experiment, root: Path) -> Results | None:
     """Its results from records alone, with the seeds that all its runs have; nothing if there is no such seed."""
+    if experiment.in_part:
+        there = {key: spec for key, spec in experiment.runs.items() if records.exists(root / spec.name)}
+        recorded = {key: records.read(root / spec.name) for key, spec in there.items()}
+        return {
+            key: Result(record.rows([seed for seed in record.seeds if seed in experiment.seeds]))
+            for key, record in recorded.items()
+            if {*record.seeds} & {*experiment.seeds}
+        } or None
     known: dict[str, Record] = {}
     for spec in experiment.runs.values():
         if spec.name not in known:

@@ -21,12 +21,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from deadtime.agents.a2c import forget
 from deadtime.agents.views import VIEWS
 from deadtime.envs.atari import Played, Pool
 from deadtime.envs.emulator import Game
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
-from deadtime.training import checkpoint, pixel_q
+from deadtime.training import checkpoint, pixel_a2c, pixel_q
 from deadtime.training.outcome import record_of, status_of
 from deadtime.training.pixel_q import Setup, Turn
 
@@ -48,34 +49,49 @@ class Method(NamedTuple):
     learn: Callable[[Any, Setup, Any, Turn, int], Any]
     act: Callable[[Any, Setup, Any, Any, np.ndarray, np.ndarray], tuple[Any, Any]]
     policy_arrays: Callable[[Any], dict[str, np.ndarray]]
+    waits: bool = False
+    """Whether it learns from a step before it chooses the next; else while the emulators play."""
 
 
 def _choose(program: Any, setups: Setup, state: Any, seen: Turn, t: int) -> tuple[Any, Any]:
-    return pixel_q.choose(program, setups, state.learner, seen.shown, seen.queue, jnp.int32(t)), state
+    return pixel_q.choose(program, setups, state.learner.q, seen.shown, seen.queue, np.int32(t)), state
 
 
 def _learn(program: Any, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
     row = pixel_q.row_of(program, setups, turn)
-    return pixel_q.learn(program, setups, state, row, jnp.int32(index), pixel_q.updates_at(program, index))
+    return pixel_q.learn(program, setups, state, row, np.int32(index), pixel_q.updates_at(program, index))
 
 
 def _act(program: Any, setups: Setup, learner: Any, memory: Any, shown: np.ndarray, queue: np.ndarray) -> tuple[Any, Any]:
-    return pixel_q.greedy(program, setups, learner, shown, queue), memory
+    return pixel_q.greedy(program, setups, learner.q, shown, queue), memory
 
 
 METHODS = {
     "pixel-q": Method(pixel_q.Program, pixel_q.begin, _choose, _learn, _act, pixel_q.policy_arrays),
+    "pixel-a2c": Method(
+        pixel_a2c.Program,
+        pixel_a2c.begin,
+        pixel_a2c.choose,
+        pixel_a2c.learn,
+        pixel_a2c.act,
+        pixel_a2c.policy_arrays,
+        waits=True,
+    ),
 }
 """By the learner's kind."""
 
 
 def groups_of(pairs: Sequence[Pair], device: str) -> list[tuple[Any, list[Pair]]]:
-    """Pairs that are trained together: on a GPU those of one program and length, else each alone."""
+    """Pairs that are trained together: on a CPU each alone, on a GPU those of one program and length, in two groups.
+
+    While the emulators of one group wait for their next actions, those of the other play.
+    """
     found: dict[Any, list[Pair]] = {}
     for i, (spec, seed) in enumerate(pairs):
         program = program_of(spec, device)
         found.setdefault((program, spec.length) if device == "gpu" else i, []).append((spec, seed))
-    return [(program_of(mine[0][0], device), mine) for mine in found.values()]
+    halves = [half for mine in found.values() for half in (mine[::2], mine[1::2]) if half]
+    return [(program_of(half[0][0], device), half) for half in halves]
 
 
 def program_of(spec: DeepSpec, device: str) -> Any:
@@ -181,6 +197,8 @@ class _Training:
     def _step(self) -> None:
         """One step of every lane."""
         program, setups = self.program, self.setups
+        if self.method.waits:
+            self._learn_last()
         actions, self.state = self.method.choose(program, setups, self.state, self.seen, self.done)
         chosen = np.asarray(actions)
         self.pool.send(chosen.ravel())
@@ -254,6 +272,8 @@ def scores_of(
             over = (played.terminated | played.truncated) & ~resting & ~played.lost
             found.ravel()[over] = played.earned[over]
             resting = resting | over
+            if memory and played.lost.any():
+                memory = forget(memory, played.lost.reshape(len(pairs), episodes, 1).copy())
     return found
 
 

@@ -139,9 +139,9 @@ def run_deep(
     device, stop = jax.default_backend(), Event()
     groups = groups_of([pair for pair in pairs if not pair[0].outside], "gpu" if together else device)
     hosted = [pair for pair in pairs if pair[0].outside and not pair[0].atari]
-    played = atari.groups_of([pair for pair in pairs if pair[0].atari], device)
+    played = atari.groups_of([pair for pair in pairs if pair[0].atari], "gpu" if together else device)
     count = len(groups) + len(hosted) + len(played)
-    workers = 1 if device == "gpu" and (groups or played) else min(count, os.cpu_count() or 1)
+    workers = min(count, os.cpu_count() or 1) if device != "gpu" else 2 if played else 1 if groups else count
     _check_groups(groups, played, workers)
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(_run_group, *group, progress, stop, keep_policies, checkpoints) for group in groups]

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt8
 from deadtime.agents import ddqn
 from deadtime.agents.pixels import MOST_ACTIONS, PixelQ, QNetwork, named_arrays, new_q, one_hot_queue
 from deadtime.envs.emulator import SIDE, STACK
-from deadtime.training.program import compiled
+from deadtime.training.program import compiled_products
 
 _DRAWS = 4
 """Of a batch's entry, the first of which that can be learned from is taken."""
@@ -117,7 +117,7 @@ def _adam(program: Program) -> optax.GradientTransformation:
     return optax.adam(program.settings.learning_rate, eps=program.settings.adam_epsilon)
 
 
-@partial(compiled, static_argnums=0)
+@partial(compiled_products, static_argnums=0)
 def begin(program: Program, setups: Setup) -> State:
     """Runs that know nothing."""
 
@@ -137,8 +137,8 @@ def values(program: Program, setup: Setup, q: QNetwork, frames: Array, queue: Ar
     return q(frames, one_hot_queue(queue, setup.delay, setup.sees_queue), setup.actions)
 
 
-@partial(compiled, static_argnums=0)
-def choose(program: Program, setups: Setup, learner: Learner, shown: Array, queue: Array, t: Array) -> Int[Array, "R E"]:
+@partial(compiled_products, static_argnums=0)
+def choose(program: Program, setups: Setup, q: QNetwork, shown: Array, queue: Array, t: Array) -> Int[Array, "R E"]:
     """Each lane's greedy action or, as often as exploration wants, any."""
     settings = program.settings
 
@@ -149,17 +149,17 @@ def choose(program: Program, setups: Setup, learner: Learner, shown: Array, queu
         epsilon = jnp.maximum(settings.epsilon_floor, 1.0 - (1.0 - settings.epsilon_floor) * fallen)
         return jnp.where(draw[0] < epsilon, (draw[1] * setup.actions).astype(jnp.int32), best)
 
-    return jax.vmap(one)(setups, learner.q, shown, queue)
+    return jax.vmap(one)(setups, q, shown, queue)
 
 
-@partial(compiled, static_argnums=0)
-def greedy(program: Program, setups: Setup, learner: Learner, shown: Array, queue: Array) -> Int[Array, "R E"]:
+@partial(compiled_products, static_argnums=0)
+def greedy(program: Program, setups: Setup, q: QNetwork, shown: Array, queue: Array) -> Int[Array, "R E"]:
     """Each lane's best action."""
 
     def one(setup: Setup, q: QNetwork, shown: Array, queue: Array) -> Array:
         return jnp.argmax(jax.vmap(partial(values, program, setup, q))(shown, queue), axis=-1)
 
-    return jax.vmap(one)(setups, learner.q, shown, queue)
+    return jax.vmap(one)(setups, q, shown, queue)
 
 
 def row_of(program: Program, setups: Setup, turn: Turn) -> Row:
@@ -179,7 +179,7 @@ def updates_at(program: Program, index: int) -> int:
     return (index + 1) * lanes // period - index * lanes // period if begun else 0
 
 
-@partial(compiled, static_argnums=(0, 5), donate_argnums=2)
+@partial(compiled_products, static_argnums=(0, 5), donate_argnums=2)
 def learn(program: Program, setups: Setup, state: State, row: Row, turn: Int[Array, ""], updates: int) -> State:
     """Store turn's row, and update so often from what was stored before it."""
     replay = jax.tree.map(lambda old, new: old.at[turn % program.rows].set(new.astype(old.dtype)), state.replay, row)
@@ -188,7 +188,7 @@ def learn(program: Program, setups: Setup, state: State, row: Row, turn: Int[Arr
 
     def update(learner: Learner, i: Array) -> tuple[Learner, None]:
         keys = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, 2), turn), i))(setups.key)
-        batch = sample(program, replay, turn, keys)
+        batch = jax.lax.optimization_barrier(sample(program, replay, turn, keys))  # else every use gathers it again
         return jax.vmap(partial(_updated, program))(setups, learner, batch, jnp.full(len(keys), turn * program.lanes)), None
 
     return State(jax.lax.scan(update, state.learner, jnp.arange(updates))[0], replay)

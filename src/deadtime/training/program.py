@@ -17,6 +17,8 @@ from deadtime.models.neural import ForwardModel
 
 compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
 """`jax.jit` to the same bits in every process: on a GPU no kernel is chosen by timing it."""
+compiled_products = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False})
+"""The same for large products: of those that are not chosen by timing, the vendor's kernels are the faster ones."""
 
 
 @dataclass(frozen=True)

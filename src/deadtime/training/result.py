@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deadtime.agents.deep_policy import DeepPolicy
-from deadtime.agents.pixel_policy import PixelPolicy
+from deadtime.agents.pixel_policy import PixelPolicy, RecurrentPixelPolicy
 from deadtime.agents.recurrent_policy import RecurrentPolicy
 from deadtime.agents.tabular_policy import TabularPolicy, from_arrays
 from deadtime.agents.views import VIEWS
@@ -31,7 +31,7 @@ from deadtime.training.tabular import check_workers, run_seeds
 
 Spec = TabularSpec | DeepSpec
 ENVIRONMENTS = (*TABULAR, *DEEP, "gymnax:NAME", "gym:ID", "atari:NAME")
-Policy = TabularPolicy | DeepPolicy | RecurrentPolicy | PixelPolicy
+Policy = TabularPolicy | DeepPolicy | RecurrentPolicy | PixelPolicy | RecurrentPixelPolicy
 
 _WRITE_EVERY_SECONDS = 5.0
 
@@ -126,6 +126,7 @@ _DEEP_POLICIES: dict[str, Callable[[dict[str, np.ndarray], DeepSpec, int], Polic
     "double-q": _deep_policy,
     "a2c": lambda arrays, spec, actions: RecurrentPolicy(arrays, spec.delay),
     "pixel-q": lambda arrays, spec, actions: PixelPolicy(arrays, VIEWS[spec.agent], spec.learner, actions, spec.delay),
+    "pixel-a2c": lambda arrays, spec, actions: RecurrentPixelPolicy(arrays, spec.learner, actions, spec.delay),
 }
 """What acts, by the learner's kind."""
 

@@ -1,0 +1,177 @@
+"""The paper's Atari experiments as data, and how they are drawn.
+
+Training a run takes minutes of a GPU, so the table is filled bit by bit (`deadtime reproduce summary-atari --next N`), in the
+order of `RUNS`, first one seed of everything: what is recorded is shown, whatever is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadtime.experiments import paper, statistics
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.experiments.figures import NAMES, learning_curves, new_figure, return_against_delay, shared_legend
+from deadtime.experiments.own import paired
+from deadtime.experiments.runner import Experiment, Results
+from deadtime.pictures import COLORS, save_picture
+from deadtime.training.result import Result
+
+FIRST = ("atari:MsPacman", "atari:RoadRunner")
+GAMES = (*FIRST, *(env for env in paper.TABLE if env.startswith("atari:") and env not in FIRST))
+SEEDS = range(5)
+RNN_AGENTS, RNN_DELAY = ("recurrent", *paper.AGENTS), 15
+_SCORE = attrgetter("training_scores")
+"""The paper's: the mean return of the last 5% of training episodes."""
+
+
+def atari(env: str, agent: str, delay: int, sticky: float = 0.0) -> DeepSpec:
+    """A run on a game with the authors' protocol."""
+    return DeepSpec(env, agent, delay, "paper", settings={"sticky": sticky})
+
+
+def _ordered() -> dict[Any, DeepSpec]:
+    """By (stickiness, game, agent, delay), what is wanted most first."""
+    middle = [(sticky, FIRST[0], agent, 15) for sticky, agent in product((0.0, 0.25), paper.AGENTS)]
+    rest = [(0.0, env, agent, m) for env, m, agent in product(GAMES, paper.DELAYS, paper.AGENTS)]
+    return {key: atari(key[1], key[2], key[3], key[0]) for key in dict.fromkeys([*middle, *rest])}
+
+
+RUNS = _ordered()
+
+
+def _title(env: str) -> str:
+    return env.removeprefix("atari:")
+
+
+def won(results: Results) -> dict[tuple[str, int], bool]:
+    """By game and delay, where all three agents are recorded: whether Delayed-Q has the best mean on the seeds they share."""
+    found = {}
+    for sticky, env, _, m in results:
+        three = [results.get((sticky, env, agent, m)) for agent in paper.AGENTS]
+        if sticky or any(one is None for one in three):
+            continue
+        seeds = set.intersection(*({*one.seeds} for one in three if one is not None))
+        if seeds:
+            means = [float(_SCORE(Result(one.record.rows(sorted(seeds)))).mean()) for one in three if one is not None]
+            found[env, m] = means[0] > max(means[1:])
+    return found
+
+
+def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A row a run: ours, the paper's and the verdict, and the difference to Delayed-Q on the same seeds."""
+    rows = []
+    for key, result in results.items():
+        row: dict[str, Any] = dict(zip(names, key, strict=True))
+        for label, values in (("training", result.training_scores), ("greedy", result.scores)):
+            found = statistics.mean(values)
+            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
+        first = results.get(tuple("delayed" if part in NAMES else part for part in key))
+        both = paired(first, result, _SCORE) if first is not None else ((), ())
+        less = statistics.difference(*both) if len(both[0]) else ("", "", "")
+        row |= dict(zip(("delayed_minus_this", "difference_low", "difference_high"), less, strict=True))
+        spec: Any = result.spec
+        theirs = paper.TABLE.get(spec.env, {}).get((spec.agent, spec.delay))
+        row |= {"paper": theirs.mean if theirs else "", "paper_spread": theirs.spread if theirs else ""}
+        row |= {"verdict": paper.verdict(statistics.mean(result.training_scores), theirs) if theirs else ""}
+        notes = {"diverged": len(result.diverged), "never_updated": len(result.untrained)}
+        rows.append(row | {"seeds": len(result.seeds), "steps": spec.length, **notes})
+    return rows
+
+
+def _draw_summary(results: Results, root: Path) -> Path:
+    """Return against the delay in each game, the paper's values as crosses."""
+    figure, axes = new_figure(14, 7, 2, 4)
+    for axis, env in zip(axes.flat, GAMES, strict=True):
+        scores = {(a, m): _SCORE(result) for (sticky, game, a, m), result in results.items() if game == env and not sticky}
+        return_against_delay(axis, scores, {})
+        for agent in paper.AGENTS:
+            value, spread = zip(*(paper.TABLE[env][agent, m] for m in paper.DELAYS), strict=True)
+            how: dict[str, Any] = {"fmt": "x", "color": COLORS[agent], "ms": 5, "lw": 0.8, "capsize": 2}
+            axis.errorbar(np.array(paper.DELAYS) + 0.5, value, spread, label=f"{NAMES[agent]} in the paper", **how)
+        axis.set_title(_title(env) + ("" if scores else " (not run)"), fontsize=10)
+        axis.set(xticks=paper.DELAYS, ylabel="training return", ylim=(0, None))
+    shared_legend(figure, axes)
+    ours = won(results)
+    seeds = sorted({len(result.seeds) for result in results.values()})
+    count = f"{sum(ours.values())} of the {len(ours)} comparisons that were run (in the paper: {sum(map(_paper_wins, ours))})"
+    words = f"{seeds[0]} seeds" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    figure.suptitle(
+        f"Delayed-Q has the best mean in {count}; no sticky actions, preset paper, {words}\ndeadtime reproduce summary-atari",
+        fontsize=10,
+    )
+    return save_picture(figure, root / "figures" / "summary-atari.png")
+
+
+def _paper_wins(at: tuple[str, int]) -> bool:
+    return paper.wins(*at)
+
+
+def _curves(axis: Any, results: Iterable[tuple[str, Result]]) -> None:
+    found = {agent: result.curve for agent, result in results}
+    learning_curves(axis, {agent: (steps / 1e6, returns) for agent, (steps, returns) in found.items()}, None)
+    axis.set(xlabel="million steps", ylim=(0, None))
+
+
+def _draw_convergence(results: Results, root: Path) -> Path:
+    """Training return on MsPacman, a panel a delay."""
+    figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
+    for axis, m in zip(axes, paper.DELAYS, strict=True):
+        _curves(axis, [(agent, results[agent, m]) for agent in paper.AGENTS if (agent, m) in results])
+        value = paper.TABLE[FIRST[0]]["delayed", m].mean
+        axis.axhline(value, color=COLORS["delayed"], lw=1, ls=":", label="Delayed-Q's score in the paper")
+        recorded = any(delay == m for _, delay in results)
+        axis.set_title(f"m = {m}" + ("" if recorded else " (not run)"), fontsize=10)
+    axes[0].set_ylabel("training return")
+    shared_legend(figure, axes)
+    figure.suptitle("MsPacman, no sticky actions, preset paper\ndeadtime reproduce convergence-atari", fontsize=10)
+    return save_picture(figure, root / "figures" / "convergence-atari.png")
+
+
+def _draw_rnn(results: Results, root: Path) -> Path:
+    """Training return of the recurrent agent beside the others."""
+    figure, axis = new_figure(6.4, 4.2)
+    _curves(axis, [(agent, results[agent, RNN_DELAY]) for agent in RNN_AGENTS if (agent, RNN_DELAY) in results])
+    axis.set_ylabel("training return")
+    axis.legend(frameon=False, fontsize=9)
+    axis.set_title(f"Frostbite, m = {RNN_DELAY}, no sticky actions, preset paper\ndeadtime reproduce rnn", fontsize=10)
+    return save_picture(figure, root / "figures" / "rnn.png")
+
+
+EXPERIMENTS = [
+    Experiment(
+        "summary-atari",
+        "Eight Atari games beside the paper's table",
+        RUNS,
+        SEEDS,
+        _draw_summary,
+        lambda results, root: _rows(results, ("sticky", "environment", "agent", "delay")),
+        score=_SCORE,
+        in_part=True,
+    ),
+    Experiment(
+        "convergence-atari",
+        "MsPacman: learning curves",
+        {(agent, m): atari(FIRST[0], agent, m) for m, agent in product(paper.DELAYS, paper.AGENTS)},
+        SEEDS,
+        _draw_convergence,
+        lambda results, root: _rows(results, ("agent", "delay")),
+        score=_SCORE,
+        in_part=True,
+    ),
+    Experiment(
+        "rnn",
+        "Frostbite: the recurrent policy beside the others",
+        {(agent, RNN_DELAY): atari("atari:Frostbite", agent, RNN_DELAY) for agent in RNN_AGENTS},
+        SEEDS,
+        _draw_rnn,
+        lambda results, root: _rows(results, ("agent", "delay")),
+        score=_SCORE,
+        in_part=True,
+    ),
+]
