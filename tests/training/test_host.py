@@ -363,5 +363,5 @@ def test_watching_what_an_environment_draws(tmp_path):
     with Image.open(tmp_path / "x.gif") as image:
         assert image.n_frames == 6
         assert image.width == 400
-    with pytest.raises(ValueError, match="watch draws mazes, .* gym:ID that render rgb_array; this record is of gym:gym_probe"):
+    with pytest.raises(ValueError, match="watch draws mazes, .* gym:ID that render rgb_array; this is of gym:gym_probe"):
         watch(PROBE, make(PROBE), result.policy(0), 0, tmp_path / "y.gif")

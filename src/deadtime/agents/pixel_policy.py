@@ -61,6 +61,10 @@ class PixelPolicy:
         found = _q_values(self._q, _checked_frames(frames), queue, pending, self._actions)
         return np.asarray(found)[: self._actions]
 
+    def predicted_observation(self, observation: Any, pending_actions: Any = ()) -> Any:
+        """What it was given: what lies ahead only the emulator knows."""
+        return observation
+
 
 @jax.jit
 def _q_values(q: QNetwork, frames: Any, queue: Any, pending: Any, actions: Any) -> Any:
@@ -96,6 +100,10 @@ class RecurrentPixelPolicy:
         """Take in the last four frames; return the policy's logits."""
         self._memory, logits = _seen(self._net, self._memory, _checked_frames(observation), self._actions)
         return np.asarray(logits)[: self._actions]
+
+    def predicted_observation(self, observation: Any, pending_actions: Any = ()) -> Any:
+        """The present: it has no forward model."""
+        return observation
 
 
 @jax.jit

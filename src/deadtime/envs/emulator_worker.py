@@ -98,6 +98,7 @@ DO = {b"r": Worker.reset, b"s": Worker.step, b"w": Worker.save, b"l": Worker.loa
 def main() -> None:
     """Serve until the pool is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool's process decides when to stop
+    os.nice(5)  # and goes first where cores are few, since all wait for it
     commands, answers = sys.stdin.buffer, sys.stdout.fileno()
     told = json.loads(commands.readline())
     memory = mmap.mmap(told["memory"], 0)

@@ -17,7 +17,7 @@ import numpy as np
 from deadtime.experiments import paper, statistics
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.figures import NAMES, learning_curves, new_figure, return_against_delay, shared_legend
-from deadtime.experiments.own import paired
+from deadtime.experiments.own import paired, seeds_of
 from deadtime.experiments.runner import Experiment, Results
 from deadtime.pictures import COLORS, save_picture
 from deadtime.training.result import Result
@@ -89,33 +89,29 @@ def _draw_summary(results: Results, root: Path) -> Path:
     figure, axes = new_figure(14, 7, 2, 4)
     for axis, env in zip(axes.flat, GAMES, strict=True):
         scores = {(a, m): _SCORE(result) for (sticky, game, a, m), result in results.items() if game == env and not sticky}
-        return_against_delay(axis, scores, {})
+        if scores:
+            return_against_delay(axis, scores, {})
         for agent in paper.AGENTS:
             value, spread = zip(*(paper.TABLE[env][agent, m] for m in paper.DELAYS), strict=True)
             how: dict[str, Any] = {"fmt": "x", "color": COLORS[agent], "ms": 5, "lw": 0.8, "capsize": 2}
             axis.errorbar(np.array(paper.DELAYS) + 0.5, value, spread, label=f"{NAMES[agent]} in the paper", **how)
         axis.set_title(_title(env) + ("" if scores else " (not run)"), fontsize=10)
-        axis.set(xticks=paper.DELAYS, ylabel="training return", ylim=(0, None))
+        axis.set(xticks=paper.DELAYS, xlabel="delay m (steps)", ylabel="training return")
+        axis.grid(alpha=0.25)
+        axis.set_ylim(bottom=0)
     shared_legend(figure, axes)
     ours = won(results)
-    seeds = sorted({len(result.seeds) for result in results.values()})
-    count = f"{sum(ours.values())} of the {len(ours)} comparisons that were run (in the paper: {sum(map(_paper_wins, ours))})"
-    words = f"{seeds[0]} seeds" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
-    figure.suptitle(
-        f"Delayed-Q has the best mean in {count}; no sticky actions, preset paper, {words}\ndeadtime reproduce summary-atari",
-        fontsize=10,
-    )
+    count = f"Comparisons run: {len(ours)} of 24; Delayed-Q has the best mean in {sum(ours.values())}"
+    count += f" (in the paper: {sum(paper.wins(*at) for at in ours)})"
+    about = f"{count}; no sticky actions, preset paper, {seeds_of(results)}"
+    figure.suptitle(f"{about}\ndeadtime reproduce summary-atari", fontsize=10)
     return save_picture(figure, root / "figures" / "summary-atari.png")
-
-
-def _paper_wins(at: tuple[str, int]) -> bool:
-    return paper.wins(*at)
 
 
 def _curves(axis: Any, results: Iterable[tuple[str, Result]]) -> None:
     found = {agent: result.curve for agent, result in results}
     learning_curves(axis, {agent: (steps / 1e6, returns) for agent, (steps, returns) in found.items()}, None)
-    axis.set(xlabel="million steps", ylim=(0, None))
+    axis.set_xlabel("million steps")
 
 
 def _draw_convergence(results: Results, root: Path) -> Path:
@@ -128,8 +124,10 @@ def _draw_convergence(results: Results, root: Path) -> Path:
         recorded = any(delay == m for _, delay in results)
         axis.set_title(f"m = {m}" + ("" if recorded else " (not run)"), fontsize=10)
     axes[0].set_ylabel("training return")
+    axes[0].set_ylim(bottom=0)
     shared_legend(figure, axes)
-    figure.suptitle("MsPacman, no sticky actions, preset paper\ndeadtime reproduce convergence-atari", fontsize=10)
+    about = f"MsPacman, no sticky actions, preset paper, {seeds_of(results)}"
+    figure.suptitle(f"{about}\ndeadtime reproduce convergence-atari", fontsize=10)
     return save_picture(figure, root / "figures" / "convergence-atari.png")
 
 
@@ -138,8 +136,10 @@ def _draw_rnn(results: Results, root: Path) -> Path:
     figure, axis = new_figure(6.4, 4.2)
     _curves(axis, [(agent, results[agent, RNN_DELAY]) for agent in RNN_AGENTS if (agent, RNN_DELAY) in results])
     axis.set_ylabel("training return")
+    axis.set_ylim(bottom=0)
     axis.legend(frameon=False, fontsize=9)
-    axis.set_title(f"Frostbite, m = {RNN_DELAY}, no sticky actions, preset paper\ndeadtime reproduce rnn", fontsize=10)
+    about = f"Frostbite, m = {RNN_DELAY}, no sticky actions, preset paper, {seeds_of(results)}"
+    axis.set_title(f"{about}\ndeadtime reproduce rnn", fontsize=10)
     return save_picture(figure, root / "figures" / "rnn.png")
 
 

@@ -71,15 +71,17 @@ def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -
     def draw(results: Results, root: Path) -> Path:
         figure, axes = new_figure(6.4, 4.2)
         return_against_delay(axes, {key: result.scores for key, result in results.items()}, {})
-        axes.set_title(f"{fill(title, 70)}\n{_seeds(results)}, 95% intervals", fontsize=10)
+        axes.set_title(f"{fill(title, 70)}\n{seeds_of(results)}, 95% intervals", fontsize=10)
         return save_picture(figure, root / "figures" / f"{slug}.png")
 
     return Experiment(slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table), results
 
 
-def _seeds(results: Results) -> str:
+def seeds_of(results: Results) -> str:
+    """How many there are."""
     counts = sorted({len(result.seeds) for result in results.values()})
-    return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+    one = f"{counts[0]} seed{'s' * (counts[0] > 1)}"
+    return one if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
 def paired(first: Result, second: Result, score: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -107,7 +109,7 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
 
 def printed(experiment: Experiment, results: Results) -> Table:
     """Its greedy returns, for a terminal."""
-    table = Table("delay", "agent", "return", title=f"{experiment.title}: {_seeds(results)}")
+    table = Table("delay", "agent", "return", title=f"{experiment.title}: {seeds_of(results)}")
     delays = sorted({m for _, m in results})
     for m in delays:
         for (agent, delay), result in results.items():

@@ -147,7 +147,9 @@ def run_group(
         if not finished:
             return [], None
     records = _records(training, keep_policies, stop)
-    return (records, path) if records else ([], None)
+    if not records:  # stopped while it was evaluated
+        training.write()
+    return records, path if records else None
 
 
 def _group_id(program: Any, pairs: list[Pair]) -> str:
@@ -163,20 +165,26 @@ class _Training:
         self.program, self.pairs, self.setups = program, pairs, setups_of(pairs)
         self.method, self.length, self.path = METHODS[pairs[0][0].learner.kind], pairs[0][0].length, path
         self.state = self.method.begin(program, self.setups)
-        self.done, self.ended, self.turn = 0, [np.zeros((0, 3))], None
-        self.begun, self.lost, said = perf_counter(), 0, None
+        self.done, self.ended = 0, [np.zeros((0, 3))]
+        self.turn: Turn | None = None
+        self.begun, self.lost = perf_counter(), 0
+        said: dict[str, Any] | None = None
         if path is not None and path.exists():
             self.state, arrays, said = checkpoint.load(path, self.state)
             self.done, self.lost, self.begun = said["steps"], said["lost"], perf_counter() - said["seconds"]
             self.ended = [arrays["ended"]]
+        self.pool = None if self.done >= self.length else Pool(lanes_of(pairs, program.lanes, 0))
+        if said is not None and self.pool is not None:
             self.turn = Turn(*(arrays[f"turn/{name}"] for name in Turn._fields))
-        self.pool = Pool(lanes_of(pairs, program.lanes, 0))
-        states = [arrays[f"lane/{i}"].tobytes() for i in range(len(pairs) * program.lanes)] if said else None
-        self.seen = self._seen(self.pool.reset() if states is None else self.pool.load(states))
+            states = [arrays[f"lane/{i}"].tobytes() for i in range(len(pairs) * program.lanes)]
+            self.seen = self._seen(self.pool.load(states))
+        elif self.pool is not None:
+            self.seen = self._seen(self.pool.reset())
 
     def close(self) -> None:
         """End the emulators."""
-        self.pool.close()
+        if self.pool is not None:
+            self.pool.close()
 
     def run(self, progress: Progress, stop: Event) -> bool:
         """Train to the end, or until told to stop: then what there is is written down."""
@@ -197,6 +205,7 @@ class _Training:
     def _step(self) -> None:
         """One step of every lane."""
         program, setups = self.program, self.setups
+        assert self.pool is not None
         if self.method.waits:
             self._learn_last()
         actions, self.state = self.method.choose(program, setups, self.state, self.seen, self.done)
@@ -239,11 +248,12 @@ class _Training:
 
     def write(self) -> None:
         """Put down all that going on needs."""
-        if self.path is None or not self.done or self.turn is None:
+        if self.path is None or not self.done:
             return
         arrays = {"ended": np.concatenate(self.ended)}
-        arrays |= {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in enumerate(self.pool.save())}
-        arrays |= {f"turn/{name}": part for name, part in self.turn._asdict().items()}
+        if self.done < self.length and self.pool is not None and self.turn is not None:
+            arrays |= {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in enumerate(self.pool.save())}
+            arrays |= {f"turn/{name}": part for name, part in self.turn._asdict().items()}
         checkpoint.save(self.path, self.state, arrays, {"steps": self.done, "lost": self.lost, "seconds": self.seconds})
 
 

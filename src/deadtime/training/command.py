@@ -19,7 +19,7 @@ from deadtime.experiments.figures import new_figure, return_against_delay
 from deadtime.experiments.specs import TabularSpec, check_count, check_seeds
 from deadtime.pictures import check_picture, save_picture
 from deadtime.training.evaluate import delayed_gym, evaluate
-from deadtime.training.result import Result, make_spec, train_recorded
+from deadtime.training.result import Result, make_spec, record_together, train_recorded
 from deadtime.training.tabular import check_workers
 from deadtime.training.watch import can_draw, watch
 
@@ -61,15 +61,19 @@ class Options:
     preset: Word = None
     """deep agents: paper or best (best)."""
     steps: Whole = None
-    """deep agents: how long to train (100,000 and 10,000 more for each step of delay)."""
+    """deep agents: how long to train (100,000 and 10,000 more for each step of delay; Atari 1,000,000)."""
     envs: Whole = None
-    """gym:ID: how many environments side by side (1)."""
+    """gym:ID, atari:NAME: how many environments side by side (1; Atari 8, its recurrent agent 16)."""
+    sticky: Number = None
+    """atari:NAME: probability that a frame repeats the last action (0.25; with preset paper 0)."""
+    max_episode_steps: Whole = None
+    """atari:NAME, gym:ID: where episodes are cut off (Atari 27,000)."""
     perturb: Word = None
     """cartpole, acrobot: what noise falls on, masses or masses+lengths."""
     learning_rate: Number = None
     """deep agents: of Q and the model, by preset."""
     model: Word = None
-    """delayed: learned, change or simulator."""
+    """delayed: learned, change or simulator; on Atari fresh or kept."""
     members: Whole = None
     """delayed: how many predictions Q is averaged over."""
     shaped: Choice = None
@@ -96,10 +100,10 @@ class Train:
     """Train one agent under a delay and record it; seeds that are recorded already are not trained again."""
 
     env: str
-    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME or gym:ID."""
+    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID or atari:NAME."""
     settings: tyro.conf.OmitArgPrefixes[Options]
     agent: str = "delayed"
-    """delayed, augmented, oblivious, shifted; maze, walk: also distribution, mbs; cartpole, acrobot, gymnax: also recurrent."""
+    """delayed, augmented, oblivious; but on Atari shifted; maze, walk: distribution, mbs; deep ones but gym:ID: recurrent."""
     delay: int = 0
     """Steps between choosing an action and its execution."""
     seeds: int = 5
@@ -139,7 +143,7 @@ class Compare:
     """
 
     env: str
-    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME or gym:ID."""
+    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID or atari:NAME."""
     settings: tyro.conf.OmitArgPrefixes[Options]
     agents: tuple[str, ...] = ("delayed", "augmented", "oblivious")
     delays: tuple[int, ...] = (0, 5, 15)
@@ -165,6 +169,8 @@ class Compare:
         for spec in specs.values():
             if isinstance(spec, TabularSpec):
                 check_workers(spec, check_count("seeds", self.seeds), keep_policies=False)
+        deep = [spec for spec in specs.values() if not isinstance(spec, TabularSpec)]
+        record_together([(spec, check_seeds(self.seeds)) for spec in deep], self.out)
         results = {key: train_recorded(spec, self.seeds, self.out, keep_policies=False)[0] for key, spec in specs.items()}
         rows = [self._row(results, m) for m in self.delays]
         if self.json:
@@ -190,6 +196,8 @@ class Compare:
             row[agent] = statistics.mean(results[agent, delay].scores).said()
             if results[agent, delay].diverged:
                 row[agent] |= {"diverged": results[agent, delay].diverged}
+            if results[agent, delay].untrained:
+                row[agent] |= {"never_updated": results[agent, delay].untrained}
             if agent != self.agents[0]:
                 less = statistics.difference(first.scores, results[agent, delay].scores)
                 row[agent] |= {"difference": less.said()}
@@ -219,6 +227,10 @@ class Compare:
         for row, agent in product(rows, self.agents):
             if "diverged" in row[agent]:
                 console.print(f"{agent} at delay {row['delay']} diverged (its mean counts it): {row[agent]['diverged']}")
+            if "never_updated" in row[agent]:
+                console.print(
+                    f"{agent} at delay {row['delay']} was never updated, train longer: seeds {row[agent]['never_updated']}"
+                )
         console.print(
             f"mean greedy return over {self.seeds} seeds, 95% intervals; differences are paired by seed", highlight=False
         )
@@ -248,10 +260,9 @@ class Evaluate:
         delay = spec.delay if self.delay is None else self.delay
         scores = []
         for seed in seeds:
-            env = delayed_gym(spec.env, spec.environment(seed), delay)
-            scores.append(
-                float(evaluate(result.policy(seed).at_delay(delay), env, episodes=self.episodes, seed=self.episode).mean())
-            )
+            policy = result.policy(seed).at_delay(delay)
+            env = delayed_gym(spec.env, spec.environment(seed), delay, policy)
+            scores.append(float(evaluate(policy, env, episodes=self.episodes, seed=self.episode).mean()))
         found = statistics.mean(scores)
         if self.json:
             said = {"trained_delay": spec.delay, "delay": delay, "seeds": seeds, "scores": scores, "return": found.said()}

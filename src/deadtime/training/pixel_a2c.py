@@ -15,14 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Int
 
 from deadtime.agents.a2c import Memory, forget, shortened
 from deadtime.agents.pixel_a2c import Came, PixelActorCritic, Seen, new_pixel_actor_critic, rollout_loss
 from deadtime.agents.pixels import PixelA2C, named_arrays
 from deadtime.envs.emulator import SIDE, STACK
 from deadtime.training.pixel_q import Setup, Turn
-from deadtime.training.program import compiled
+from deadtime.training.program import compiled_products
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class State(NamedTuple):
     memory: Memory
     """With what was seen last."""
     begun: Memory
-    """When the rollout began."""
+    """Before the rollout began."""
     seen: Seen
     came: Came
 
@@ -66,7 +66,7 @@ def _nothing(program: Program, runs: int, lanes: int) -> Memory:
     return Memory(none, none)
 
 
-@partial(compiled, static_argnums=0)
+@partial(compiled_products, static_argnums=0)
 def begin(program: Program, setups: Setup) -> State:
     """Runs that know nothing."""
 
@@ -85,9 +85,9 @@ def choose(program: Program, setups: Setup, state: State, seen: Turn, t: int) ->
     """Actions drawn from the policy; if a rollout is whole, after an update from it."""
     first, turn = seen.age == 0, t // program.lanes
     if turn and turn % program.settings.rollout == 0:
-        state = _updated(program, setups, state, seen.shown, first, jnp.int32(t))
+        state = _updated(program, setups, state, seen.shown, np.int32(t))
     memory, rollout, actions = _acted(
-        program, setups, state.learner.net, state.memory, state.seen, seen.shown, first, jnp.int32(t)
+        program, setups, state.learner.net, state.memory, state.seen, seen.shown, first, np.int32(t)
     )
     return actions, state._replace(memory=memory, seen=rollout)
 
@@ -98,7 +98,7 @@ def learn(program: Program, setups: Setup, state: State, turn: Turn, index: int)
     terminal = turn.terminated | (turn.life_lost & settings.life_loss)
     reward = np.sign(turn.reward) if settings.clip_rewards else turn.reward
     came = Came(reward, terminal, ~turn.lost & ~(turn.truncated & ~terminal))
-    return state._replace(came=_stored(state.came, came, jnp.int32(index % settings.rollout)))
+    return state._replace(came=_stored(state.came, came, np.int32(index % settings.rollout)))
 
 
 def act(
@@ -117,7 +117,7 @@ def _every_lane(setup: Setup, net: PixelActorCritic, memory: Memory, shown: Arra
     return jax.vmap(net, (0, 0, None))(memory, shown, setup.actions)
 
 
-@partial(compiled, static_argnums=0, donate_argnums=4)
+@partial(compiled_products, static_argnums=0, donate_argnums=4)
 def _acted(
     program: Program, setups: Setup, net: PixelActorCritic, memory: Memory, seen: Seen, shown: Array, first: Array, t: Array
 ) -> tuple[Memory, Seen, Int[Array, "R E"]]:
@@ -132,7 +132,7 @@ def _acted(
     return memory, _put(seen, Seen(shown, first, action), slot), action
 
 
-@partial(compiled, donate_argnums=0)
+@partial(compiled_products, donate_argnums=0)
 def _stored(rollout: Came, new: Came, slot: Array) -> Came:
     return _put(rollout, new, slot)
 
@@ -141,18 +141,19 @@ def _put(rollout: Any, new: Any, slot: Array) -> Any:
     return jax.tree.map(lambda old, new: old.at[slot].set(new.astype(old.dtype)), rollout, new)
 
 
-@partial(compiled, static_argnums=0)
+@partial(compiled_products, static_argnums=0)
 def _greedy(program: Program, setups: Setup, net: PixelActorCritic, memory: Memory, shown: Array) -> tuple[Array, Memory]:
     memory, logits, _ = jax.vmap(_every_lane)(setups, net, memory, shown)
     return jnp.argmax(logits, axis=-1), memory
 
 
-@partial(compiled, static_argnums=0, donate_argnums=2)
-def _updated(
-    program: Program, setups: Setup, state: State, shown: Array, first: Bool[Array, "R E"], t: Int[Array, ""]
-) -> State:
-    """One update of every run from the rollout that led to what is shown now, where the next one begins."""
-    settings, memory = program.settings, forget(state.memory, first[..., None])
+@partial(compiled_products, static_argnums=0, donate_argnums=2)
+def _updated(program: Program, setups: Setup, state: State, shown: Array, t: Int[Array, ""]) -> State:
+    """One update of every run from the rollout that led to what is shown now, where the next one begins.
+
+    Where an episode has ended something else is shown, and no return asks for its value.
+    """
+    settings, memory = program.settings, state.memory
 
     def one(setup: Setup, learner: Learner, begun: Memory, memory: Memory, shown: Array, seen: Seen, came: Came) -> Learner:
         _, _, after = _every_lane(setup, learner.net, memory, shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +12,33 @@ from PIL import Image, ImageDraw, ImageFont
 
 from deadtime.agents.tabular_policy import TabularPolicy
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
-from deadtime.envs.outside import Outside
+from deadtime.envs.outside import ATARI, Outside
 from deadtime.pictures import whole
-from deadtime.training.evaluate import delayed_gym, forget
+from deadtime.training.evaluate import act, delayed_gym, forget
 
 _CELL, _SLOT, _INK, _GHOST, _FADED, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (240, 180, 130), (0, 90, 181)
 _WIDEST, _MOST_RENDERED = 400, 1000
 Draw = Callable[[Any, Any], Image.Image]
 """From what is seen and what is believed to the picture above the queue."""
-Arrows = list[tuple[int, int]] | None
-"""The direction of each action's arrow as (down, right); None: actions are shown as numbers."""
+Arrows = Sequence[tuple[int, ...]] | None
+"""The direction of each action's arrow as (down, right), and 1 after it if it fires; None: actions are shown as numbers."""
 
 
 def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) -> tuple[int, float]:
     """Run one greedy episode, write its frames, and return its steps and return."""
     if not can_draw(name, environment):
         raise ValueError(
-            f"watch draws mazes, cartpole, acrobot, and gym:ID that render rgb_array; this record is of {name}: name another"
+            f"watch draws mazes, cartpole, acrobot, Atari, and gym:ID that render rgb_array; this is of {name}: name another"
         )
-    if isinstance(environment, Outside):
-        env, most = delayed_gym(name, environment, policy.delay, render_mode="rgb_array"), _MOST_RENDERED
-        draw, arrows = _rendered(env)
-    else:
-        env, most = delayed_gym(name, environment, policy.delay), None
-        draw, arrows = _SCENES[name.removeprefix("noisy-")](environment)
+    making = {"render_mode": "rgb_array"} if isinstance(environment, Outside) else {}
+    env, most = delayed_gym(name, environment, policy.delay, policy, **making), None
     believe = policy.predicted_state if isinstance(policy, TabularPolicy) else policy.predicted_observation
+    if name.startswith(ATARI):
+        (draw, arrows), most = _screens(env), _MOST_RENDERED
+    elif isinstance(environment, Outside):
+        (draw, arrows), most = _rendered(env), _MOST_RENDERED
+    else:
+        draw, arrows = _SCENES[name.removeprefix("noisy-")](environment)
     obs, info = env.reset(seed=episode)
     forget(policy)
     frames: list[Image.Image] = []
@@ -44,12 +46,12 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
     while not ended and len(frames) != most:
         pending = info["pending_actions"]
         frames.append(_frame(draw(obs, believe(obs, pending)), pending, arrows, len(frames), earned))
-        obs, reward, terminated, truncated, info = env.step(policy.act(obs, pending))
+        obs, reward, terminated, truncated, info = env.step(act(policy, obs, info))
         earned, ended = earned + float(reward), terminated or truncated
     frames.append(_frame(draw(obs, obs), info["pending_actions"], arrows, len(frames), earned))
     env.close()
     path.parent.mkdir(parents=True, exist_ok=True)
-    each = 140 if isinstance(policy, TabularPolicy) else 40
+    each = 140 if isinstance(policy, TabularPolicy) else 70 if name.startswith(ATARI) else 40
     with whole(path) as part:
         times = [each] * (len(frames) - 1) + [2000]
         frames[0].save(part, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)
@@ -58,7 +60,7 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
 
 def can_draw(name: str, environment: Any) -> bool:
     """Whether `watch` knows how to draw an environment, or it draws itself."""
-    return environment.draws if isinstance(environment, Outside) else name.removeprefix("noisy-") in _SCENES
+    return getattr(environment, "draws", name.removeprefix("noisy-") in _SCENES)
 
 
 def _rendered(env: Any) -> tuple[Draw, Arrows]:
@@ -72,6 +74,29 @@ def _rendered(env: Any) -> tuple[Draw, Arrows]:
         return image.resize((_WIDEST, round(image.height * _WIDEST / image.width))) if image.width > _WIDEST else image
 
     return draw, None
+
+
+def _screens(env: Any) -> tuple[Draw, Arrows]:
+    """A game's screen and, where the agent looks ahead, the one that its next action is expected to meet."""
+    lane, foresees = env.lane, env.lane.ahead is not env.lane.real
+    size, font = (240, 210), ImageFont.load_default(13)
+
+    def draw(obs: Any, ghost: Any) -> Image.Image:
+        image = Image.new("RGB", (2 * size[0] + 8 if foresees else size[0], size[1] + 20), "white")
+        words = ImageDraw.Draw(image)
+        for i, (emulator, about) in enumerate([(lane.real, "now"), (lane.ahead, "when the queue is done")][: 1 + foresees]):
+            words.text((i * (size[0] + 8) + 4, 2), about, _GHOST if i else _INK, font)
+            image.paste(
+                Image.fromarray(emulator.ale.getScreenRGB()).resize(size, Image.Resampling.NEAREST), (i * (size[0] + 8), 20)
+            )
+        return image
+
+    return draw, [_pushed(meaning) for meaning in lane.meanings]
+
+
+def _pushed(meaning: str) -> tuple[int, ...]:
+    """Where an action of a joystick points to, and whether it fires."""
+    return ("DOWN" in meaning) - ("UP" in meaning), ("RIGHT" in meaning) - ("LEFT" in meaning), int("FIRE" in meaning)
 
 
 def _maze(leads_to: np.ndarray) -> Draw:
@@ -130,16 +155,18 @@ def _frame(scene: Image.Image, pending: np.ndarray, arrows: Arrows, step: int, e
     return image
 
 
-def _arrow(draw: ImageDraw.ImageDraw, at: tuple[float, float], direction: tuple[int, int], color: tuple[int, int, int]) -> None:
-    """An arrow, or a dot for an action that pushes nowhere."""
-    (x, y), (down, right) = at, direction
+def _arrow(draw: ImageDraw.ImageDraw, at: tuple[float, float], direction: tuple[int, ...], color: tuple[int, int, int]) -> None:
+    """An arrow, or a dot for an action that pushes nowhere; one that fires has a ring around it."""
+    (x, y), (down, right, *fires) = at, direction
     long, wide = _SLOT * 0.36, _SLOT * 0.22
+    if any(fires):
+        draw.ellipse((x - _SLOT * 0.45, y - _SLOT * 0.45, x + _SLOT * 0.45, y + _SLOT * 0.45), outline=color)
     if not down and not right:
         draw.ellipse((x - 3, y - 3, x + 3, y + 3), fill=color)
         return
     tip = (x + right * long, y + down * long)
     draw.line((x - right * long, y - down * long, *tip), fill=color, width=2)
-    side = [(x + down * w, y + right * w) for w in (wide, -wide)]
+    side = [(x + down * w, y - right * w) for w in (wide, -wide)]
     draw.polygon([tip, *side], fill=color)
 
 

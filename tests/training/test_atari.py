@@ -1,0 +1,245 @@
+"""Training on Atari: decisions under a delay, records, resuming, several games at once, the commands."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from threading import Event
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+
+from deadtime.envs.atari import Atari, AtariEnv
+from deadtime.envs.emulator import Game, Lane
+from deadtime.experiments.command import EXPERIMENTS
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.training import atari, deep
+from deadtime.training.evaluate import evaluate
+from deadtime.training.result import Result
+
+TINY = {"channels": (2, 2, 2), "hidden": 8, "learning_starts": 40, "replay_transitions": 200, "batch": 4}
+SHORT = {"max_episode_steps": 40, "sticky": 0.0}
+
+
+def spec_of(agent="delayed", delay=3, env="atari:Breakout", steps=120, envs=3, settings=SHORT, **options):
+    return DeepSpec(
+        env, agent, delay, "paper", steps, settings=settings, changes=TINY, envs=envs, evaluation_episodes=2, **options
+    )
+
+
+def trained(spec, seed=0, **how):
+    (record,) = deep.run_deep([(spec, seed)], lambda n: None, **how)
+    return Result(record)
+
+
+def same(first, second):
+    assert first.record.scores == second.record.scores
+    assert first.record.episodes == second.record.episodes
+    np.testing.assert_array_equal(first.record.curve, second.record.curve)
+    for name, array in first.record.policies.items():
+        np.testing.assert_array_equal(array, second.record.policies[name])
+
+
+@pytest.fixture(scope="module")
+def delayed():
+    return trained(spec_of())
+
+
+@pytest.mark.parametrize("delay", [1, 7])
+def test_frozen_delayed_q_decides_as_the_undelayed_agent_does(delayed, delay):
+    """Without stickiness: what it chooses at t is what the undelayed agent chooses at t + m, begun after the m random steps."""
+    policy = delayed.policy(0).at_delay(delay)
+    env = AtariEnv(Atari("Breakout", sticky=0.0), delay, "fresh")
+    obs, info = env.reset(seed=5)
+    undelayed = Lane(Game("Breakout", 0, 0.0, seed=5))
+    undelayed.reset()
+    for action in info["pending_actions"]:
+        undelayed.step(int(action))
+    twin, steps = delayed.policy(0).at_delay(0), 0
+    while not undelayed.terminated and steps < 150:
+        chosen = policy.act(obs, info["pending_actions"], info["predicted_observation"])
+        assert chosen == twin.act(undelayed.real.stack, ())
+        obs, _, terminated, _, info = env.step(chosen)
+        undelayed.step(chosen)
+        steps += 1
+        assert not terminated
+    assert steps > 20
+
+
+@pytest.mark.parametrize("agent", ["delayed", "augmented", "oblivious"])
+def test_a_score_is_what_its_policy_earns(agent, delayed):
+    result = delayed if agent == "delayed" else trained(spec_of(agent))
+    seeds = [game.seed for game in atari.lanes_of([(result.spec, 0)], 2, 1)]
+    env = AtariEnv(result.spec.environment(0), 3, result.policy(0).__dict__["looks_ahead"])
+    earned = [evaluate(result.policy(0), env, episodes=1, seed=seed).mean() for seed in seeds]
+    assert result.scores[0] == np.mean(earned)
+    assert result.record.status == ["complete"]
+    assert result.record.episodes == [3 * (40 // 40)]
+
+
+def test_a_spec_and_a_seed_give_the_same_bits(delayed):
+    same(delayed, trained(spec_of()))
+    other = trained(spec_of(), seed=1)
+    assert any(
+        (array != other.record.policies[name.replace("0/", "1/", 1)]).any() for name, array in delayed.record.policies.items()
+    )
+
+
+@pytest.mark.parametrize("stopped_at", [9, 100])
+def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_at):
+    """Emulators and all; `stopped_at` 100 is in the evaluation."""
+    spec, stop, told = spec_of(), Event(), []
+
+    def progress(n):
+        told.append(n)
+        if sum(told) >= 3 * stopped_at:
+            stop.set()
+
+    if stopped_at == 100:
+        progress = told.append
+        stop = type("Late", (Event,), {"is_set": lambda self: sum(told) >= 120})()
+    group = atari.groups_of([(spec, 0)], "cpu")[0]
+    records, kept = atari.run_group(*group, progress, stop, True, tmp_path)
+    assert (records, kept) == ([], None)
+    (path,) = tmp_path.iterdir()
+    again = []
+    (record,), kept = atari.run_group(*group, again.append, Event(), True, tmp_path)
+    assert kept == path
+    assert again[0] == sum(told)
+    assert sum(again) == 120
+    same(delayed, Result(record))
+
+
+def test_a_worker_that_dies_costs_its_episodes_only(monkeypatch):
+    spec, killed = spec_of("oblivious"), []
+    step = atari._Training._step
+
+    def once(self):
+        if self.done == 60 and not killed:
+            killed.append(self.pool._workers[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+        step(self)
+
+    monkeypatch.setattr(atari._Training, "_step", once)
+    result = trained(spec)
+    assert killed
+    assert result.record.status == ["complete"]
+    assert result.record.made[0]["lost_episodes"] >= 1
+    assert np.isfinite(result.scores).all()
+
+
+def test_games_agents_and_delays_side_by_side():
+    """As on a GPU: one program for games of 3, 4, 9 and 18 actions; each is given actions of its own."""
+    specs = [
+        spec_of("delayed", 4, "atari:Freeway"),
+        spec_of("augmented", 2, "atari:Breakout"),
+        spec_of("oblivious", 0, "atari:MsPacman", settings={**SHORT, "sticky": 0.25}),
+        spec_of("augmented", 5, "atari:RoadRunner"),
+    ]
+    groups = atari.groups_of([(spec, 0) for spec in specs], "gpu")
+    assert [len(pairs) for _, pairs in groups] == [2, 2]
+    assert groups[0][0] == groups[1][0]
+    for program, pairs in groups:
+        records, _ = atari.run_group(program, pairs, lambda n: None, Event(), True, None)
+        assert [record.id for record in records] == [spec.id for spec, _ in pairs]
+        assert all(record.status == ["complete"] for record in records)
+        for record, (spec, _) in zip(records, pairs, strict=True):
+            assert np.isfinite(record.scores).all()
+            Result(record).policy(0).q_values(
+                np.zeros((4, 84, 84), np.uint8), [0] * spec.delay, np.zeros((4, 84, 84), np.uint8)
+            )
+
+
+def test_other_delays_are_evaluated_too():
+    result = trained(spec_of("delayed", 3, evaluation_delays=(0, 5)))
+    assert result.record.others.shape == (1, 2)
+    assert np.isfinite(result.record.others).all()
+
+
+def test_what_a_spec_says():
+    usual = DeepSpec("atari:MsPacman", "delayed", 5)
+    assert (usual.length, usual.envs, usual.evaluation_episodes) == (10**6, 8, 10)
+    assert usual.canonical() == {"kind": "deep", "env": "atari:MsPacman", "agent": "delayed", "delay": 5}
+    assert DeepSpec("atari:MsPacman", "delayed", 5, envs=8, steps=None, settings={"sticky": 0.25}).id == usual.id
+    paper = DeepSpec("atari:MsPacman", "delayed", 5, "paper")
+    assert paper.settings == {"sticky": 0.0}
+    assert DeepSpec("atari:MsPacman", "delayed", 5, "paper", settings={"sticky": 0.25}).settings == {"sticky": 0.25}
+    assert DeepSpec("atari:MsPacman", "recurrent", 5).envs == 16
+    for wrong, words in (
+        ({"agent": "shifted"}, "has no agent 'shifted'.*choose one of delayed, augmented, oblivious, recurrent"),
+        ({"env": "atari:MsPackman"}, "no game 'MsPackman'; did you mean 'MsPacman'"),
+        ({"changes": {"model": "learned"}}, "no model is called 'learned': choose one of fresh, kept"),
+        ({"settings": {"stickiness": 1}}, "atari:MsPacman has no setting 'stickiness': it takes sticky, max_episode_steps"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            DeepSpec(**{"env": "atari:MsPacman", "agent": "delayed", "delay": 5} | wrong)
+
+
+def test_the_commands(tmp_path):
+    common = [
+        "--env",
+        "atari:Breakout",
+        "--sticky",
+        "0",
+        "--max-episode-steps",
+        "20",
+        "--out",
+        "runs",
+        "--steps",
+        "60",
+        "--envs",
+        "2",
+    ]
+    common += [f"--set={name}={json.dumps(value)}" for name, value in TINY.items()] + ["--set=evaluation_episodes=1"]
+
+    def run(*words):
+        done = subprocess.run(
+            [sys.executable, "-m", "deadtime", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = json.loads(run("train", *common, "--agent", "delayed", "--delay", "2", "--seeds", "1", "--json"))
+    assert (said["delay"], said["steps"], said["model"]) == (2, 60, "fresh")
+    run("watch", said["record"], "--out", "w.gif")
+    assert (tmp_path / "w.gif").stat().st_size > 1000
+    assert "under delay 1: return" in run("evaluate", said["record"], "--delay", "1", "--episodes", "1")
+    table = json.loads(run("compare", *common, "--agents", "oblivious", "augmented", "--delays", "1", "--seeds", "1", "--json"))
+    assert {"oblivious", "augmented"} <= table["delays"][0].keys()
+
+
+def test_a_table_is_filled_bit_by_bit(tmp_path):
+    experiment = EXPERIMENTS["summary-atari"]
+    order = experiment.next(80, tmp_path)
+    assert len(experiment.wanted) == 75
+    assert [(spec.env, spec.agent, spec.delay, spec.settings, seeds) for spec, seeds in order[:4]] == [
+        *(("atari:MsPacman", agent, 15, {"sticky": 0.0}, [0]) for agent in ("delayed", "augmented", "oblivious")),
+        ("atari:MsPacman", "delayed", 15, {"sticky": 0.25}, [0]),
+    ]
+    assert {spec.env for spec, _ in order[6:21]} == {"atari:MsPacman", "atari:RoadRunner"}
+    assert [seeds for _, seeds in order[74:76]] == [[0], [1]]
+    words = ["reproduce", "summary-atari", "--smoke", "--next", "2", "--out", "."]
+    done = subprocess.run([sys.executable, "-m", "deadtime", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "smoke/figures/summary-atari.csv").read_text().splitlines()
+    assert [line.split(",")[:4] for line in rows[1:]] == [
+        ["0", "atari:MsPacman", agent, "15"] for agent in ("delayed", "augmented")
+    ]
+
+
+def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed):
+    delayed.save(tmp_path / "one")
+    hide = "import sys; sys.modules['ale_py'] = None; from deadtime.cli import main; sys.argv = ['deadtime', *sys.argv[1:]]; sys.exit(main())"
+    words = ["train", "--env", "atari:MsPacman", "--seeds", "1"]
+    done = subprocess.run([sys.executable, "-c", hide, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "pip install 'deadtime[atari]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", hide, "report", "."], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "atari:Breakout" in (tmp_path / "report.html").read_text()
