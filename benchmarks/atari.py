@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from statistics import median
 from time import perf_counter
@@ -67,38 +68,55 @@ def looking(seconds: float) -> None:
 
 
 def training(seconds: float, runs: int, agent: str, peer: float) -> None:
-    """Agent steps a second of several runs at once, an update every 4 of them."""
-    steps = 10**6
-    spec = DeepSpec(f"atari:{GAME}", agent, 5, "paper", steps, changes={"learning_starts": 2000, "replay_transitions": 20_000})
-    pairs = [(spec, seed) for seed in range(runs)]
-    with closing(atari._Training(atari.program_of(spec, jax.default_backend()), pairs, None)) as group:
-        while group.done < 2400:
+    """Agent steps a second of several runs at once, an update every 4 of them, as `run_deep` trains them."""
+    spec = DeepSpec(f"atari:{GAME}", agent, 5, "paper", changes={"learning_starts": 2000, "replay_transitions": 20_000})
+    groups = [
+        atari._Training(program, pairs, None)
+        for program, pairs in atari.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
+    ]
+
+    def play(group: atari._Training, until: Callable[[], bool]) -> int:
+        first = group.done
+        while not until():
             group._step()
         jax.block_until_ready(group.state)
-        learn, wait = 0.0, 0.0
-        begin, first = perf_counter(), group.done
-        while perf_counter() - begin < seconds:
-            group._step()
-        jax.block_until_ready(group.state)
-        took = perf_counter() - begin
-        made = runs * (group.done - first) / took
-        alone, repeats = perf_counter(), 20
-        for _ in range(repeats):
-            turn = group._came_of(group.seen, group.pool.receive())
-            group.state = group.method.learn(group.program, group.setups, group.state, turn, group.done // group.program.lanes)
-        jax.block_until_ready(group.state)
-        learn = (perf_counter() - alone) / repeats
-        alone = perf_counter()
-        for _ in range(repeats):
-            np.asarray(group.method.choose(group.program, group.setups, group.state, group.seen, group.done)[0])
-        wait = (perf_counter() - alone) / repeats
-    turn_seconds = runs * group.program.lanes / made
+        return len(group.pairs) * (group.done - first)
+
+    with ThreadPoolExecutor(len(groups)) as threads:
+        for group in groups:
+            play(group, lambda group=group: group.done >= 2400)
+        begin = perf_counter()
+        made = sum(threads.map(lambda group: play(group, lambda: perf_counter() - begin > seconds), groups))
+        rate = made / (perf_counter() - begin)
+    parts = alone(groups[0])
+    for group in groups:
+        group.close()
     print(
-        f"training, {runs} {agent} runs of {group.program.lanes} games: {made:,.0f} steps/s, {made / peer:.2f} of ale-py's alone; "
-        f"of a turn of {1e3 * turn_seconds:.1f} ms choosing takes {1e3 * wait:.1f} ms, "
-        f"learning {1e3 * learn:.1f} ms while emulators play ({runs * group.program.lanes / 4 / learn:,.0f} updates/s alone)",
+        f"training, {runs} {agent} runs of {spec.envs} games: {rate:,.0f} steps/s, {rate / peer:.2f} of ale-py's alone; "
+        f"alone, a turn of the first of {len(groups)} groups would play {parts[0]:.1f} ms, choose {parts[1]:.1f} ms, "
+        f"learn {parts[2]:.1f} ms",
         flush=True,
     )
+
+
+def alone(group: atari._Training, repeats: int = 20) -> list[float]:
+    """Milliseconds of each part of a turn when nothing else runs."""
+    choose = lambda: np.asarray(group.method.choose(group.program, group.setups, group.state, group.seen, group.done)[0])  # noqa: E731
+    actions = choose().ravel()
+
+    def learn() -> None:
+        index = group.done // group.program.lanes
+        turn = group._came_of(group.seen, group.pool.receive())
+        group.state = group.method.learn(group.program, group.setups, group.state, turn, index)
+        jax.block_until_ready(group.state)
+
+    found = []
+    for part in (lambda: group.pool.step(actions), choose, learn):
+        begin = perf_counter()
+        for _ in range(repeats):
+            part()
+        found.append(1e3 * (perf_counter() - begin) / repeats)
+    return found
 
 
 def main() -> None:

@@ -81,8 +81,9 @@ def test_choosing_experiments():
         chosen(["sumary"], None)
     with pytest.raises(ValueError, match=r"summary-paper is not of preset best"):
         chosen(["summary-paper"], "best")
-    with pytest.raises(ValueError, match=r"rnn needs Atari environments"):
-        chosen(["rnn"], None)
+    assert "summary-atari" not in {e.name for e in everything}  # which no one does in one go
+    assert [e.name for e in chosen(["rnn"], None)] == ["rnn"]
+    assert {"summary-atari", "rnn", "complexity"} <= {e.name for e in chosen(["all"], None, smoke=True)}
     with pytest.raises(ValueError, match=r"no preset is called 'bets'.*best"):
         chosen(["summary"], "bets")
 

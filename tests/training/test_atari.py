@@ -232,7 +232,7 @@ def test_a_table_is_filled_bit_by_bit(tmp_path):
 
 def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed):
     delayed.save(tmp_path / "one")
-    hide = "import sys; sys.modules['ale_py'] = None; from deadtime.cli import main; sys.argv = ['deadtime', *sys.argv[1:]]; sys.exit(main())"
+    hide = "import sys; sys.modules['ale_py'] = None; from deadtime.cli import main; sys.argv[0] = 'deadtime'; sys.exit(main())"
     words = ["train", "--env", "atari:MsPacman", "--seeds", "1"]
     done = subprocess.run([sys.executable, "-c", hide, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deadtime.agents.presets import PIXEL_MODELS
 from deadtime.experiments import paper, statistics
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.figures import NAMES, learning_curves, new_figure, return_against_delay, shared_legend
@@ -143,6 +144,25 @@ def _draw_rnn(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "rnn.png")
 
 
+def _kept(model: str) -> DeepSpec:
+    return DeepSpec(FIRST[0], "delayed", 5, "paper", 300_000, {"sticky": 0.25}, {"model": model})
+
+
+def _draw_kept(results: Results, root: Path) -> Path:
+    """Training return with either way to look ahead."""
+    figure, axis = new_figure(6.4, 4.2)
+    for model, color in zip(PIXEL_MODELS, (COLORS["delayed"], COLORS["augmented"]), strict=True):
+        if (model,) in results:
+            steps, returns = results[model,].curve
+            axis.plot(steps / 1e6, np.nanmean(returns, axis=0), color=color, lw=1.2, label=model)
+    axis.set(xlabel="million steps", ylabel="training return")
+    axis.set_ylim(bottom=0)
+    axis.legend(frameon=False, fontsize=9)
+    about = f"MsPacman, Delayed-Q, m = 5, sticky 0.25, preset paper, {seeds_of(results)}"
+    axis.set_title(f"{about}\ndeadtime reproduce kept-paths", fontsize=10)
+    return save_picture(figure, root / "figures" / "kept-paths.png")
+
+
 EXPERIMENTS = [
     Experiment(
         "summary-atari",
@@ -161,6 +181,16 @@ EXPERIMENTS = [
         SEEDS,
         _draw_convergence,
         lambda results, root: _rows(results, ("agent", "delay")),
+        score=_SCORE,
+        in_part=True,
+    ),
+    Experiment(
+        "kept-paths",
+        "MsPacman with sticky actions: a new prediction for every decision, and one that is kept while it comes true",
+        {(model,): _kept(model) for model in PIXEL_MODELS},
+        SEEDS,
+        _draw_kept,
+        lambda results, root: _rows(results, ("model",)),
         score=_SCORE,
         in_part=True,
     ),

@@ -137,6 +137,11 @@ SAYS = {
         "Training return on Frostbite of a recurrent policy that is not told of the delay, beside the three agents.",
         "A recurrent policy does not improve upon Augmented-Q or Oblivious-Q.",
     ),
+    "kept-paths": (
+        "Training return on MsPacman with sticky actions, with a new path through the queue for every decision and with one "
+        "that is kept for as long as it comes true.",
+        "",
+    ),
     "whole-law": ("Acting on the most likely state against acting on the whole law, where agents explore much.", ""),
     "tuning": ("Return over step sizes and exploration, on mazes that no other experiment uses.", ""),
     "causes": ("Delayed-Q's training return with two mistakes of the authors' code, one at a time and both.", ""),

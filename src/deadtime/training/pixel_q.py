@@ -71,17 +71,16 @@ class Turn(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What the replay holds of a turn: of every run and lane, and there with time before them."""
+    """What the replay holds of a turn: of every run and lane, and there with time before them.
+
+    There are few arrays, since each is sent to the device on its own.
+    """
 
     frame: UInt8[Any, "*T R E n"]
     queue: UInt8[Any, "*T R E C"]
-    age: Int[Any, "*T R E"]
-    action: Int[Any, "*T R E"]
-    """The one that is credited."""
-    reward: Float[Any, "*T R E"]
-    terminal: Bool[Any, "*T R E"]
-    usable: Bool[Any, "*T R E"]
-    """Whether it can be learned from: it is no warm-up, and the next row shows what came of it."""
+    facts: Float[Any, "*T R E 5"]
+    """The episode's age (4 stands for more), the action that is credited, the reward, whether it was an end for learning, and
+    whether it can be learned from: it is no warm-up, and the next row shows what came of it."""
 
 
 class Learner(NamedTuple):
@@ -109,8 +108,8 @@ class Batch(NamedTuple):
     queue: UInt8[Array, "B 2 C"]
     action: Int[Array, " B"]
     reward: Float[Array, " B"]
-    terminal: Bool[Array, " B"]
-    usable: Bool[Array, " B"]
+    terminal: Float[Array, " B"]
+    usable: Float[Array, " B"]
 
 
 def _adam(program: Program) -> optax.GradientTransformation:
@@ -126,10 +125,8 @@ def begin(program: Program, setups: Setup) -> State:
         return Learner(q, q, _adam(program).init(q), jnp.zeros((), jnp.int32), jnp.full((), -1, jnp.int32))
 
     at = program.rows, len(setups.delay), program.lanes
-    none = jnp.zeros(at, bool)
-    number = jnp.zeros(at, jnp.int32)
     frames, queue = jnp.zeros((*at, SIDE * SIDE), jnp.uint8), jnp.zeros((*at, program.capacity), jnp.uint8)
-    return State(jax.vmap(learner)(setups), Row(frames, queue, number, number, jnp.zeros(at), none, none))
+    return State(jax.vmap(learner)(setups), Row(frames, queue, jnp.zeros((*at, 5))))
 
 
 def values(program: Program, setup: Setup, q: QNetwork, frames: Array, queue: Array) -> Float[Array, " A"]:
@@ -168,8 +165,8 @@ def row_of(program: Program, setups: Setup, turn: Turn) -> Row:
     action = np.where(executed, turn.executed, turn.chosen)
     terminal = turn.terminated | (turn.life_lost & program.settings.life_loss)
     usable = ~turn.lost & ~(turn.truncated & ~terminal) & ~(executed & (turn.age < delay))
-    frame = turn.frame.reshape(*turn.age.shape, -1)
-    return Row(frame, turn.queue, np.minimum(turn.age, STACK), action, turn.reward, terminal, usable)
+    facts = np.stack([np.minimum(turn.age, STACK), action, turn.reward, terminal, usable], axis=-1)
+    return Row(turn.frame.reshape(*turn.age.shape, -1), turn.queue, facts.astype(np.float32))
 
 
 def updates_at(program: Program, index: int) -> int:
@@ -196,7 +193,7 @@ def learn(program: Program, setups: Setup, state: State, row: Row, turn: Int[Arr
 
 def sample(program: Program, replay: Row, turn: Array, keys: Array) -> Batch:
     """A batch for every run: of some draws each entry is the first that can be learned from."""
-    _, runs, lanes = replay.age.shape
+    _, runs, lanes, _ = replay.facts.shape
     batch, held = program.settings.batch, jnp.minimum(turn + 1, program.rows)
 
     def draw(key: Array) -> tuple[Array, Array]:
@@ -206,18 +203,18 @@ def sample(program: Program, replay: Row, turn: Array, keys: Array) -> Batch:
 
     time, lane = jax.vmap(draw)(keys)
     run = jnp.arange(runs)[:, None, None]
-    first = jnp.argmax(replay.usable[time % program.rows, run, lane], axis=-1)[..., None]
+    first = jnp.argmax(replay.facts[time % program.rows, run, lane, -1], axis=-1)[..., None]
     time, lane = jnp.take_along_axis(time, first, -1)[..., 0], jnp.take_along_axis(lane, first, -1)[..., 0]
     run, slot = run[..., 0], time % program.rows
-    age = replay.age[slot, run, lane]
+    age, action, reward, terminal, usable = jnp.moveaxis(replay.facts[slot, run, lane], -1, 0)
+    age = age.astype(jnp.int32)
     back = jnp.stack([jnp.minimum(STACK - 1 - i, age) for i in range(STACK)] + [jnp.full_like(age, -1)], axis=-1)
     at = (time[..., None] - back) % program.rows
     flat = (at * runs + run[..., None]) * lanes + lane[..., None]
     frames = replay.frame.reshape(-1, SIDE * SIDE)[flat].reshape(runs, batch, STACK + 1, SIDE, SIDE)
     both = jnp.stack([slot, (slot + 1) % program.rows], axis=-1)
     queue = replay.queue[both, run[..., None], lane[..., None]]
-    rest = (part[slot, run, lane] for part in (replay.action, replay.reward, replay.terminal, replay.usable))
-    return Batch(frames, queue, *rest)
+    return Batch(frames, queue, action.astype(jnp.int32), reward, terminal, usable)
 
 
 def _updated(program: Program, setup: Setup, learner: Learner, batch: Batch, t: Array) -> Learner:
