@@ -10,8 +10,7 @@ from threading import Event
 import numpy as np
 import pytest
 
-pytest.importorskip("ale_py")
-
+from deadtime.cli import main
 from deadtime.envs.atari import Atari, AtariEnv
 from deadtime.envs.emulator import Game, Lane
 from deadtime.experiments.command import EXPERIMENTS
@@ -19,6 +18,10 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.training import atari, deep
 from deadtime.training.evaluate import evaluate
 from deadtime.training.result import Result
+
+pytest.importorskip("ale_py")
+pytestmark = pytest.mark.xdist_group("atari")
+
 
 TINY = {"channels": (2, 2, 2), "hidden": 8, "learning_starts": 40, "replay_transitions": 200, "batch": 4}
 SHORT = {"max_episode_steps": 40, "sticky": 0.0}
@@ -178,40 +181,27 @@ def test_what_a_spec_says():
             DeepSpec(**{"env": "atari:MsPacman", "agent": "delayed", "delay": 5} | wrong)
 
 
-def test_the_commands(tmp_path):
-    common = [
-        "--env",
-        "atari:Breakout",
-        "--sticky",
-        "0",
-        "--max-episode-steps",
-        "20",
-        "--out",
-        "runs",
-        "--steps",
-        "60",
-        "--envs",
-        "2",
-    ]
-    common += [f"--set={name}={json.dumps(value)}" for name, value in TINY.items()] + ["--set=evaluation_episodes=1"]
+def said(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
 
-    def run(*words):
-        done = subprocess.run(
-            [sys.executable, "-m", "deadtime", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
-    said = json.loads(run("train", *common, "--agent", "delayed", "--delay", "2", "--seeds", "1", "--json"))
-    assert (said["delay"], said["steps"], said["model"]) == (2, 60, "fresh")
-    run("watch", said["record"], "--out", "w.gif")
+def test_the_commands(tmp_path, capsys):
+    common = ["--env", "atari:Breakout", "--sticky", "0", "--max-episode-steps", "20", "--steps", "60", "--envs", "3"]
+    common += ["--preset", "paper", "--out", tmp_path / "runs", "--json", "--set=evaluation_episodes=2"]
+    common += [f"--set={name}={json.dumps(value)}" for name, value in TINY.items()]
+    told = json.loads(said(capsys, "train", *common, "--agent", "delayed", "--delay", "2", "--seeds", "1"))
+    assert (told["delay"], told["steps"], told["model"]) == (2, 60, "fresh")
+    said(capsys, "watch", told["record"], "--out", tmp_path / "w.gif")
     assert (tmp_path / "w.gif").stat().st_size > 1000
-    assert "under delay 1: return" in run("evaluate", said["record"], "--delay", "1", "--episodes", "1")
-    table = json.loads(run("compare", *common, "--agents", "oblivious", "augmented", "--delays", "1", "--seeds", "1", "--json"))
-    assert {"oblivious", "augmented"} <= table["delays"][0].keys()
+    assert "under delay 1: return" in said(capsys, "evaluate", told["record"], "--delay", "1", "--episodes", "1")
+    table = json.loads(said(capsys, "compare", *common, "--agents", "delayed", "oblivious", "--delays", "1", "--seeds", "1"))
+    assert {"delayed", "oblivious"} <= table["delays"][0].keys()
 
 
-def test_a_table_is_filled_bit_by_bit(tmp_path):
+def test_a_table_is_filled_bit_by_bit(tmp_path, capsys):
     experiment = EXPERIMENTS["summary-atari"]
     order = experiment.next(80, tmp_path)
     assert len(experiment.wanted) == 75
@@ -221,9 +211,7 @@ def test_a_table_is_filled_bit_by_bit(tmp_path):
     ]
     assert {spec.env for spec, _ in order[6:21]} == {"atari:MsPacman", "atari:RoadRunner"}
     assert [seeds for _, seeds in order[74:76]] == [[0], [1]]
-    words = ["reproduce", "summary-atari", "--smoke", "--next", "2", "--out", "."]
-    done = subprocess.run([sys.executable, "-m", "deadtime", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    said(capsys, "reproduce", "summary-atari", "--smoke", "--next", "2", "--out", tmp_path)
     rows = (tmp_path / "smoke/figures/summary-atari.csv").read_text().splitlines()
     assert [line.split(",")[:4] for line in rows[1:]] == [
         ["0", "atari:MsPacman", agent, "15"] for agent in ("delayed", "augmented")

@@ -120,7 +120,7 @@ class Pool:
     def __init__(self, lanes: Sequence[Game], workers: int | None = None):
         """Start the workers; they play from `reset` on."""
         self._games, self._capacity = list(lanes), max(game.delay for game in lanes)
-        self._lost, self._untold, self._deaths = np.zeros(len(lanes), bool), np.zeros(len(lanes), bool), 0
+        self._lost, self.untold, self._deaths = np.zeros(len(lanes), bool), np.zeros(len(lanes), bool), 0
         needed = sum(-(-array.nbytes // 64) * 64 for array in views(None, len(lanes), self._capacity).values())
         room = "/dev/shm" if Path("/dev/shm").is_dir() else None
         self._file = tempfile.TemporaryFile(dir=room)  # noqa: SIM115  (closed with the pool)
@@ -149,16 +149,16 @@ class Pool:
 
     def reset(self) -> Played:
         """Begin episodes everywhere."""
-        self._untold[:] = False
+        self.untold[:] = False
         self._do(b"r")
         return self._wait()
 
     def send(self, actions: Int[np.ndarray, " n"]) -> None:
         """Give every lane its action (-1: it rests); `receive` waits for what comes of it."""
-        self.memory["chosen"][:] = np.where(self._untold, -1, actions)
+        self.memory["chosen"][:] = np.where(self.untold, -1, actions)
         self._do(b"s")
-        self._lost |= self._untold
-        self._untold[:] = False
+        self._lost |= self.untold
+        self.untold[:] = False
 
     def receive(self) -> Played:
         """What came of what was sent."""
@@ -171,7 +171,7 @@ class Pool:
 
     def save(self) -> list[bytes]:
         """What each lane needs to go on from here to the same bits; what is lost meanwhile, the next step tells."""
-        self._untold |= self._do_all(b"w")
+        self.untold |= self._do_all(b"w")
         return [self.memory["state"][i, :n].tobytes() for i, n in enumerate(self.memory["state_bytes"])]
 
     def load(self, states: Sequence[bytes]) -> Played:
@@ -180,7 +180,7 @@ class Pool:
             self.memory["state_bytes"][i] = len(state)
             self.memory["state"][i, : len(state)] = np.frombuffer(state, np.uint8)
         self._do_all(b"l")
-        self._untold[:] = False
+        self.untold[:] = False
         return self._wait()
 
     def _do_all(self, command: bytes) -> Bool[np.ndarray, " n"]:

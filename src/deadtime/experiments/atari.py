@@ -154,7 +154,8 @@ def _draw_kept(results: Results, root: Path) -> Path:
     for model, color in zip(PIXEL_MODELS, (COLORS["delayed"], COLORS["augmented"]), strict=True):
         if (model,) in results:
             steps, returns = results[model,].curve
-            axis.plot(steps / 1e6, np.nanmean(returns, axis=0), color=color, lw=1.2, label=model)
+            there = ~np.isnan(returns).all(axis=0)
+            axis.plot(steps[there] / 1e6, np.nanmean(returns[:, there], axis=0), color=color, lw=1.2, label=model)
     axis.set(xlabel="million steps", ylabel="training return")
     axis.set_ylim(bottom=0)
     axis.legend(frameon=False, fontsize=9)

@@ -253,7 +253,8 @@ class _Training:
         arrays = {"ended": np.concatenate(self.ended)}
         if self.done < self.length and self.pool is not None and self.turn is not None:
             arrays |= {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in enumerate(self.pool.save())}
-            arrays |= {f"turn/{name}": part for name, part in self.turn._asdict().items()}
+            turn = self.turn._replace(lost=self.turn.lost | self._rows(self.pool.untold))  # what follows them began anew
+            arrays |= {f"turn/{name}": part for name, part in turn._asdict().items()}
         checkpoint.save(self.path, self.state, arrays, {"steps": self.done, "lost": self.lost, "seconds": self.seconds})
 
 

@@ -1,0 +1,671 @@
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from scipy.stats import chi2_contingency, chisquare
+
+from deadtime.envs import atari, emulator, make
+from deadtime.envs.atari import Atari, AtariEnv, Played, Pool
+from deadtime.envs.emulator import Emulator, Game, Lane, games, shrink
+
+ale_py = pytest.importorskip("ale_py")
+FIRE, RIGHT, LEFT = 1, 2, 3
+"""Of Breakout, where every frame of an action moves the paddle."""
+
+
+# ---- One emulator ----
+
+
+@pytest.mark.parametrize(
+    ("name", "actions", "steps", "occur"),
+    [("Breakout", 4, 250, {"rewards", "ends"}), ("Qbert", 6, 150, {"rewards"}), ("Klax", 18, 150, {"ends"})],
+)
+def test_frames_rewards_and_ends_are_gymnasiums(name, actions, steps, occur):
+    pytest.importorskip("cv2")
+    gym.register_envs(ale_py)
+    env = gym.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0)
+    env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env, noop_max=0), 4)
+    ours, rng, occurred = Emulator(Game(name, sticky=0.0)), np.random.default_rng(5), set()
+    assert len(ours.actions) == actions == env.action_space.n
+    obs, _ = env.reset(seed=0)
+    ours.reset(0)
+    np.testing.assert_array_equal(ours.stack, obs)
+    for _ in range(steps):
+        action = int(rng.integers(actions))
+        obs, reward, terminated, _, info = env.step(action)
+        assert ours.step(action, rng) == reward
+        np.testing.assert_array_equal(ours.stack, obs)
+        assert (ours.over, ours.lives) == (terminated, info["lives"])
+        occurred |= {"rewards"} if reward else set()
+        if terminated:
+            occurred.add("ends")
+            obs, _ = env.reset()
+            ours.reset(0)
+            np.testing.assert_array_equal(ours.stack, obs)
+    assert occurred == occur
+
+
+@pytest.mark.parametrize("height", [210, 250])
+def test_pictures_shrink_as_in_opencv(height):
+    cv2, rng = pytest.importorskip("cv2"), np.random.default_rng(height)
+    noise = rng.integers(0, 256, (20, 2, height, 160), np.uint8)
+    blocks = np.kron(rng.integers(0, 256, (20, 2, height // 10, 16)), np.ones((10, 10))).astype(np.uint8)
+    for screens in [*noise, *blocks]:
+        found, brighter = np.empty((84, 84), np.uint8), screens.max(axis=0)
+        shrink(screens, found, *emulator._weights(height, 160))
+        np.testing.assert_array_equal(found, cv2.resize(brighter, (84, 84), interpolation=cv2.INTER_AREA))
+
+
+def test_an_episode_begins_with_1_to_30_frames_of_nothing(monkeypatch):
+    lane, drawn = Lane(Game("Breakout")), []
+    lane.real.reset(17)
+    assert lane.real.ale.getEpisodeFrameNumber() == 17
+    monkeypatch.setattr(lane.real, "reset", drawn.append)
+    for _ in range(3000):
+        lane.reset()
+    assert {*drawn} == {*range(1, 31)}
+    assert chisquare(np.bincount(drawn)[1:]).pvalue > 1e-3
+
+
+def test_lives_and_rewards_of_an_episode():
+    lane, rewards, lost = _begun(Game("Breakout", 2, 0.25, seed=3)), [], []
+    for _ in _decisions(lane):
+        rewards, lost = [*rewards, lane.reward], [*lost, lane.life_lost]
+    assert (sum(lost), lost[-1], lane.real.lives) == (5, True, 0)
+    assert lane.earned == sum(rewards) > 0
+
+
+def test_names_are_gymnasiums_and_each_can_be_played_alone():
+    gym.register_envs(ale_py)
+    registered = {name for name in gym.registry if name.startswith("ALE/") and name.endswith("-v5")}
+    assert {f"ALE/{name}-v5" for name in games()} == registered
+
+
+# ---- Looking ahead without stickiness ----
+
+CERTAIN = [("Qbert", 1), ("Klax", 5), ("Klax", 25)]
+
+
+def _begun(game):
+    lane = Lane(game)
+    lane.reset()
+    return lane
+
+
+def _decisions(lane, seed=0):
+    """Random play to the end of an episode, seen before each decision and when it is over."""
+    rng = np.random.default_rng(seed)
+    while not lane.terminated:
+        yield
+        lane.step(int(rng.integers(lane.num_actions)))
+    yield
+
+
+@pytest.mark.parametrize(("name", "delay"), CERTAIN)
+def test_without_stickiness_what_was_predicted_comes_true(name, delay):
+    lane, said, real = _begun(Game(name, delay, 0.0, "fresh", seed=3)), [], []
+    for _ in _decisions(lane):
+        real.append((lane.real.stack.copy(), lane.real.ale.cloneState()))
+        if not lane.terminated:
+            said.append((lane.shown.copy(), lane.ahead.ale.cloneState()))
+    assert len(said) > delay + 50
+    for t, (shown, state) in enumerate(said):
+        stack, then = real[min(t + delay, len(said))]  # past the end it stands still
+        np.testing.assert_array_equal(shown, stack)
+        assert state.equals(then)
+    assert not said[0][1].equals(real[0][1])
+    assert lane.emulated <= 2.2 * lane.steps
+
+
+@pytest.mark.parametrize(("name", "delay"), CERTAIN)
+def test_without_stickiness_one_step_a_decision_leads_where_the_whole_queue_does(name, delay):
+    lane, second = _begun(Game(name, delay, 0.0, "fresh", seed=4)), Emulator(Game(name, sticky=0.0))
+    for _ in _decisions(lane):
+        if not lane.terminated:
+            _roll(second, lane.real, lane.queue)
+            np.testing.assert_array_equal(lane.shown, second.stack)
+            assert second.same(*lane.ahead.point())
+
+
+def _roll(emulated, start, queue, rng=None, seen=True):
+    emulated.follow(start)
+    for action in queue:
+        if not emulated.over:
+            emulated.step(int(action), rng, seen)
+
+
+# ---- Stickiness ----
+
+
+def test_a_copy_is_the_same_in_state_frames_and_what_may_be_repeated():
+    one, other = Emulator(Game("Breakout")), Emulator(Game("Breakout"))
+    one.reset(9)
+    for action in (FIRE, RIGHT, RIGHT, LEFT):
+        one.step(action, np.random.default_rng(0))
+    (state, last), (arrays, numbers) = one.point(), one.saved()
+    for become in (lambda: other.follow(one), lambda: other.restore(arrays, numbers)):
+        other.reset(1)
+        assert not other.same(state, last)
+        become()
+        assert other.same(state, last)
+        assert not other.same(state, 0)
+        copied, numbers_too = other.saved()
+        assert numbers_too == numbers
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(copied[name], array)
+
+
+@pytest.mark.parametrize(("look", "cost"), [("fresh", 1 + 5), ("kept", 1 + 1)])
+def test_a_kept_path_takes_one_step_a_decision_for_as_long_as_it_comes_true(look, cost):
+    """Which it does when there is nothing to repeat but the same."""
+    lane, said = _begun(Game("Breakout", 5, 0.25, look, seed=1)), []
+    for t in range(40):
+        before = lane.emulated
+        lane.step(0)
+        said.append(lane.shown.copy())
+        if t >= 15:
+            assert lane.emulated - before == cost
+            np.testing.assert_array_equal(lane.real.stack, said[t - 5])
+
+
+def test_a_prediction_is_one_run_through_the_queue_with_every_frame_looked_at():
+    lane, second = _begun(Game("Klax", 6, 0.25, "fresh", seed=1)), Emulator(Game("Klax", sticky=0.25))
+    rng, overs = np.random.default_rng(), 0
+    rng.bit_generator.state = lane._rng_ahead.bit_generator.state
+    for _ in _decisions(lane, seed=1):
+        if lane.steps and not lane.terminated:
+            _roll(second, lane.real, lane.queue, rng)
+            np.testing.assert_array_equal(lane.shown, second.stack)
+            assert second.same(*lane.ahead.point())
+            assert lane._rng_ahead.bit_generator.state == rng.bit_generator.state
+            overs += second.over
+        rng.bit_generator.state = lane._rng_ahead.bit_generator.state
+    assert overs, "none saw the end"
+
+
+def test_the_law_of_stickiness_is_that_of_the_emulators_own():
+    """Right and then left, four frames each: how late each of them comes into force shows in the emulator's memory."""
+    start, plain, late = Emulator(Game("Breakout", sticky=0.0)), Emulator(Game("Breakout", sticky=0.0)), 0.25
+    start.reset(10)
+    state, wanted = start.ale.cloneState(), [start.actions[RIGHT]] * 4 + [start.actions[LEFT]] * 4
+    law, begins = Counter(), [late**k * (1 - late if k < 4 else 1) for k in range(5)]
+    for first, second in product(range(5), repeat=2):
+        executed = [0] * first + wanted[first:4]
+        executed += [executed[-1]] * second + wanted[4 + second :]
+        plain.follow(start)
+        for action in executed:
+            plain.ale.act(action)
+        law[plain.ale.getRAM().tobytes()] += begins[first] * begins[second]
+    assert len(law) > 12
+
+    for sticky in (late, 0.15):
+        ours, rng, found = Emulator(Game("Breakout", sticky=sticky)), np.random.default_rng(1), Counter()
+        for _ in range(500):
+            _roll(ours, start, [RIGHT, LEFT], rng, seen=False)
+            found[ours.ale.getRAM().tobytes()] += 1
+        assert (_p_of_law(found, law) > 1e-3) == (sticky == late), sticky
+
+    theirs, found = ale_py.ALEInterface(), Counter()
+    theirs.setFloat("repeat_action_probability", late)
+    theirs.setInt("random_seed", 1)
+    theirs.loadROM(ale_py.roms.get_rom_path("breakout"))
+    for _ in range(500):
+        for _ in range(8):
+            theirs.act(0)  # so that nothing else is left to be repeated
+        theirs.restoreState(state)
+        for action in wanted:
+            theirs.act(action)
+        found[theirs.getRAM().tobytes()] += 1
+    assert _p_of_law(found, law) > 1e-3
+
+
+def _p_of_law(found, law):
+    """How probable so bad a fit is; outcomes that are too rare count as one."""
+    assert found.keys() <= law.keys()
+    common, total = [outcome for outcome in law if law[outcome] * found.total() >= 5], found.total()
+    counts, expected = [found[one] for one in common], [law[one] * total for one in common]
+    return chisquare([*counts, total - sum(counts)], [*expected, total - sum(expected)]).pvalue
+
+
+def _p_same(a, b):
+    """How probable so unlike counts are under one law; outcomes that are too rare count as one."""
+    common = [outcome for outcome in a | b if a[outcome] + b[outcome] >= 12]
+    table = np.array(
+        [[*(each[one] for one in common), sum(each.values()) - sum(each[one] for one in common)] for each in (a, b)]
+    )
+    return chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
+
+
+@pytest.mark.parametrize("look", ["fresh", "kept"])
+def test_what_was_chosen_on_a_prediction_says_nothing_of_the_next_unless_paths_are_kept(look):
+    """Again and again from one state: choose by the prediction, step, and compare the next one with roll-outs by hand."""
+    lane, plain = _begun(Game("Breakout", 2, 0.25, look, seed=2)), Emulator(Game("Breakout", sticky=0.0))
+    for action in (0, 0, RIGHT, LEFT):
+        lane.step(action)
+    content, predicted = lane.saved(), {RIGHT: Counter(), LEFT: Counter()}
+    _roll(plain, lane.real, lane.queue, seen=False)
+    usual, reals = plain.ale.getRAM(), set()
+    for repetition in range(300):
+        lane.restore(content)
+        lane._rng_ahead = np.random.default_rng([repetition, 0])
+        lane._run_ahead()
+        chosen = RIGHT if (lane.ahead.ale.getRAM() == usual).all() else LEFT
+        lane.step(chosen)
+        reals.add(lane.real.ale.getRAM().tobytes())
+        assert lane.queue.tolist() == [LEFT, chosen]
+        predicted[chosen][lane.ahead.ale.getRAM().tobytes()] += 1
+    assert len(reals) == 1
+    apart, by_hand = np.random.default_rng([0, 1]), Emulator(lane.game)
+    probable = {}
+    for chosen, found in predicted.items():
+        rolled = Counter()
+        for _ in range(300):
+            _roll(by_hand, lane.real, [LEFT, chosen], apart, seen=False)
+            rolled[by_hand.ale.getRAM().tobytes()] += 1
+        assert found.total() > 80
+        probable[chosen] = _p_same(found, rolled)
+    if look == "fresh":
+        assert min(probable.values()) > 1e-3
+    else:
+        assert max(probable.values()) < 1e-4
+
+
+def _row(lane):
+    facts = lane.executed, lane.reward, lane.earned, lane.terminated, lane.truncated, lane.life_lost
+    if lane.terminated or lane.truncated:
+        lane.reset()
+    return *facts, lane.steps, lane.real.stack.tobytes()
+
+
+def _paths(lane, actions):
+    """What really happens, and what is predicted."""
+    real, ahead = [], []
+    for action in actions:
+        lane.step(int(action))
+        real.append(_row(lane))
+        ahead.append((lane.shown.tobytes(), lane.queue.tolist(), lane.ahead.ale.getRAM().tobytes()))
+    return real, ahead
+
+
+@pytest.mark.parametrize("look", ["fresh", "kept"])
+def test_looking_ahead_leaves_the_real_path_alone(look):
+    actions = np.random.default_rng(0).integers(0, 18, 150)
+    game = Game("Klax", 4, 0.25, look, seed=6)
+    (real, ahead), (alone, _) = (_paths(_begun(one), actions) for one in (game, replace(game, look_ahead="")))
+    assert real == alone
+    assert any(row[3] for row in real), "no episode ended"
+    other = _begun(game)
+    other._rng_ahead = np.random.default_rng(99)
+    again, predicted = _paths(other, actions)
+    assert again == real
+    assert sum(a != b for a, b in zip(ahead, predicted, strict=True)) > 40
+
+
+# ---- Going on ----
+
+
+@pytest.mark.parametrize(("sticky", "look"), [(0.25, "fresh"), (0.25, "kept"), (0.0, "fresh"), (0.25, "")])
+def test_a_saved_lane_goes_on_to_the_same_bits(sticky, look):
+    """In Assault, whose memory is another each time that a game begins."""
+    game = Game("Assault", 4, sticky, look, max_steps=25, seed=8)
+    lane, other = _begun(game), _begun(replace(game, seed=9))
+    before, after = np.random.default_rng(1).integers(0, lane.num_actions, (2, 60))
+    _paths(lane, before)
+    content, emulated = lane.saved(), lane.emulated
+    expected = _paths(lane, after), lane.emulated
+    for one in (lane, other):
+        one.restore(content)
+        assert one.emulated == emulated
+        assert (_paths(one, after), one.emulated) == expected
+
+
+# ---- Many, in processes of their own ----
+
+GAMES = [
+    Game("Breakout", 0, 0.25, "", 40, seed=1),
+    Game("MsPacman", 3, 0.25, "fresh", seed=2),
+    Game("Klax", 5, 0.0, "fresh", seed=3),
+    Game("Breakout", 2, 0.25, "kept", 25, seed=4),
+    Game("Assault", 1, 0.25, "", 30, seed=5),
+]
+together = pytest.mark.xdist_group("atari")
+
+
+@pytest.fixture(scope="module")
+def crew():
+    """A pool that several tests use, each from states that it loads, and what it showed first."""
+    pool = Pool(GAMES, workers=2)
+    begun = _copied(pool.reset())
+    yield pool, begun
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def peers():
+    return [Lane(game) for game in GAMES]
+
+
+@pytest.fixture
+def pair(crew, peers):
+    """The pool, and lanes in this process that stand where its lanes do."""
+    for game, lane in zip(GAMES, peers, strict=True):
+        lane.seed(game.seed)
+        lane.reset()
+    _shows(crew[0].load([lane.saved() for lane in peers]), peers)
+    return crew[0], peers
+
+
+def _copied(played):
+    return Played(*(part.copy() for part in played))
+
+
+def _shows(played, lanes, but=()):
+    """What is seen now is what these lanes say."""
+    for i in {*range(len(lanes))} - {*but}:
+        lane, delay = lanes[i], lanes[i].game.delay
+        np.testing.assert_array_equal(played.frame[i], lane.real.stack[-1])
+        np.testing.assert_array_equal(played.shown[i], lane.shown)
+        assert played.queue[i].tolist() == [0] * (5 - delay) + lane.queue.tolist()
+        assert played.age[i] == lane.steps
+
+
+def _stepped(pool, lanes, actions, but=()):
+    """A step of both, found equal but for some lanes."""
+    played = pool.step(actions)
+    _agrees(played, lanes, actions, but)
+    return played
+
+
+def _agrees(played, lanes, actions, but=()):
+    for i in {*np.flatnonzero(actions >= 0).tolist()} - {*but}:
+        lane = lanes[i]
+        lane.step(int(actions[i]))
+        for name in ("executed", "reward", "earned", "terminated", "truncated", "life_lost"):
+            assert getattr(played, name)[i] == getattr(lane, name), name
+        if lane.terminated or lane.truncated:
+            lane.reset()
+    _shows(played, lanes, but)
+    assert {*np.flatnonzero(played.lost).tolist()} == {*but}
+
+
+def _chosen(lanes, rng):
+    return np.array([rng.integers(lane.num_actions) for lane in lanes])
+
+
+@together
+def test_a_pool_plays_as_lanes_do_and_minus_1_rests(crew, pair):
+    (pool, begun), lanes, rng = crew, pair[1], np.random.default_rng(2)
+    _shows(begun, lanes)
+    assert len(pool._workers) == 2
+    assert sorted(place for mine in pool._mine for place in mine) == [0, 1, 2, 3, 4]
+    ends = np.zeros((2, len(lanes)), int)
+    for _ in range(150):
+        actions = np.where(rng.random(len(lanes)) < 0.1, -1, _chosen(lanes, rng))
+        played = _stepped(pool, lanes, actions)
+        ends += np.where(actions >= 0, [played.terminated, played.truncated], 0)
+    assert (ends[1, [0, 3, 4]] >= 3).all()
+    assert ends[0, 2] > 0
+    assert pool.emulated == sum(lane.emulated for lane in lanes)
+
+
+@together
+def test_a_saved_pool_goes_on_to_the_same_bits_in_another(pair):
+    pool, lanes = pair
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        pool.step(_chosen(lanes, rng))
+    states, actions = pool.save(), [_chosen(lanes, rng) for _ in range(50)]
+    rows = [_copied(pool.step(chosen)) for chosen in actions]
+    other = Pool([replace(game, seed=77) for game in GAMES], workers=1)
+    try:
+        other.load(states)
+        for chosen, row in zip(actions, rows, strict=True):
+            for expected, found in zip(row, other.step(chosen), strict=True):
+                np.testing.assert_array_equal(expected, found)
+        assert other.emulated == pool.emulated
+    finally:
+        other.close()
+
+
+# ---- Workers that die ----
+
+
+def _state_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _wait_for(condition, seconds=10.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def _gone(pids):
+    _wait_for(lambda: all(_state_of(pid) in ("", "Z") for pid in pids))
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc tells which processes there are")
+
+
+def _anew(pool, lanes, lost):
+    """Put lanes where they are after their worker died: at the beginning of an episode, from another seed."""
+    for i in lost:
+        assert pool._games[i].seed != lanes[i].game.seed
+        lanes[i].seed(pool._games[i].seed)
+        lanes[i].reset()
+
+
+@together
+@needs_proc
+def test_a_worker_killed_between_steps_is_replaced_and_its_episodes_are_lost(pair):
+    pool, lanes = pair
+    rng, mine = np.random.default_rng(4), pool._mine[1]
+    for _ in range(3):
+        _stepped(pool, lanes, _chosen(lanes, rng))
+    os.kill(pool._workers[1].pid, signal.SIGKILL)
+    played = _stepped(pool, lanes, _chosen(lanes, rng), but=mine)
+    _anew(pool, lanes, mine)
+    _shows(played, lanes)
+    assert not played.age[mine].any()
+    for _ in range(5):
+        _stepped(pool, lanes, _chosen(lanes, rng))
+
+
+@together
+@needs_proc
+def test_a_worker_killed_in_the_middle_of_a_step_is_replaced_too(pair):
+    pool, lanes = pair
+    rng, mine, worker = np.random.default_rng(5), pool._mine[1], pool._workers[1]
+    for _ in range(200):
+        actions, age = _chosen(lanes, rng), pool.memory["emulated"][mine[0]]
+        pool.send(actions)
+        _wait_for(lambda age=age: pool.memory["emulated"][mine[0]] != age)
+        os.kill(worker.pid, signal.SIGSTOP)
+        _wait_for(lambda: _state_of(worker.pid) == "T")
+        if not select.select([worker.stdout], [], [], 0)[0]:
+            break  # its first lane is done, but not all of them
+        os.kill(worker.pid, signal.SIGCONT)
+        _agrees(pool.receive(), lanes, actions)
+    else:
+        pytest.fail("each step was over before it could be stopped")
+    os.kill(worker.pid, signal.SIGKILL)
+    played = pool.receive()
+    _agrees(played, lanes, actions, but=mine)
+    _anew(pool, lanes, mine)
+    _shows(played, lanes)
+    for _ in range(5):
+        _stepped(pool, lanes, _chosen(lanes, rng))
+
+
+@together
+@needs_proc
+def test_a_worker_killed_before_saving_is_told_of_by_the_next_step(pair):
+    pool, lanes = pair
+    rng, mine = np.random.default_rng(6), pool._mine[0]
+    for _ in range(3):
+        _stepped(pool, lanes, _chosen(lanes, rng))
+    os.kill(pool._workers[0].pid, signal.SIGKILL)
+    states = pool.save()
+    played = _stepped(pool, lanes, _chosen(lanes, rng), but=mine)
+    _anew(pool, lanes, mine)
+    _shows(played, lanes)
+    _stepped(pool, lanes, _chosen(lanes, rng))
+
+    os.kill(pool._workers[0].pid, signal.SIGKILL)
+    played = pool.load(states)
+    assert played.age.tolist() == [0 if i in mine else 3 for i in range(len(lanes))]
+    assert not played.lost.any()
+    for lane, state in zip(lanes, states, strict=True):
+        lane.restore(state)
+    _shows(played, lanes)
+    _stepped(pool, lanes, _chosen(lanes, rng))
+
+
+@needs_proc
+def test_workers_that_keep_dying_are_an_error_and_leave_nothing(monkeypatch):
+    pool = Pool(GAMES[:2], workers=2)
+    pool.reset()
+    pids, started = [worker.pid for worker in pool._workers], []
+    assert all(_state_of(pid) not in ("", "Z") for pid in pids)
+    assert os.fstat(pool._file.fileno()).st_nlink == 0, "the shared memory has a name that may stay behind"
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **kwargs: started.append(popen(*args, **kwargs)) or started[-1])
+    os.kill(pids[0], signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="keep dying, the last one with exit status 1: .*there may be too little memory"):
+        pool.step(np.zeros(2, int))
+    _gone([*pids, *(worker.pid for worker in started)])
+    assert len(started) == 3 * 2
+    pool.close()
+
+
+@needs_proc
+def test_close_ends_the_workers_whatever_they_do():
+    pool = Pool(GAMES[:2], workers=2)
+    pids = [worker.pid for worker in pool._workers]
+    pool.reset()
+    pool.send(np.zeros(2, int))
+    pool.close()
+    assert not any(_state_of(pid) for pid in pids)
+
+
+DRIVER = """
+import sys
+import numpy as np
+from deadtime.envs.atari import Pool
+from deadtime.envs.emulator import Game
+
+pool = Pool([Game("Breakout", 2, look_ahead="fresh", seed=seed) for seed in range(2)], workers=2)
+pool.reset()
+print(*[worker.pid for worker in pool._workers], flush=True)
+while True:
+    pool.step(np.zeros(2, int))
+    if sys.argv[1:]:
+        raise ValueError("of the driver's own")
+"""
+
+
+@needs_proc
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, None], ids=["SIGTERM", "SIGKILL", "exception"])
+def test_no_worker_outlives_its_driver(end):
+    command = [sys.executable, "-c", DRIVER, *(["raise"] if end is None else [])]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    pids = [int(pid) for pid in driver.stdout.readline().split()]
+    try:
+        assert len(pids) == 2
+        if end is not None:
+            assert all(_state_of(pid) not in ("", "Z") for pid in pids)
+            driver.send_signal(end)
+        assert driver.wait(timeout=10) == (1 if end is None else -end)
+        _gone(pids)
+    finally:
+        for pid in [driver.pid, *pids]:
+            if _state_of(pid) not in ("", "Z"):
+                os.kill(pid, signal.SIGKILL)
+        driver.stdout.close()
+        driver.wait()
+
+
+# ---- By name, and as an environment ----
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("MsPackman", {}, "Atari has no game 'MsPackman'; did you mean 'MsPacman'\\?: names are as in Gymnasium"),
+        ("Combat", {}, "Atari has no game 'Combat'"),
+        ("Breakout", {"sticky": 1.0}, "sticky is a probability from 0 to below 1; got 1.0: 0.25 is usual"),
+        ("Breakout", {"sticky": -0.1}, "sticky is a probability from 0 to below 1; got -0.1"),
+        ("Breakout", {"sticky": True}, "sticky is a probability from 0 to below 1; got True"),
+        ("Breakout", {"max_episode_steps": 0}, "max_episode_steps is a whole number, 1 or more; got 0"),
+        ("Breakout", {"noise": 0.1}, "atari:Breakout has no setting 'noise': it takes sticky, max_episode_steps"),
+    ],
+)
+def test_what_can_not_be_played_is_refused(name, settings, said):
+    with pytest.raises(ValueError, match=said):
+        make(f"atari:{name}", **settings)
+
+
+def test_a_look_ahead_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match='look_ahead is "fresh", "kept", or "" for none; got \'frsh\''):
+        AtariEnv(Atari("Breakout"), 2, "frsh")
+
+
+def test_without_ale_py_it_is_said_how_to_get_it(monkeypatch):
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "ale_py", None)
+        games.cache_clear()
+        game = make("atari:Breakout")
+        with pytest.raises(ImportError, match=r"atari:NAME needs ale-py, .*: pip install 'deadtime\[atari\]'"):
+            AtariEnv(game, 1)
+    assert "Breakout" in games()
+
+
+@pytest.mark.parametrize(("delay", "look"), [(0, ""), (3, "fresh")])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_check_env(delay, look):
+    check_env(AtariEnv(Atari("Breakout"), delay, look))
+
+
+def test_as_an_environment_it_follows_the_convention_and_its_seed():
+    """In Assault, whose memory is another each time that a game begins, but for a seed."""
+    env = AtariEnv(make("atari:Assault", sticky=0.1, max_episode_steps=12), 3, "fresh")
+    actions = np.random.default_rng(0).integers(0, env.action_space.n, 12)
+
+    def episode(seed):
+        (obs, info), rows = env.reset(seed=seed), []
+        assert info.keys() == {"pending_actions", "predicted_observation"}
+        rows.append((obs, info["predicted_observation"]))
+        queue = info["pending_actions"].tolist()
+        assert len(queue) == 3
+        for i, action in enumerate(actions):
+            obs, reward, terminated, truncated, info = env.step(action)
+            queue.append(int(action))
+            assert info["executed_action"] == queue.pop(0)
+            assert info["pending_actions"].tolist() == queue
+            assert obs in env.observation_space
+            assert info["predicted_observation"] in env.observation_space
+            assert (terminated, truncated) == (False, i == 11)
+            rows.append((obs, info["predicted_observation"]))
+        return np.array(rows)
+
+    first, second = episode(1), episode(2)
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(episode(1), first)
+    assert not np.array_equal(episode(None), first)
+    assert atari.meanings("Assault") == ("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
