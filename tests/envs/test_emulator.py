@@ -339,7 +339,7 @@ GAMES = [
     Game("Breakout", 2, 0.25, "kept", 25, seed=4),
     Game("Assault", 1, 0.25, "", 30, seed=5),
 ]
-together = pytest.mark.xdist_group("atari")
+together = pytest.mark.xdist_group("emulator")
 
 
 @pytest.fixture(scope="module")

@@ -325,7 +325,7 @@ def test_many_actions_do_not_wrap():
     r = np.zeros((1, 66_000))
     r[0, 65_999] = 1
     mdp = MDP(csr_array(np.ones((66_000, 1))), r, 1.0)
-    assert solve(mdp, 1, horizon=2).action(0, (0,)) == 65_999
+    assert solve(mdp, 0, horizon=2).action(0, ()) == 65_999
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.01, 0.1, 0.5, 0.99])

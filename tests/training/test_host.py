@@ -276,7 +276,7 @@ REFUSALS = [
     ({"render_mode": "human"}, "gym:CartPole-v1 has no setting 'render_mode'"),
     ({"env": DIARY, "bad": object()}, "settings of a run are numbers, words, lists and dicts"),
     ({"envs": 0}, "envs is a whole number, 1 or more; got 0: pass one such as 1"),
-    ({"env": "cartpole", "envs": 2}, "envs is for gym:ID, .* got 2 for cartpole: leave it out"),
+    ({"env": "cartpole", "envs": 2}, "envs is for gym:ID and atari:NAME, .* got 2 for cartpole: leave it out"),
     ({"env": "maze", "envs": 2}, "maze has no setting 'envs'"),
     ({"max_episode_steps": 0}, "can't make 'CartPole-v1' with {'max_episode_steps': 0}"),
 ]

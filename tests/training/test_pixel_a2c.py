@@ -18,6 +18,7 @@ from deadtime.training.pixel_q import Setup, Turn
 
 TINY = PixelA2C(channels=(4, 4, 4), hidden=8, lstm=6, rollout=4, learning_rate=0.02, discount=0.9, entropy_weight=0.1)
 SHOWN = (4, 84, 84)
+pytestmark = pytest.mark.xdist_group("a2c")
 
 
 def setups_of(actions):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
+from scipy.special import stdtrit
 
 RESAMPLES = 4000
 Scores = Float[np.ndarray, " seeds"]
@@ -35,7 +35,7 @@ def mean(values: Scores | Sequence[float]) -> Estimate:
     middle = float(values.mean())
     if len(values) < 2:
         return Estimate(middle, np.nan, np.nan)
-    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
     return Estimate(middle, middle - half, middle + half)
 
 
@@ -56,7 +56,13 @@ def median(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
 
 def iqm(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
     """The interquartile mean over all runs of all tasks: the mean without the lowest and the highest quarter."""
-    return _bootstrapped(tasks, lambda drawn: stats.trim_mean(np.concatenate(drawn, axis=-1), 0.25, axis=-1), seed)
+
+    def middle(drawn: list[np.ndarray]) -> Any:
+        ordered = np.sort(np.concatenate(drawn, axis=-1), axis=-1)
+        cut = ordered.shape[-1] // 4
+        return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+
+    return _bootstrapped(tasks, middle, seed)
 
 
 def improvement(first: Sequence[Scores], second: Sequence[Scores], seed: int = 0) -> Estimate:
