@@ -44,6 +44,7 @@ def _commands() -> Any:
     from tyro.conf import subcommand  # noqa: PLC0415
 
     from deadtime.experiments.command import Reproduce  # noqa: PLC0415
+    from deadtime.experiments.driver import Status  # noqa: PLC0415
     from deadtime.experiments.report import Report  # noqa: PLC0415
     from deadtime.experiments.sweep import Sweep  # noqa: PLC0415
     from deadtime.planning.command import Plan, Verify  # noqa: PLC0415
@@ -58,5 +59,6 @@ def _commands() -> Any:
         | Annotated[Verify, subcommand("verify")]
         | Annotated[Reproduce, subcommand("reproduce")]
         | Annotated[Sweep, subcommand("sweep")]
+        | Annotated[Status, subcommand("status")]
         | Annotated[Report, subcommand("report")]
     )

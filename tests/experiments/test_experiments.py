@@ -10,7 +10,7 @@ from PIL import Image
 
 from deadtime.envs import make
 from deadtime.envs.walk import Walk
-from deadtime.experiments import runner, statistics
+from deadtime.experiments import driver, runner, statistics
 from deadtime.experiments.ceiling import ceiling, mean_ceiling
 from deadtime.experiments.command import EXPERIMENTS, Reproduce
 from deadtime.experiments.specs import TabularSpec
@@ -139,7 +139,7 @@ def test_every_experiment_of_the_paper_is_there(capsys):
 
 def test_fewer_seeds_of_tuning_stay_apart_from_the_reported_mazes(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(runner, "train_recorded", lambda spec, seeds, *rest, **named: asked.append(list(seeds)))
+    monkeypatch.setattr(driver, "run", lambda left, root, where: asked.extend(seeds for _, seeds in left))
     runner.train_missing(EXPERIMENTS["tuning"].with_seeds(2).wanted, tmp_path)
     assert asked == [[1000, 1001]] * 192
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from rich.table import Column, Table
 from deadtime.agents.presets import PRESETS
 from deadtime.envs import nearest
 from deadtime.experiments import atari, events, physical, summary, tabular
-from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.experiments.runner import Experiment, count, found, missing, time_needed, train_missing
-from deadtime.experiments.specs import TabularSpec, check_count
+from deadtime.experiments.runner import Experiment, Where, count, found, missing, time_needed, train_missing, train_tiny
+from deadtime.experiments.specs import check_count
 from deadtime.experiments.stationarity import STATIONARITY
 from deadtime.pictures import whole
 from deadtime.training.command import Whole, Word
@@ -71,6 +70,7 @@ class Reproduce:
     """Where records are kept; figures and tables go to its folder `figures`."""
     tensorboard: bool = False
     """Also write TensorBoard event files, to its folder `tensorboard`."""
+    where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
 
     def run(self) -> int:
         """Run, draw, write."""
@@ -87,8 +87,11 @@ class Reproduce:
         if self.next is not None:
             check_count("next", self.next)
             runs = [pair for experiment in experiments for pair in experiment.next(self.next, out)][: self.next]
-        train_missing([pair for pair in runs if isinstance(pair[0], DeepSpec)], out, self.smoke)
-        train_missing([pair for pair in runs if isinstance(pair[0], TabularSpec)], out)
+        lost = 0
+        if self.smoke:
+            train_tiny(runs, out)
+        else:
+            lost = train_missing(runs, out, self.where)
         for experiment in experiments:
             if self.tensorboard:
                 events.write_all((spec for spec, _ in experiment.wanted), out)
@@ -102,7 +105,7 @@ class Reproduce:
             with whole(path) as part:
                 part.write_text(csv_text(rows))
             print(f"{picture}\n{path}")
-        return 0
+        return 1 if lost else 0
 
 
 def _listed(root: Path) -> Table:

@@ -23,7 +23,8 @@ from deadtime.training.result import Spec
 def write_all(specs: Iterable[Spec], root: Path) -> None:
     """A file for every seed of the specs that is recorded under `root`."""
     for spec in specs:
-        write(records.read(root / spec.name), root / "tensorboard" / spec.name)
+        if records.exists(root / spec.name):
+            write(records.read(root / spec.name), root / "tensorboard" / spec.name)
 
 
 def write(record: Record, folder: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import json
 import os
 import platform
@@ -94,6 +95,31 @@ def joined(first: Record, second: Record) -> Record:
     rows: dict[str, Any] = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ("curve", "others")}
     whole = replace(first, **both, **rows, policies=first.policies | second.policies, made=made)
     return whole.rows(sorted(whole.seeds))
+
+
+def packed(those: list[Record]) -> bytes:
+    """Records on their way from one process to another."""
+    arrays: dict[str, Any] = {}
+    for i, one in enumerate(those):
+        arrays |= {f"{i}/{name}": getattr(one, name) for name in ("points", "curve", "others")}
+        arrays |= {f"{i}/policy/{name}": part for name, part in one.policies.items()}
+    said = json.dumps([{name: getattr(one, name) for name in _SAID} for one in those])
+    file = io.BytesIO()
+    np.savez(file, said=np.frombuffer(said.encode(), np.uint8), **arrays)
+    return file.getvalue()
+
+
+def unpacked(content: bytes) -> list[Record]:
+    """What `packed` made."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    found = []
+    for i, said in enumerate(json.loads(arrays["said"].tobytes())):
+        rows = {name: arrays[f"{i}/{name}"] for name in ("points", "curve", "others")}
+        start = f"{i}/policy/"
+        policies = {name.removeprefix(start): part for name, part in arrays.items() if name.startswith(start)}
+        found.append(Record(**said, **rows, policies=policies))
+    return found
 
 
 def made_now(device: str = "") -> dict[str, Any]:

@@ -17,7 +17,7 @@ from deadtime.experiments import records
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec
-from deadtime.training.result import Result, Spec, bar, record_together, train_recorded
+from deadtime.training.result import Result, Spec, record_together, train_recorded
 from deadtime.training.tabular import check_workers
 
 Results = dict[Any, Result]
@@ -28,6 +28,18 @@ STEPS_A_SECOND = {"paper": 20_000, "best": 2_500, "gpu": 500_000, "atari": 45, "
 COMPILED_IN_SECONDS = 15
 """On one core, but for a GPU: rounded from what the records in `results` say, for an estimate before anything is run."""
 _TINY_PART = 6
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where runs are done."""
+
+    engine: str = ""
+    """inline (this process), local (processes of this machine) or ray; default: local where there is more than one unit."""
+    address: str = ""
+    """ray: of a running cluster, `auto` for the one of this machine; default: one is started for this."""
+    retries: int = 2
+    """How often a unit of work that died or failed is tried again, from its last checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -154,17 +166,27 @@ def found(experiment: Experiment, root: Path) -> Results | None:
     return {key: Result(known[spec.name].rows(seeds)) for key, spec in experiment.runs.items()} if seeds else None
 
 
-def train_missing(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, together: bool = False) -> None:
-    """Train and record what is not recorded yet; deep runs side by side where they can share a program."""
-    left = missing(runs, root)
+def train_missing(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, where: Where | None = None) -> int:
+    """Train and record what is not recorded yet, where it is to be done; returns how many units could not be."""
+    from deadtime.experiments import driver  # noqa: PLC0415  (it is not needed to look at records)
+
+    wanted, where = list(runs), where or Where()
+    driver.finish_writing(root)
+    left = missing(wanted, root)
     if not left:
-        return
+        return 0
     for spec, seeds in left:
         if isinstance(spec, TabularSpec):
             check_workers(spec, len(seeds), keep_policies=False)
-    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, together)}", highlight=False)
-    record_together([(spec, seeds) for spec, seeds in left if isinstance(spec, DeepSpec)], root, together)
-    tabular = [(spec, seeds) for spec, seeds in left if isinstance(spec, TabularSpec)]
-    with bar(f"{count(tabular):,} runs", sum(len(seeds) * spec.episodes for spec, seeds in tabular), "episodes") as advance:
-        for spec, seeds in tabular:
-            train_recorded(spec, seeds, root, keep_policies=False, progress=advance)
+    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left)}", highlight=False)
+    return driver.run(left, root, where)
+
+
+def train_tiny(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path) -> None:
+    """Train and record runs that hardly train, in this process: those that can share a program do, compiled with less care."""
+    left = missing(runs, root)
+    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, True)}", highlight=False)
+    record_together([(spec, seeds) for spec, seeds in left if isinstance(spec, DeepSpec)], root, True)
+    for spec, seeds in left:
+        if isinstance(spec, TabularSpec):
+            train_recorded(spec, seeds, root, keep_policies=False, progress=lambda n: None)

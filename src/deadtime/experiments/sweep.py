@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from deadtime.agents.presets import LEARNERS
 from deadtime.agents.views import VIEWS
 from deadtime.envs import nearest
 from deadtime.experiments import events, own
-from deadtime.experiments.runner import Runs, train_missing
+from deadtime.experiments.runner import Runs, Where, train_missing
 from deadtime.experiments.specs import TABULAR, check_seeds
 from deadtime.pictures import whole
 from deadtime.training.command import File
@@ -56,6 +56,7 @@ class Sweep:
     """Where records are kept; default: the file's name without .toml."""
     tensorboard: bool = False
     """Also write TensorBoard event files, to its folder `tensorboard`."""
+    where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
 
     def run(self) -> int:
         """Check everything, then run."""
@@ -69,14 +70,14 @@ class Sweep:
         if not copy.exists() or not copy.samefile(self.file):
             with whole(copy) as part:
                 part.write_bytes(text)
-        train_missing(runs, out)
+        lost = train_missing(runs, out, self.where)
         if self.tensorboard:
             events.write_all((spec for spec, _ in runs), out)
         console = Console()
         for experiment, results in own.experiments(out):
             console.print(own.printed(experiment, results))
         console.print(f"all of it on a page: deadtime report {out}", soft_wrap=True, highlight=False, markup=False)
-        return 0
+        return 1 if lost else 0
 
 
 class Place(NamedTuple):

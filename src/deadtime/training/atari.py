@@ -37,7 +37,8 @@ _WRITE_EVERY_SECONDS = 300.0
 """A checkpoint holds the replay, hundreds of megabytes a run."""
 _SCORED_PART = 0.05
 """Of the training episodes, the last ones: the paper's score on Atari."""
-_SHARED_CAPACITY = 25
+_SHARED_CAPACITY, _MOST_RUNS = 25, 8
+"""Of a group on a GPU: more would only wait for emulators, and take memory."""
 
 
 class Method(NamedTuple):
@@ -82,16 +83,21 @@ METHODS = {
 
 
 def groups_of(pairs: Sequence[Pair], device: str) -> list[tuple[Any, list[Pair]]]:
-    """Pairs that are trained together: on a CPU each alone, on a GPU those of one program and length, in two groups.
+    """Pairs that are trained together: on a CPU each alone, on a GPU those of one program and length, by two groups at a time.
 
     While the emulators of one group wait for their next actions, those of the other play.
     """
+    halves = [half for part in parts_of(pairs, device) for half in (part[::2], part[1::2]) if half]
+    return [(program_of(half[0][0], device), half) for half in halves]
+
+
+def parts_of(pairs: Sequence[Pair], device: str) -> list[list[Pair]]:
+    """Pairs by the two groups that are trained at a time."""
     found: dict[Any, list[Pair]] = {}
     for i, (spec, seed) in enumerate(pairs):
         program = program_of(spec, device)
         found.setdefault((program, spec.length) if device == "gpu" else i, []).append((spec, seed))
-    halves = [half for mine in found.values() for half in (mine[::2], mine[1::2]) if half]
-    return [(program_of(half[0][0], device), half) for half in halves]
+    return [mine[i : i + 2 * _MOST_RUNS] for mine in found.values() for i in range(0, len(mine), 2 * _MOST_RUNS)]
 
 
 def program_of(spec: DeepSpec, device: str) -> Any:

@@ -129,7 +129,11 @@ def _number(value: Any) -> np.ndarray:
 
 
 def run_deep(
-    pairs: list[Pair], progress: Progress, keep_policies: bool = True, checkpoints: Path | None = None, together: bool = False
+    pairs: list[Pair],
+    progress: Progress,
+    keep_policies: bool = True,
+    checkpoints: Path | None = None,
+    together: bool = False,
 ) -> Iterator[Record]:
     """The record of each pair as its group is done; `progress` is told of every step that was trained.
 
@@ -164,10 +168,19 @@ def _method(pairs: list[Pair]) -> Method:
     return METHODS[pairs[0][0].learner.kind]
 
 
+def bytes_of(program: Any, pairs: list[Pair]) -> int:
+    """What a group's state takes."""
+    if program not in _BYTES_A_RUN:
+        _BYTES_A_RUN[program] = bytes_a_run(_method(pairs).begin_all, program, setups_of(pairs[:1], 1))
+    return _BYTES_A_RUN[program] * width_of(len(pairs))
+
+
+_BYTES_A_RUN: dict[Any, int] = {}
+
+
 def _check_groups(groups: list[tuple[Any, list[Pair]]], played: list[tuple[Any, list[Pair]]], workers: int) -> None:
     """Refuse what would not fit: as many groups at once as there are workers, the largest ones."""
-    each = {program: bytes_a_run(_method(pairs).begin_all, program, setups_of(pairs[:1], 1)) for program, pairs in groups}
-    sizes = [(each[program] * width_of(len(pairs)), len(pairs)) for program, pairs in groups]
+    sizes = [(bytes_of(program, pairs), len(pairs)) for program, pairs in groups]
     sizes += [(atari.bytes_of(program, pairs), len(pairs)) for program, pairs in played]
     sizes = sorted(sizes, reverse=True)[:workers]
     check_memory(sum(size for size, _ in sizes), sum(runs for _, runs in sizes))

@@ -1,0 +1,263 @@
+"""What drives a sweep, whatever the engine: units are started, recorded, tried again or given up, and anyone can look on.
+
+One driver at a time works in a folder of records. It alone writes there: a unit's records go to a file of their own first, so
+that they are added all or none, whenever it dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from deadtime.envs import nearest
+from deadtime.experiments import records
+from deadtime.experiments.engines import ENGINES, Engine, Inline, Local, Ray
+from deadtime.experiments.runner import Runs, Where
+from deadtime.experiments.specs import TabularSpec
+from deadtime.experiments.units import Unit, units_of
+from deadtime.pictures import whole
+from deadtime.training.result import bar
+
+_LOCK, _STATUS, _UNITS = ".driver", ".status.json", ".units"
+_LOOK_EVERY_SECONDS = 1.0
+
+
+def run(left: Runs, root: Path, where: Where) -> int:
+    """Do all units of what is missing; returns how many runs could not be done."""
+    _check(where)
+    with _alone(root):
+        device = _device(left, where)
+        engine, units = _engine(left, where, device)
+        with closing(engine):
+            failed = Sweep(units, root, where.retries).run(engine)
+    if failed:
+        console = Console(stderr=True)
+        for unit, reason in failed:
+            console.print(f"failed: {unit.name}: {reason}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{len(failed)} of {len(units)} failed; the same command tries only these again", highlight=False)
+    return sum(len(unit.runs) for unit, _ in failed)
+
+
+def _check(where: Where) -> None:
+    if where.engine and where.engine not in ENGINES:
+        hint = nearest(where.engine, ENGINES)
+        raise ValueError(f"no engine is called {where.engine!r}{hint}: choose one of {', '.join(ENGINES)}")
+    if where.address and where.engine != "ray":
+        raise ValueError(f"an address is that of a Ray cluster; got {where.address!r} without --engine ray: add it")
+    if where.retries < 0:
+        raise ValueError(f"retries are 0 or more; got {where.retries}: 2 are usual")
+
+
+def _device(left: Runs, where: Where) -> str:
+    """That of this machine, unless a cluster will say its own."""
+    if where.engine == "ray" or all(isinstance(spec, TabularSpec) for spec, _ in left):
+        return "cpu"
+    import jax  # noqa: PLC0415  (it takes a while to load)
+
+    return jax.default_backend()
+
+
+def _engine(left: Runs, where: Where, device: str) -> tuple[Any, list[Unit]]:
+    if where.engine == "ray":
+        ray = Ray(where.address or None)
+        return ray, units_of(left, ray.device)  # type: ignore[arg-type]
+    units = units_of(left, device)  # type: ignore[arg-type]
+    usual = "local" if len(units) > 1 and device != "gpu" else "inline"
+    return (Local() if (where.engine or usual) == "local" else Inline()), units
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """Be the only driver of a folder; the lock goes with the process."""
+    root.mkdir(parents=True, exist_ok=True)
+    lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
+            raise ValueError(
+                f"one driver at a time works in a folder; {who} works in {root}: wait for it, or stop it"
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
+        yield
+    finally:
+        os.close(lock)
+
+
+def finish_writing(root: Path) -> None:
+    """Add what a driver that died had put aside whole."""
+    for path in sorted((root / _UNITS).glob("*.npz")) if (root / _UNITS).is_dir() else []:
+        _add(root, path)
+
+
+def _add(root: Path, path: Path) -> None:
+    from deadtime.training.result import from_canonical  # noqa: PLC0415
+
+    for record in records.unpacked(path.read_bytes()):
+        records.add(root / from_canonical(record.spec).name, record)
+    path.unlink()
+
+
+@dataclass
+class Sweep:
+    """Units on their way."""
+
+    units: list[Unit]
+    root: Path
+    retries: int
+    done: int = 0
+    work_done: int = 0
+    running: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failed: list[tuple[Unit, str]] = field(default_factory=list)
+    _began: float = field(default_factory=monotonic)
+    _looked: float = -_LOOK_EVERY_SECONDS
+
+    def run(self, engine: Engine) -> list[tuple[Unit, str]]:
+        """Until all is done or given up."""
+        waiting, attempts = deque(self.units), Counter[str]()
+        with bar(
+            f"{sum(len(unit.runs) for unit in self.units):,} runs", sum(unit.work for unit in self.units), "steps"
+        ) as tell:
+            if isinstance(engine, Inline):
+                engine.tell = lambda n: self._progress(next(iter(self.running)), n, tell)  # type: ignore[method-assign]
+            try:
+                while waiting or self.running:
+                    while waiting and engine.start(waiting[0], self.root / ".checkpoints"):
+                        unit = waiting.popleft()
+                        attempts[unit.id] += 1
+                        self.running[unit.id] = {
+                            "name": unit.name,
+                            "work": unit.work,
+                            "done": 0,
+                            "attempt": attempts[unit.id],
+                            "since": monotonic(),
+                        }
+                    for event in engine.events():
+                        if event.progress:
+                            self._progress(event.unit.id, event.progress, tell)
+                            continue
+                        about = self.running.pop(event.unit.id)
+                        if event.records is not None:
+                            self._record(event.unit, event.records)
+                            tell(event.unit.work - about["done"])
+                            self.work_done += event.unit.work
+                            self.done += 1
+                        elif attempts[event.unit.id] <= self.retries:
+                            tell(-about["done"])
+                            waiting.append(event.unit)
+                        else:
+                            self.failed.append((event.unit, event.failed))
+                    self._show()
+            finally:
+                self._show(last=True)
+        return self.failed
+
+    def _progress(self, unit: str, n: int, tell: Any) -> None:
+        self.running[unit]["done"] += n
+        tell(n)
+        self._show()
+
+    def _record(self, unit: Unit, those: list[records.Record]) -> None:
+        """Put a unit's records down, all or none."""
+        aside = self.root / _UNITS / f"{unit.id}.npz"
+        try:
+            aside.parent.mkdir(exist_ok=True)
+            with whole(aside) as part:
+                part.write_bytes(records.packed(those))
+            _add(self.root, aside)
+            if not any(aside.parent.iterdir()):
+                aside.parent.rmdir()
+        except OSError as error:
+            raise OSError(
+                f"records can't be written to {self.root} ({error.strerror or error}): what is recorded stays; mend that, and "
+                "the same command goes on"
+            ) from error
+
+    def _show(self, last: bool = False) -> None:
+        """Let others look on, once a second."""
+        if not last and monotonic() - self._looked < _LOOK_EVERY_SECONDS:
+            return
+        self._looked = monotonic()
+        running = [{**about, "since": round(monotonic() - about["since"], 1)} for about in self.running.values()]
+        said = {
+            "units": len(self.units),
+            "done": self.done,
+            "work": sum(unit.work for unit in self.units),
+            "work_done": self.work_done + sum(about["done"] for about in running),
+            "seconds": round(monotonic() - self._began, 1),
+            "running": [] if last else running,
+            "failed": [{"name": unit.name, "reason": reason} for unit, reason in self.failed],
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        with whole(self.root / _STATUS) as part:
+            part.write_text(json.dumps(said, indent=1))
+
+
+@dataclass(frozen=True)
+class Status:
+    """Look at a sweep from another terminal: what is done, running, failed, and about how long the rest takes."""
+
+    records: tyro.conf.Positional[Path] = Path("results")
+    """The folder of records that it writes to."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        """Read and print; exits with 1 if something failed."""
+        path = self.records / _STATUS
+        if not path.exists():
+            raise ValueError(
+                f"nothing was ever run in {self.records} by sweep or reproduce: name the folder that they write to"
+            )
+        said = json.loads(path.read_text()) | {"driven": _driven(self.records)}
+        left, made = said["work"] - said["work_done"], said["work_done"]
+        said["seconds_left"] = round(said["seconds"] * left / made) if made and said["driven"] else None
+        if self.json:
+            print(json.dumps(said))
+            return 1 if said["failed"] else 0
+        console = Console()
+        state = "is running" if said["driven"] else "is not running; the command that began it goes on with what is missing"
+        if said["done"] == said["units"] and not said["driven"]:
+            state = "has nothing left to do"
+        console.print(
+            f"{said['done']} of {said['units']} units done, {100 * made // max(said['work'], 1)}% of the work", highlight=False
+        )
+        for one in said["running"] if said["driven"] else []:
+            again = f", attempt {one['attempt']}" if one["attempt"] > 1 else ""
+            share = 100 * one["done"] // max(one["work"], 1)
+            console.print(f"running: {one['name']}: {share}% in {one['since']:.0f} s{again}", highlight=False, markup=False)
+        for one in said["failed"]:
+            console.print(f"failed: {one['name']}: {one['reason']}", highlight=False, markup=False, soft_wrap=True)
+        about = f", about {said['seconds_left']:,} s left" if said["seconds_left"] is not None else ""
+        console.print(f"the driver {state}{about}", highlight=False)
+        return 1 if said["failed"] else 0
+
+
+def _driven(root: Path) -> bool:
+    """Whether a driver holds the folder's lock now."""
+    try:
+        lock = os.open(root / _LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False

@@ -1,0 +1,262 @@
+"""Where units of work are done: in this process, in processes of this machine, on a Ray cluster.
+
+An engine starts units and tells what becomes of them; all else is the driver's (`run`): what is recorded, tried again, given
+up, shown. Whatever an engine loses is lost with it alone: a unit that is done is written whole, by the driver, before the next.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple, Protocol
+
+from deadtime.experiments.records import Record, packed, unpacked
+from deadtime.experiments.unit_worker import DONE, FAILED, PROGRESS
+from deadtime.experiments.units import Unit, trained
+from deadtime.planning.augmented import free_memory
+
+ENGINES = ("inline", "local", "ray")
+
+
+class Event(NamedTuple):
+    """What an engine tells of a unit: progress, its records, or why it failed."""
+
+    unit: Unit
+    progress: int = 0
+    records: list[Record] | None = None
+    failed: str = ""
+
+
+class Engine(Protocol):
+    """Somewhere to do units."""
+
+    def start(self, unit: Unit, checkpoints: Path) -> bool:
+        """Begin a unit, if there is room for it now."""
+
+    def events(self) -> Iterator[Event]:
+        """What has happened; waits a moment for something to."""
+
+    def close(self) -> None:
+        """Stop what is running; what can be gone on from is written down."""
+
+
+class Inline:
+    """One unit after the other, in this process."""
+
+    device = ""
+
+    def __init__(self) -> None:
+        """Nothing to prepare."""
+        self._asked: deque[tuple[Unit, Path]] = deque()
+
+    def start(self, unit: Unit, checkpoints: Path) -> bool:
+        """One at a time."""
+        if self._asked:
+            return False
+        self._asked.append((unit, checkpoints))
+        return True
+
+    def events(self) -> Iterator[Event]:
+        """Do it, and tell what came of it; progress is told on the way."""
+        unit, checkpoints = self._asked.popleft()
+        try:
+            found = trained(unit.runs, checkpoints, self.tell)
+        except Exception as error:
+            yield Event(unit, failed=f"{type(error).__name__}: {error}")
+        else:
+            yield Event(unit, records=found)
+
+    def tell(self, n: int) -> None:
+        """Replaced by who wants to know."""
+
+    def close(self) -> None:
+        """Nothing runs between units."""
+
+
+class _Worker:
+    """A process that does one unit at a time."""
+
+    def __init__(self, environment: dict[str, str]):
+        """Start it."""
+        ours, its = socket.socketpair()
+        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, "-m", "deadtime.experiments.unit_worker", str(its.fileno())]
+        with its:
+            self.process = subprocess.Popen(command, pass_fds=[its.fileno()], env={**os.environ, **paths, **environment})
+        self.connection = Connection(ours.detach())
+        self.unit: Unit | None = None
+
+    def end(self) -> None:
+        """Let it write down what it was doing, and end."""
+        self.connection.close()
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Local:
+    """Processes of this machine: one a core, or one a GPU."""
+
+    def __init__(self, gpus: int = 0):
+        """They start when there is something to do."""
+        self._cores, self._gpus = os.cpu_count() or 1, gpus
+        self._workers: list[_Worker] = []
+        self._memory = free_memory()
+
+    def start(self, unit: Unit, checkpoints: Path) -> bool:
+        """Give it to a process that has nothing to do, if what it needs is free."""
+        running = [worker.unit for worker in self._workers if worker.unit is not None]
+        cores = min(unit.cpus, self._cores)
+        full = running and (
+            sum(min(one.cpus, self._cores) for one in running) + cores > self._cores
+            or sum(one.memory for one in running) + unit.memory > self._memory
+            or (self._gpus and len(running) >= self._gpus)
+        )
+        if full:
+            return False
+        worker = next((one for one in self._workers if one.unit is None), None) or self._new()
+        worker.unit = unit
+        with suppress(OSError):  # it has died: `events` finds out
+            worker.connection.send_bytes(f"{checkpoints}\n{unit.said()}".encode())
+        return True
+
+    def _new(self) -> _Worker:
+        environment = {"NUMBA_NUM_THREADS": "1"}
+        if self._gpus:
+            environment |= {"CUDA_VISIBLE_DEVICES": str(len(self._workers) % self._gpus)}
+        self._workers.append(_Worker(environment))
+        return self._workers[-1]
+
+    def events(self) -> Iterator[Event]:
+        """What processes tell, and that they have died."""
+        busy = {worker.connection: worker for worker in self._workers if worker.unit is not None}
+        for connection in wait(list(busy), timeout=0.5):
+            worker = busy[connection]  # type: ignore[index]
+            assert worker.unit is not None
+            unit = worker.unit
+            try:
+                content = worker.connection.recv_bytes()
+            except (EOFError, OSError):
+                code = worker.process.wait()
+                self._workers.remove(worker)
+                worker.connection.close()
+                yield Event(unit, failed=_how_it_ended(code))
+                continue
+            kind, rest = content[:1], content[1:]
+            if kind == PROGRESS:
+                yield Event(unit, progress=int(rest))
+            else:
+                worker.unit = None
+                done = {DONE: lambda rest: {"records": unpacked(rest)}, FAILED: lambda rest: {"failed": rest.decode()}}
+                yield Event(unit, **done[kind](rest))
+
+    def close(self) -> None:
+        """All processes end."""
+        for worker in self._workers:
+            worker.connection.close()
+        while self._workers:
+            self._workers.pop().end()
+
+
+def _how_it_ended(code: int) -> str:
+    if code == -9:
+        return "its process was killed (SIGKILL): by someone, or because there was too little memory"
+    return f"its process ended with {f'signal {-code}' if code < 0 else f'exit status {code}'}; what it said is above"
+
+
+class Ray:
+    """A Ray cluster: one that runs at an address, or one of this machine that is started for it."""
+
+    def __init__(self, address: str | None):
+        """Connect, or start."""
+        self._ray = _ray()
+        self._started = not self._ray.is_initialized()
+        if self._started:
+            self._ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
+        self._running: dict[Any, Unit] = {}
+        self._board = self._ray.remote(num_cpus=0)(_Board).remote()
+
+    @property
+    def device(self) -> str:
+        """What units are formed for."""
+        return "gpu" if self._ray.cluster_resources().get("GPU", 0) else "cpu"
+
+    def start(self, unit: Unit, checkpoints: Path) -> bool:
+        """Ray decides when and where; some wait there, so that no node waits for us."""
+        most = 2 * int(self._ray.cluster_resources().get("CPU", 1)) + 8
+        if len(self._running) >= most:
+            return False
+        needs = {"num_cpus": unit.cpus, "num_gpus": unit.gpus, "memory": unit.memory, "max_retries": 0}
+        task = self._ray.remote(**needs)(_on_ray)
+        self._running[task.remote(unit.id, unit.said(), str(checkpoints), self._board)] = unit
+        return True
+
+    def events(self) -> Iterator[Event]:
+        """What is done or lost, and how far the rest is."""
+        ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0.5)
+        by_id = {unit.id: unit for unit in self._running.values()}
+        for unit_id, n in self._ray.get(self._board.taken.remote()).items():
+            if unit_id in by_id:
+                yield Event(by_id[unit_id], progress=n)
+        for reference in ready:
+            unit = self._running.pop(reference)
+            try:
+                yield Event(unit, records=unpacked(self._ray.get(reference)))
+            except self._ray.exceptions.RayError as error:
+                yield Event(unit, failed=str(getattr(error, "cause", None) or error).strip().splitlines()[-1])
+
+    def close(self) -> None:
+        """Cancel what runs; a cluster that was started for this ends."""
+        for reference in self._running:
+            with suppress(Exception):
+                self._ray.cancel(reference, force=True)
+        if self._started:
+            self._ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        import ray  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError(f"--engine ray needs Ray, which can't be imported ({error}): pip install 'deadtime[ray]'") from error
+    return ray
+
+
+class _Board:
+    """Where units of a cluster write how far they are."""
+
+    def __init__(self) -> None:
+        self._untaken: dict[str, int] = {}
+
+    def told(self, unit: str, n: int) -> None:
+        self._untaken[unit] = self._untaken.get(unit, 0) + n
+
+    def taken(self) -> dict[str, int]:
+        taken, self._untaken = self._untaken, {}
+        return taken
+
+
+def _on_ray(unit_id: str, said: str, checkpoints: str, board: Any) -> bytes:
+    """A unit, on some node of a cluster."""
+    from deadtime.experiments.units import heard  # noqa: PLC0415
+
+    untold, last = 0, monotonic()
+
+    def tell(n: int) -> None:
+        nonlocal untold, last
+        untold += n
+        if monotonic() - last > 1.0:
+            board.told.remote(unit_id, untold)
+            untold, last = 0, monotonic()
+
+    return packed(trained(heard(said), Path(checkpoints), tell))

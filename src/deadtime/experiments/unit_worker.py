@@ -1,0 +1,72 @@
+"""The process that a local engine gives units to: `python -m deadtime.experiments.unit_worker FD`.
+
+It ends when the other side of its socket is gone; what it was training is then written down, to go on from.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from time import monotonic
+
+from deadtime.experiments.records import packed
+from deadtime.experiments.units import heard, trained
+
+PROGRESS, DONE, FAILED = b"p", b"d", b"f"
+TELL_EVERY_SECONDS = 0.2
+
+
+class Teller:
+    """Passes progress on, not more often than anyone looks."""
+
+    def __init__(self, connection: Connection):
+        """To where it is told."""
+        self._connection, self._untold, self._last = connection, 0, 0.0
+
+    def __call__(self, n: int) -> None:
+        """So much more is done."""
+        self._untold += n
+        if monotonic() - self._last > TELL_EVERY_SECONDS:
+            self._connection.send_bytes(PROGRESS + str(self._untold).encode())
+            self._untold, self._last = 0, monotonic()
+
+
+def main(descriptor: int) -> None:
+    """Do units until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the driver's end is what counts
+    connection = Connection(descriptor)
+    asked: Queue[bytes] = Queue()
+    Thread(target=_listen, args=(connection, asked), daemon=True).start()
+    signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    while True:
+        try:
+            content = asked.get()
+            if not content:
+                return
+            folder, _, said = content.decode().partition("\n")
+            try:
+                found = trained(heard(said), Path(folder) if folder else None, Teller(connection))
+                connection.send_bytes(DONE + packed(found))
+            except Exception as error:  # whatever it is, the driver must know
+                connection.send_bytes(FAILED + f"{type(error).__name__}: {error}".encode())
+        except (KeyboardInterrupt, BrokenPipeError, Empty):
+            return
+
+
+def _listen(connection: Connection, asked: Queue[bytes]) -> None:
+    """Pass on what is asked for; at its end interrupt what is being done."""
+    try:
+        while True:
+            asked.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        asked.put(b"")
+        _thread.interrupt_main(signal.SIGUSR1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
