@@ -5,13 +5,13 @@ It ends when the other side of its socket is gone; what it was training is then 
 
 from __future__ import annotations
 
-import _thread
 import signal
 import sys
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
+from queue import Queue
+from threading import Lock, Thread, main_thread
 from time import monotonic
 
 from deadtime.experiments.records import packed
@@ -26,14 +26,16 @@ class Teller:
 
     def __init__(self, connection: Connection):
         """To where it is told."""
-        self._connection, self._untold, self._last = connection, 0, 0.0
+        self._connection, self._untold, self._last, self._lock = connection, 0, 0.0, Lock()
 
     def __call__(self, n: int) -> None:
-        """So much more is done."""
-        self._untold += n
-        if monotonic() - self._last > TELL_EVERY_SECONDS:
-            self._connection.send_bytes(PROGRESS + str(self._untold).encode())
-            self._untold, self._last = 0, monotonic()
+        """So much more is done; runs may tell so from several threads."""
+        with self._lock:
+            self._untold += n
+            if monotonic() - self._last > TELL_EVERY_SECONDS:
+                with suppress(OSError):  # no one listens any more: `_listen` ends all this
+                    self._connection.send_bytes(PROGRESS + str(self._untold).encode())
+                self._untold, self._last = 0, monotonic()
 
 
 def main(descriptor: int) -> None:
@@ -54,7 +56,7 @@ def main(descriptor: int) -> None:
                 connection.send_bytes(DONE + packed(found))
             except Exception as error:  # whatever it is, the driver must know
                 connection.send_bytes(FAILED + f"{type(error).__name__}: {error}".encode())
-        except (KeyboardInterrupt, BrokenPipeError, Empty):
+        except (KeyboardInterrupt, BrokenPipeError):
             return
 
 
@@ -65,7 +67,7 @@ def _listen(connection: Connection, asked: Queue[bytes]) -> None:
             asked.put(connection.recv_bytes())
     except (EOFError, OSError):
         asked.put(b"")
-        _thread.interrupt_main(signal.SIGUSR1)
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGUSR1)  # a real signal: it wakes a thread that waits
 
 
 if __name__ == "__main__":
