@@ -29,6 +29,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/tabular.py
 	$(BIN)/python benchmarks/deep.py
+	$(BIN)/python benchmarks/atari.py
 
 clean:
 	rm -rf .venv out
