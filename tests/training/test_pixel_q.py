@@ -90,10 +90,12 @@ def test_q_of_a_game_is_of_its_own_actions():
     np.testing.assert_allclose(whole, scores[-1] + scores[:-1] - scores[:-1].mean(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("executed", [True, False])
 @pytest.mark.parametrize("count", [12, 37])
-def test_a_sampled_transition_is_one_that_was_played(count):
+def test_a_sampled_transition_is_one_that_was_played(count, executed):
+    """Of the executed action, and then not of the warm-up; or of the chosen one."""
     rng, program, delay = np.random.default_rng(count), Program(replace(TINY, replay_transitions=60), 3, 3), 2
-    told = setups(delay=delay)
+    told = setups(delay=delay, executed=executed)
     state, played = pixel_q.begin(program, told), turns(rng, program, 2, count, delay)
     for i, turn in enumerate(played):
         state = pixel_q.learn(program, told, state, pixel_q.row_of(program, told, turn), np.int32(i), 0)
@@ -104,7 +106,7 @@ def test_a_sampled_transition_is_one_that_was_played(count):
         terminal = now.terminated | now.life_lost
         for run, lane in np.ndindex(2, 3):
             cut = now.truncated[run, lane] and not terminal[run, lane]
-            if not now.lost[run, lane] and not cut and now.age[run, lane] >= delay:
+            if not now.lost[run, lane] and not cut and (not executed or now.age[run, lane] >= delay):
                 key = now.frame[run, lane].tobytes()
                 truth[run, key] = now, then, lane, terminal[run, lane], i
     seen = set()
@@ -115,7 +117,7 @@ def test_a_sampled_transition_is_one_that_was_played(count):
         now, then, lane, terminal, i = truth[run, frames[3].tobytes()]
         seen.add(i)
         np.testing.assert_array_equal(frames[:4], now.shown[run, lane])
-        assert batch.action[run, entry] == now.executed[run, lane]
+        assert batch.action[run, entry] == (now.executed if executed else now.chosen)[run, lane]
         assert batch.reward[run, entry] == now.reward[run, lane]
         assert batch.terminal[run, entry] == terminal
         np.testing.assert_array_equal(batch.queue[run, entry, 0], now.queue[run, lane])
@@ -125,12 +127,13 @@ def test_a_sampled_transition_is_one_that_was_played(count):
     oldest = max(count - program.rows, 0) + 3
     assert min(seen) >= oldest
     assert len(seen) > 3
+    assert executed or any(played[i].age.min() < delay for i in seen)
 
 
-def probe(executed, delay=0, steps=900, sees_queue=False):
+def probe(steps=900):
     """A game of two frames: dark, then bright, then over. In the bright one action 1 pays 1; nothing else pays."""
-    program = Program(replace(TINY, discount=0.5, clip_rewards=False, target_period_updates=20), delay * sees_queue, 4)
-    told = setups(1, delay, 2, sees_queue, executed, steps)
+    program = Program(replace(TINY, discount=0.5, clip_rewards=False, target_period_updates=20), 0, 4)
+    told = setups(1, 0, 2, steps=steps)
     rng, state = np.random.default_rng(0), pixel_q.begin(program, told)
     bright, age = np.zeros((1, 4), bool), np.zeros((1, 4), np.int32)
     for i in range(steps // 4):
@@ -154,9 +157,23 @@ def probe(executed, delay=0, steps=900, sees_queue=False):
 
 
 def test_it_learns_values_that_are_known():
-    dark, lit = probe(executed=True)
+    dark, lit = probe()
     np.testing.assert_allclose(lit, [0, 1], atol=0.1)
     np.testing.assert_allclose(dark, [0.5, 0.5], atol=0.1)
+
+
+@pytest.mark.parametrize("sees_queue", [True, False])
+def test_a_queue_is_seen_by_who_is_to_see_it(sees_queue):
+    program, frames = Program(TINY, 3, 2), np.random.default_rng(0).integers(0, 256, (4, 84, 84)).astype(np.uint8)
+    told = setups(1, 2, 5, sees_queue)
+    q = jax.tree.map(lambda leaf: leaf[0], pixel_q.begin(program, told).learner.q)
+    setup = jax.tree.map(lambda leaf: leaf[0], told)
+    found = [
+        np.asarray(pixel_q.values(program, setup, q, frames, jnp.array(queue)))[:5]
+        for queue in ([0, 1, 2], [4, 1, 2], [0, 1, 3])
+    ]
+    np.testing.assert_array_equal(found[0], found[1])  # it has room for three, and two are pending
+    assert (found[0] != found[2]).any() == sees_queue
 
 
 def test_updates_belong_to_turns():

@@ -26,6 +26,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Int, UInt8
 
+from deadtime.delay import check_delay
 from deadtime.envs.emulator import SIDE, STACK, Emulator, Game, Lane, games, installed
 from deadtime.envs.emulator_worker import views
 from deadtime.envs.outside import ATARI
@@ -266,21 +267,24 @@ def _shared_out(lanes: Sequence[Game], workers: int) -> list[list[int]]:
 
 
 class AtariEnv(gym.Env):
-    """One game under a delay in this process, as a Gymnasium environment; `info` also has the frames where the queue leads."""
+    """One game under a delay in this process, for Gymnasium; with a look-ahead `info` has the frames where the queue leads."""
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (Gymnasium's own way)
 
-    def __init__(self, game: Atari, delay: int, look_ahead: str = ""):
-        """`look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
-        self.lane = Lane(game.played(delay, look_ahead, 0))
+    def __init__(self, game: Atari | str, delay: int = 0, look_ahead: str = ""):
+        """A game by name or with its settings; `look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
+        game = Atari(game) if isinstance(game, str) else game
+        self.lane, self._seeded = Lane(game.played(check_delay(delay), look_ahead, 0)), False
         self.observation_space, self.action_space = game.observation_space(), spaces.Discrete(self.lane.num_actions)
         self.render_mode = "rgb_array"
+        self.pending_spec = self.action_space, delay
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
-        if seed is not None:
-            self.lane.seed(seed)
+        if seed is not None or not self._seeded:
+            self.lane.seed(int(self.np_random.integers(2**31)) if seed is None else seed)
+            self._seeded = True
         self.lane.reset()
         return self.lane.real.stack.copy(), self._info()
 
@@ -293,7 +297,9 @@ class AtariEnv(gym.Env):
 
     def _info(self) -> dict[str, Any]:
         lane = self.lane
-        return {"pending_actions": lane.queue, "predicted_observation": lane.shown.copy()}
+        foreseen = lane.game.look_ahead or not lane.game.delay
+        ahead = {"predicted_observation": lane.shown.copy()} if foreseen else {}
+        return {"pending_actions": lane.queue, **ahead}
 
     def render(self) -> np.ndarray:
         """The screen."""

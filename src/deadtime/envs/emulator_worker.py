@@ -17,12 +17,12 @@ import numpy as np
 
 from deadtime.envs.emulator import SIDE, STACK, Game, Lane
 
-STATE_BYTES = 1 << 20
-"""Room for what a lane needs to go on from."""
-
 
 def views(memory: Any, lanes: int, capacity: int) -> dict[str, np.ndarray]:
-    """The arrays that a pool and its workers share; without memory, empty ones to measure."""
+    """The arrays that a pool and its workers share; without memory, empty ones to measure.
+
+    What a lane needs to go on from is some 210,000 bytes, and where paths are kept 8,000 more for each step of delay.
+    """
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
         "chosen": ((lanes,), np.int32),
         "frame": ((lanes, SIDE, SIDE), np.uint8),
@@ -37,7 +37,7 @@ def views(memory: Any, lanes: int, capacity: int) -> dict[str, np.ndarray]:
         "life_lost": ((lanes,), np.bool_),
         "emulated": ((lanes,), np.int64),
         "state_bytes": ((lanes,), np.int64),
-        "state": ((lanes, STATE_BYTES), np.uint8),
+        "state": ((lanes, 300_000 + 10_000 * capacity), np.uint8),
     }
     found, first = {}, 0
     for name, (shape, kind) in shapes.items():

@@ -64,22 +64,32 @@ def won(results: Results) -> dict[tuple[str, int], bool]:
     return found
 
 
+_FIRST_OF: dict[Any, str] = {**dict.fromkeys(NAMES, "delayed"), **dict.fromkeys(PIXEL_MODELS, PIXEL_MODELS[0])}
+"""What each agent, and each way to look ahead, is compared with."""
+
+
+def _usual(spec: DeepSpec) -> DeepSpec:
+    """The run that stands beside the paper's."""
+    return atari(spec.env, spec.agent, spec.delay)
+
+
 def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A row a run: ours, the paper's and the verdict, and the difference to Delayed-Q on the same seeds."""
+    """A row a run: ours, the paper's and the verdict, and the difference of Delayed-Q, or the usual look-ahead, to it."""
     rows = []
     for key, result in results.items():
         row: dict[str, Any] = dict(zip(names, key, strict=True))
         for label, values in (("training", result.training_scores), ("greedy", result.scores)):
             found = statistics.mean(values)
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
-        first = results.get(tuple("delayed" if part in NAMES else part for part in key))
+        first = results.get(tuple(_FIRST_OF.get(part, part) for part in key))
         both = paired(first, result, _SCORE) if first is not None else ((), ())
         less = statistics.difference(*both) if len(both[0]) else ("", "", "")
-        row |= dict(zip(("delayed_minus_this", "difference_low", "difference_high"), less, strict=True))
+        row |= dict(zip(("first_minus_this", "difference_low", "difference_high"), less, strict=True))
         spec: Any = result.spec
-        theirs = paper.TABLE.get(spec.env, {}).get((spec.agent, spec.delay))
+        theirs = paper.TABLE.get(spec.env, {}).get((spec.agent, spec.delay)) if spec == _usual(spec) else None
         row |= {"paper": theirs.mean if theirs else "", "paper_spread": theirs.spread if theirs else ""}
-        row |= {"verdict": paper.verdict(statistics.mean(result.training_scores), theirs) if theirs else ""}
+        judged = theirs is not None and len(result.seeds) > 1  # one seed has no interval
+        row |= {"verdict": paper.verdict(statistics.mean(result.training_scores), theirs) if theirs and judged else ""}
         notes = {"diverged": len(result.diverged), "never_updated": len(result.untrained)}
         rows.append(row | {"seeds": len(result.seeds), "steps": spec.length, **notes})
     return rows

@@ -86,7 +86,8 @@ class Reproduce:
         runs = [pair for experiment in experiments for pair in experiment.wanted]
         if self.next is not None:
             check_count("next", self.next)
-            runs = [pair for experiment in experiments for pair in experiment.next(self.next, out)][: self.next]
+            first = [pair for experiment in experiments for pair in experiment.next(self.next, out)]
+            runs = [*{(spec.name, *seeds): (spec, seeds) for spec, seeds in first}.values()][: self.next]
         lost = 0
         if self.smoke:
             train_tiny(runs, out)

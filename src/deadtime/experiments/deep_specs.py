@@ -69,6 +69,8 @@ class DeepSpec:
         if self.preset not in PRESETS:
             raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
         object.__setattr__(self, "delay", check_delay(self.delay))
+        if self.atari and self.steps == 1_000_000:
+            object.__setattr__(self, "steps", None)
         for name, usual in self._usual.items():
             object.__setattr__(self, name, usual if getattr(self, name) is None else getattr(self, name))
         if not isinstance(self.evaluation_delays, list | tuple):
@@ -175,6 +177,10 @@ class DeepSpec:
             raise ValueError(f"no model is called {self.changes['model']!r}: choose one of {', '.join(models)}")
         kept = {name: value for name, value in self.changes.items() if value != getattr(usual, name)}
         object.__setattr__(self, "changes", kept)
+        if self.atari and self.changes.get("target_period_updates") == 0:
+            raise ValueError("on Atari the target network is copied; got target_period_updates=0: pass 1 or more")
+        if self.atari and len(self.changes.get("channels", (1, 1, 1))) != 3:
+            raise ValueError(f"channels are those of three convolutions; got {self.changes['channels']}: pass three numbers")
 
     @property
     def learner(self) -> Any:

@@ -47,7 +47,7 @@ class Record:
     scores: list[float]
     """Mean greedy return on held-out episodes."""
     training_scores: list[float]
-    """Mean return of the last 10% of training episodes: the paper's score."""
+    """Mean return of the last 10% (Atari: 5%) of training episodes: the paper's score."""
     episodes: list[int]
     """How many were trained."""
     status: list[str]
@@ -124,7 +124,7 @@ def unpacked(content: bytes) -> list[Record]:
 
 def made_now(device: str = "") -> dict[str, Any]:
     """Date, versions and machine."""
-    libraries = ("deadtime", "jax", "numba", "numpy", "scipy", "gymnasium")
+    libraries = ("deadtime", "jax", "optax", "numba", "numpy", "scipy", "gymnasium", "ale-py")
     here = {name for package in packages_distributions().values() for name in package}
     return {
         "date": datetime.now(UTC).date().isoformat(),

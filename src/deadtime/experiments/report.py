@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from math import isnan
 from os.path import relpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -141,7 +142,8 @@ def _on_atari(there: dict[str, Results]) -> str:
     cells = atari.won(there.get("summary-atari", {}))
     if not cells:
         return "Of the 24 on Atari none was run."
-    return f"Of the 24 on Atari {len(cells)} were run, with fewer seeds; Delayed-Q wins {sum(cells.values())} of them."
+    seeds = own.seeds_of(there["summary-atari"])
+    return f"Of the 24 on Atari {len(cells)} were run, with {seeds}; Delayed-Q wins {sum(cells.values())} of them."
 
 
 def _section(experiment: Experiment, results: Results, folder: Path, command: str) -> str:
@@ -191,7 +193,9 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _said(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
+    if isinstance(value, float):
+        return "–" if isnan(value) else f"{value:.4g}"
+    return escape(str(value))
 
 
 def _swept(root: Path) -> Callable[[Experiment], str]:

@@ -93,7 +93,7 @@ def _little(spec: Spec) -> Spec:
         if "learning_starts" in vars(spec.learner):
             tiny |= {"learning_starts": 40, "replay_transitions": 100}
         settings = spec.settings | {"max_episode_steps": 30}
-        return replace(spec, steps=60, envs=2, evaluation_episodes=1, settings=settings, changes=tiny)
+        return replace(spec, steps=60, envs=2, evaluation_episodes=1, settings=settings, changes=spec.changes | tiny)
     if isinstance(spec, DeepSpec):
         return replace(spec, steps=150, evaluation_episodes=1, changes=spec.changes | {"hidden": (8, 8), "batch": 16})
     return replace(spec, episodes=min(spec.episodes, 30), evaluation_episodes=2)

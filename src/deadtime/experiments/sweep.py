@@ -145,7 +145,7 @@ def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None
 def _check_names(asked: dict[str, Any], wrong: Any) -> None:
     for key, names in (("environments", ENVIRONMENTS), ("agents", dict.fromkeys((*VIEWS, *LEARNERS)))):
         for name in asked[key]:
-            if name not in names and not (key == "environments" and name.startswith(("gym:", "gymnax:"))):
+            if name not in names and not (key == "environments" and name.startswith(("gym:", "gymnax:", "atari:"))):
                 known = f"no {key[:-1]} is called {name!r}{nearest(name, names)}: choose one of {', '.join(names)}"
                 raise wrong(Place("", key, name), known)
 

@@ -173,11 +173,11 @@ class _Training:
         self.state = self.method.begin(program, self.setups)
         self.done, self.ended = 0, [np.zeros((0, 3))]
         self.turn: Turn | None = None
-        self.begun, self.lost = perf_counter(), 0
+        self.begun, self.lost = perf_counter(), np.zeros(len(pairs), int)
         said: dict[str, Any] | None = None
         if path is not None and path.exists():
             self.state, arrays, said = checkpoint.load(path, self.state)
-            self.done, self.lost, self.begun = said["steps"], said["lost"], perf_counter() - said["seconds"]
+            self.done, self.lost, self.begun = said["steps"], arrays["lost"], perf_counter() - said["seconds"]
             self.ended = [arrays["ended"]]
         self.pool = None if self.done >= self.length else Pool(lanes_of(pairs, program.lanes, 0))
         if said is not None and self.pool is not None:
@@ -222,7 +222,7 @@ class _Training:
         self.turn = self._came_of(self.seen._replace(chosen=chosen), played)
         over = np.flatnonzero((played.terminated | played.truncated) & ~played.lost)
         self.ended.append(np.stack([over // program.lanes, self.done + over % program.lanes, played.earned[over]], axis=1))
-        self.lost += int(played.lost.sum())
+        self.lost += played.lost.reshape(-1, program.lanes).sum(axis=1)
         self.seen, self.done = self._seen(played), self.done + program.lanes
 
     def _learn_last(self) -> None:
@@ -256,12 +256,12 @@ class _Training:
         """Put down all that going on needs."""
         if self.path is None or not self.done:
             return
-        arrays = {"ended": np.concatenate(self.ended)}
+        arrays = {"ended": np.concatenate(self.ended), "lost": self.lost}
         if self.done < self.length and self.pool is not None and self.turn is not None:
             arrays |= {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in enumerate(self.pool.save())}
             turn = self.turn._replace(lost=self.turn.lost | self._rows(self.pool.untold))  # what follows them began anew
             arrays |= {f"turn/{name}": part for name, part in turn._asdict().items()}
-        checkpoint.save(self.path, self.state, arrays, {"steps": self.done, "lost": self.lost, "seconds": self.seconds})
+        checkpoint.save(self.path, self.state, arrays, {"steps": self.done, "seconds": self.seconds})
 
 
 def fitted(queue: np.ndarray, room: int) -> np.ndarray:
@@ -309,8 +309,6 @@ def _records(training: _Training, keep_policies: bool, stop: Event) -> list[Reco
     device = jax.devices()[0]
     name = f"CPU, {os.cpu_count()} cores" if device.platform == "cpu" else f"{device.device_kind}, {os.cpu_count()} cores"
     made = made_now(name) | {"width": len(pairs), "capacity": program.capacity}
-    if training.lost:
-        made |= {"lost_episodes": training.lost}
     ended, learned, found = np.concatenate(training.ended), jax.tree.map(np.asarray, learner), []
     for i, (spec, seed) in enumerate(pairs):
         mine = jax.tree.map(lambda leaf, i=i: leaf[i], learned)
@@ -319,7 +317,8 @@ def _records(training: _Training, keep_policies: bool, stop: Event) -> list[Reco
         status = status_of(mine, int(mine.diverged_at))
         rows = ended[(ended[:, 0] == i) & (ended[:, 1] < spec.length), 1:]
         score, each = float(scores[i, of].mean()), seconds / len(pairs)
-        record = record_of(spec, seed, rows, score, status, each, policy, made, _SCORED_PART)
+        lost = {"lost_episodes": int(training.lost[i])} if training.lost[i] else {}
+        record = record_of(spec, seed, rows, score, status, each, policy, made | lost, _SCORED_PART)
         elsewhere = np.array([[others[m][i, of].mean() for m in spec.evaluation_delays]], np.float32)
         found.append(replace(record, others=elsewhere) if spec.evaluation_delays else record)
     return found

@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from deadtime.agents.views import VIEWS
 from deadtime.experiments import events, records, statistics
 from deadtime.experiments.ceiling import mean_ceiling
 from deadtime.experiments.figures import new_figure, return_against_delay
@@ -301,6 +302,7 @@ class Watch:
 def _summary(result: Result) -> dict[str, Any]:
     spec = result.spec
     shaped = hasattr(spec.environment(0), "shaped_reward")
+    predicts = spec.agent in VIEWS and VIEWS[spec.agent].predicts
     return {
         **{name: value for name, value in spec.canonical().items() if name not in ("kind", "settings", "learner", "changes")},
         **({"preset": spec.preset} if not isinstance(spec, TabularSpec) else {}),
@@ -308,20 +310,29 @@ def _summary(result: Result) -> dict[str, Any]:
         "delay": spec.delay,
         **({"episodes": spec.episodes} if isinstance(spec, TabularSpec) else {"steps": spec.length}),
         "seeds": len(result.seeds),
-        **{name: value for name, value in vars(spec.learner).items() if shaped or not name.startswith("shaped")},
+        **({"envs": spec.envs} if not isinstance(spec, TabularSpec) and spec.outside else {}),
+        **{
+            name: value
+            for name, value in vars(spec.learner).items()
+            if (shaped or not name.startswith("shaped")) and (predicts or name not in ("model", "members"))
+        },
         "greedy_return": statistics.mean(result.scores).said(),
         "training_return": statistics.mean(result.training_scores).said(),
         "scores": [round(score, 6) for score in result.record.scores],
         "seconds_of_all_seeds": round(sum(result.record.seconds), 3),
         **({"diverged": result.diverged} if result.diverged else {}),
-        **({"never_updated": f"seeds {result.untrained}: no batch was ever full, train longer"} if result.untrained else {}),
+        **(
+            {"never_updated": f"seeds {result.untrained}: there was never enough to learn from, train longer"}
+            if result.untrained
+            else {}
+        ),
     }
 
 
 def _of_the_environment(spec: Any) -> dict[str, Any]:
     """Its settings, those at their default too where they matter."""
     environment = spec.environment(0)
-    usual = {name: getattr(environment, name) for name in ("size", "noise", "perturb") if hasattr(environment, name)}
+    usual = {name: getattr(environment, name) for name in ("size", "noise", "perturb", "sticky") if hasattr(environment, name)}
     if not usual.get("noise"):
         usual.pop("perturb", None)
     return usual | spec.settings

@@ -87,7 +87,7 @@ def forget(policy: Any) -> None:
 
 def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
     """What a policy with `act` chooses; one that looks ahead is given what the environment foresees."""
-    ahead = [info["predicted_observation"]] if getattr(policy, "looks_ahead", "") else []
+    ahead = [info.get("predicted_observation")] if getattr(policy, "looks_ahead", "") else []
     return policy.act(obs, info.get("pending_actions", ()), *ahead)
 
 

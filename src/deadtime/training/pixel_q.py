@@ -237,7 +237,8 @@ def _updated(program: Program, setup: Setup, learner: Learner, batch: Batch, t: 
     q, updates = optax.apply_updates(learner.q, change), learner.updates + 1
     copied = updates % settings.target_period_updates == 0
     target = jax.tree.map(lambda new, old: jnp.where(copied, new, old), q, learner.target)
-    finite, before = jnp.isfinite(error), learner.diverged_at < 0
+    size = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
+    finite, before = jnp.isfinite(error) & jnp.isfinite(size), learner.diverged_at < 0
     new = Learner(q, target, moments, updates, learner.diverged_at)
     kept = jax.tree.map(lambda new, old: jnp.where(finite & before, new, old), new, learner)
     return kept._replace(diverged_at=jnp.where(before & ~finite, t, learner.diverged_at))

@@ -75,7 +75,7 @@ class Result:
 
     @property
     def training_scores(self) -> Float[np.ndarray, " seeds"]:
-        """Mean return of the last 10% of training episodes."""
+        """Mean return of the last 10% (Atari: 5%) of training episodes."""
         return np.array(self.record.training_scores)
 
     @property
