@@ -2,9 +2,10 @@
 
 The expert is a linear controller that never falls when its actions take effect at once. Under a delay it is run twice:
 acting on the state it sees, and acting on the state that the pending actions will lead to. Prints a table and writes
-out/expert_under_delay.png.
+out/expert_under_delay.png. Delays may be given as arguments.
 """
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from rich.table import Table
 from deadtime.envs.cartpole import CartPole, CartPoleParams, expert, expert_warmup, predict
 from deadtime.envs.functional import delayed
 
-DELAYS = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 25)
+DELAYS = tuple(map(int, sys.argv[1:])) or (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 25)
 EPISODES = 256
 CASES = {
     "acts on what it sees": (False, 0.0),

@@ -17,7 +17,7 @@ def run(cwd, script, *arguments):
 
 
 def test_expert_under_delay(tmp_path):
-    printed = run(tmp_path, "expert_under_delay.py")
+    printed = run(tmp_path, "expert_under_delay.py", "0", "25")
     rows = {int(row[0]): [int(cell) for cell in row[1:]] for row in re.findall(r"│ (\d+) +" + r"│ (\d+) +" * 4, printed)}
     assert rows[0] == [500, 500, 500, 500]
     sees, predicts, _, _ = rows[25]

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
-from math import isnan
 from os.path import relpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -193,9 +192,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _said(value: Any) -> str:
-    if isinstance(value, float):
-        return "–" if isnan(value) else f"{value:.4g}"
-    return escape(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
 def _swept(root: Path) -> Callable[[Experiment], str]:
