@@ -74,6 +74,8 @@ def _engine(left: Runs, where: Where, device: str) -> tuple[Any, list[Unit]]:
     if where.engine == "ray":
         ray = Ray(where.address or None)
         return ray, units_of(left, ray.device)  # type: ignore[arg-type]
+    if where.engine == "local" and device == "gpu":
+        raise ValueError("local processes would all take the one GPU; got --engine local: leave it out, or use ray")
     units = units_of(left, device)  # type: ignore[arg-type]
     usual = "local" if len(units) > 1 and device != "gpu" else "inline"
     return (Local() if (where.engine or usual) == "local" else Inline()), units

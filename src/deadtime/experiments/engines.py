@@ -51,8 +51,6 @@ class Engine(Protocol):
 class Inline:
     """One unit after the other, in this process."""
 
-    device = ""
-
     def __init__(self) -> None:
         """Nothing to prepare."""
         self._asked: deque[tuple[Unit, Path]] = deque()
@@ -84,13 +82,13 @@ class Inline:
 class _Worker:
     """A process that does one unit at a time."""
 
-    def __init__(self, environment: dict[str, str]):
+    def __init__(self) -> None:
         """Start it."""
         ours, its = socket.socketpair()
-        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "deadtime.experiments.unit_worker", str(its.fileno())]
         with its:
-            self.process = subprocess.Popen(command, pass_fds=[its.fileno()], env={**os.environ, **paths, **environment})
+            self.process = subprocess.Popen(command, pass_fds=[its.fileno()], env=environment)
         self.connection = Connection(ours.detach())
         self.unit: Unit | None = None
 
@@ -105,11 +103,11 @@ class _Worker:
 
 
 class Local:
-    """Processes of this machine: one a core, or one a GPU."""
+    """Processes of this machine, one a core."""
 
-    def __init__(self, gpus: int = 0):
+    def __init__(self) -> None:
         """They start when there is something to do."""
-        self._cores, self._gpus = os.cpu_count() or 1, gpus
+        self._cores = os.cpu_count() or 1
         self._workers: list[_Worker] = []
         self._memory = free_memory()
 
@@ -120,7 +118,6 @@ class Local:
         full = running and (
             sum(min(one.cpus, self._cores) for one in running) + cores > self._cores
             or sum(one.memory for one in running) + unit.memory > self._memory
-            or (self._gpus and len(running) >= self._gpus)
         )
         if full:
             return False
@@ -131,10 +128,7 @@ class Local:
         return True
 
     def _new(self) -> _Worker:
-        environment = {"NUMBA_NUM_THREADS": "1"}
-        if self._gpus:
-            environment |= {"CUDA_VISIBLE_DEVICES": str(len(self._workers) % self._gpus)}
-        self._workers.append(_Worker(environment))
+        self._workers.append(_Worker())
         return self._workers[-1]
 
     def events(self) -> Iterator[Event]:

@@ -24,7 +24,7 @@ Results = dict[Any, Result]
 Runs = Sequence[tuple[Spec, Sequence[int]]]
 
 EPISODES_A_SECOND = {"delayed": 5_000, "distribution": 1_000}
-STEPS_A_SECOND = {"paper": 20_000, "best": 2_500, "gpu": 500_000, "atari": 45, "atari-gpu": 8_000}
+STEPS_A_SECOND = {"paper": 20_000, "best": 2_500, "gpu": 500_000, "atari": 45, "atari-gpu": 6_000}
 COMPILED_IN_SECONDS = 15
 """On one core, but for a GPU: rounded from what the records in `results` say, for an estimate before anything is run."""
 _TINY_PART = 6
