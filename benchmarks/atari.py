@@ -124,7 +124,7 @@ def main() -> None:
     print(f"{jax.devices()[0].device_kind}, {CORES} cores", flush=True)
     peer = playing(seconds)
     looking(seconds / 2)
-    for runs in (1, 2, 4, 8) if jax.default_backend() == "gpu" else (1,):
+    for runs in (1, 4, 8, 16) if jax.default_backend() == "gpu" else (1,):
         training(seconds, runs, "oblivious", peer)
     training(seconds, 8 if jax.default_backend() == "gpu" else 1, "delayed", peer)
 
