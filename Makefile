@@ -5,13 +5,16 @@ comma := ,
 BIN := .venv/bin
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test smoke lint bench benchmarks clean
+.PHONY: demo test test-all smoke lint bench benchmarks clean
 
 demo: $(READY)
 	$(BIN)/python examples/late_cartpole.py
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 3 --dist loadgroup
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "full or not full"
 
 smoke: $(READY)
 	$(BIN)/deadtime reproduce all --smoke
@@ -30,6 +33,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/tabular.py
 	$(BIN)/python benchmarks/deep.py
 	$(BIN)/python benchmarks/atari.py
+	$(BIN)/python benchmarks/engines.py
 
 clean:
 	rm -rf .venv out

@@ -1,6 +1,10 @@
 import os
+import signal
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background, where what tests start would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")

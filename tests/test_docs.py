@@ -1,6 +1,8 @@
 """Every link between the pages resolves, and nothing was left to fill in."""
 
+import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,3 +18,35 @@ def test_links_resolve(page):
         if not link.startswith(("http:", "https:", "#")):
             assert (page.parent / link.split("#")[0]).exists(), f"{page.name} links to {link}"
     assert not re.findall(r"@[A-Z]+@", text)
+
+
+SCALING = (ROOT / "docs" / "scaling.md").read_text()
+
+
+def test_the_cluster_file_is_one_for_ray():
+    ray = pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
+    import jsonschema
+    import yaml
+
+    schema = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
+
+    (text,) = re.findall(r"```yaml\n(.*?)```", SCALING, re.DOTALL)
+    jsonschema.validate(yaml.safe_load(text), schema)
+    with pytest.raises(jsonschema.ValidationError, match="provder"):
+        jsonschema.validate(yaml.safe_load(text.replace("provider:", "provder:")), schema)
+
+
+def test_the_batch_script_is_one_for_bash():
+    (text,) = re.findall(r"```bash\n(.*?)```", SCALING, re.DOTALL)
+    done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_hours_of_the_table_are_those_of_the_rates():
+    plain, ahead = 240e6 / 11_799, 120e6 / 6_567
+    assert f"{(plain + ahead) / 3600:.1f} hours of one such machine" in SCALING
+    each = (plain + ahead) / 22.5
+    said = re.search(r"\| hours \| ([^\n]*) \|", SCALING)[1].split(" | ")
+    assert said == [f"{(plain + ahead if n == 1 else each * -(-23 // n)) / 3600:.1f}" for n in (1, 2, 4, 8, 23)]
+    sticky = 40e6 * (6 + 16 + 26) / 15_000
+    assert f"{sticky / 3600:.1f} hours of such a machine, with the other agents {(sticky + plain) / 3600:.0f}" in SCALING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import shlex
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given in (["--version"], ["-V"]):
         print(f"deadtime {deadtime.__version__}")
         return
+    sys.unraisablehook = _press_again
     try:
         import tyro  # noqa: PLC0415  (it and the commands take a second to load)
 
@@ -37,6 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"deadtime: {error}", file=sys.stderr)
         status = 2
     sys.exit(status)
+
+
+def _press_again(lost: Any, usual: Any = sys.unraisablehook) -> None:
+    """A Ctrl-C that reached code which may not raise, as JAX's garbage collection, would be lost."""
+    if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
+        _thread.interrupt_main()
+    else:
+        usual(lost)
 
 
 def _commands() -> Any:

@@ -6,17 +6,23 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import time
+from itertools import count
 from pathlib import Path
+from threading import active_count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from deadtime.experiments import driver, engines, records, units
+from deadtime.experiments import engines, records, store, units
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.driver import Status
 from deadtime.experiments.runner import Where, train_missing
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.units import Unit, heard, units_of
+from tests.commands import full
 
 TINY = {"hidden": (4,), "batch": 4, "replay_transitions": 50}
 MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4}, evaluation_episodes=3)
@@ -53,7 +59,7 @@ def test_units():
     found = units_of([(spec, list(seeds)) for spec, seeds in ASKED], "cpu")
     assert [len(unit.runs) for unit in found] == [8, 1, 1, 2]
     assert [unit.work for unit in found] == [480, 400, 400, 120]
-    assert [heard(unit.said()) for unit in found] == [unit.runs for unit in found]
+    assert [heard(unit.said()).runs for unit in found] == [unit.runs for unit in found]
     assert len({unit.id for unit in found}) == 4
     assert all(unit.memory > 1000 for unit in found if isinstance(unit.runs[0][0], DeepSpec))
     shared = units_of([(spec, list(seeds)) for spec, seeds in ASKED], "gpu")
@@ -82,6 +88,14 @@ def test_local_processes_give_the_same_records(tmp_path, expected, capsys):
     assert train_missing(ASKED, tmp_path) == 0  # nothing is left, so nothing is started
 
 
+def test_an_environment_that_a_module_registers(tmp_path):
+    """Workers import it by the name that the run has; a progress of nothing is no failure."""
+    spec = DeepSpec("gym:tests.training.gym_probe:deadtime-test/Probe-v0", "oblivious", 1, "paper", 60, changes=TINY)
+    for engine in ("inline", "local"):
+        assert train_missing([(spec, [0, 1])], tmp_path / engine, Where(engine, retries=0)) == 0
+    assert everything(tmp_path / "inline") == everything(tmp_path / "local")
+
+
 def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(tmp_path, expected, monkeypatch):
     killed, events = [], engines.Local.events
 
@@ -101,11 +115,11 @@ def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(tmp_path, 
 def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(tmp_path, expected, monkeypatch, capsys):
     tried, trained = [], units.trained
 
-    def sometimes(runs, *rest):
-        if runs[0] == (CART, 1):
-            tried.append(runs)
+    def sometimes(unit, *rest):
+        if unit.runs[0] == (CART, 1):
+            tried.append(unit)
             raise RuntimeError("no luck")
-        return trained(runs, *rest)
+        return trained(unit, *rest)
 
     monkeypatch.setattr(engines, "trained", sometimes)
     assert train_missing(ASKED, tmp_path, Where("inline", retries=1)) == 1
@@ -123,10 +137,10 @@ def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(tmp_path, e
 
 
 def test_one_driver_a_folder(tmp_path, capsys):
-    with driver._alone(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} on .* works in .*: wait for it"):
+    with store.alone(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} on .* works in .*: wait for it"):
         train_missing(ASKED, tmp_path, Where("inline"))
     train_missing(ASKED[:1], tmp_path, Where("inline"))
-    with driver._alone(tmp_path):
+    with store.alone(tmp_path):
         Status(tmp_path, json=True).run()
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["driven"]
 
@@ -146,7 +160,7 @@ def test_a_full_disk_loses_nothing_that_was_done(tmp_path, expected, monkeypatch
         train_missing(ASKED, tmp_path, Where("inline"))
     monkeypatch.setattr(records, "add", add)
     trained, trained_now = units.trained, []
-    monkeypatch.setattr(engines, "trained", lambda runs, *rest: trained_now.append(len(runs)) or trained(runs, *rest))
+    monkeypatch.setattr(engines, "trained", lambda unit, *rest: trained_now.append(len(unit.runs)) or trained(unit, *rest))
     assert train_missing(ASKED, tmp_path, Where("inline")) == 0
     assert everything(tmp_path) == expected
     assert sorted(trained_now) == [1, 2]  # of 8, 1, 1 and 2
@@ -160,8 +174,8 @@ import deadtime.experiments.runner as r, deadtime.experiments.engines as e
 from deadtime.training.result import from_canonical
 from pathlib import Path
 new = e.Local._new
-def told(self):
-    worker = new(self)
+def told(self, unit):
+    worker = new(self, unit)
     print(worker.process.pid, flush=True)
     return worker
 e.Local._new = told
@@ -181,8 +195,6 @@ def status(root):
 
 
 def wait_for(true, seconds=60):
-    import time
-
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
@@ -201,6 +213,61 @@ def test_words_for_what_is_wrong(tmp_path):
         Status(tmp_path / "none").run()
 
 
+def test_a_folder_that_can_not_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"records can't be written to .*/file/in \(Not a directory\): name another folder"):
+        train_missing(ASKED, tmp_path / "file" / "in")
+
+
+def test_a_clock_that_goes_backwards(tmp_path, expected, monkeypatch, capsys):
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: next(later))
+    monkeypatch.setattr(time, "time_ns", lambda: int(1e9 * next(later)))
+    later = (now - 3600 * i for i in count())
+    assert train_missing(ASKED, tmp_path, Where("inline")) == 0
+    assert everything(tmp_path) == expected
+    Status(tmp_path, json=True).run()
+    assert 0 < json.loads(capsys.readouterr().out)["seconds"] < 600
+
+
+def test_a_record_of_a_newer_version_is_left_alone(tmp_path):
+    """Nothing is run: what would be missing can't be told."""
+    train_missing(ASKED[:1], tmp_path, Where("inline"))
+    said = (tmp_path / MAZE.name / "run.json").read_text()
+    (tmp_path / MAZE.name / "run.json").write_text(newer := said.replace('"schema": 1', '"schema": 2'))
+    with pytest.raises(ValueError, match="has the record format 2; this version reads 1: use the version that wrote it"):
+        train_missing(ASKED, tmp_path, Where("inline"))
+    assert (tmp_path / MAZE.name / "run.json").read_text() == newer
+    assert not (tmp_path / CART.name).exists()
+
+
+def test_a_status_that_no_driver_wrote(tmp_path):
+    for content in ('{"units": "many"}', "[]", '{"units": 1}', "{", '{"driver": 1, "driver": 2}'):
+        (tmp_path / ".status.json").write_text(content)
+        with pytest.raises(ValueError, match=r"\.status\.json is not what a driver writes|nothing was ever run"):
+            Status(tmp_path).run()
+
+
+def test_gpus_are_given_out_one_a_process(monkeypatch):
+    class Worker:
+        def __init__(self, gpu):
+            self.gpu, self.unit, self.connection = gpu, None, SimpleNamespace(send_bytes=lambda content: None)
+
+    monkeypatch.setattr(engines, "_Worker", Worker)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    local = engines.Local(["3", "5"])
+    deep, plain = [Unit(((CART, seed),), gpus=1) for seed in range(3)], Unit(((MAZE, 0),))
+    assert [local.start(unit, "") for unit in (*deep, plain)] == [True, True, False, True]
+    assert [(worker.gpu, worker.unit) for worker in local._workers] == [("3", deep[0]), ("5", deep[1]), ("", plain)]
+    local._workers[1].unit = None
+    assert local.start(deep[2], "")
+    assert [worker.gpu for worker in local._workers] == ["3", "5", ""]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,7")
+    assert engines.gpus_here() == ["2", "7"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert engines.gpus_here() == []
+
+
 def test_ray_gives_the_same_records(tmp_path, expected):
     pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
     assert train_missing(ASKED, tmp_path, Where("ray")) == 0
@@ -208,6 +275,29 @@ def test_ray_gives_the_same_records(tmp_path, expected):
 
 
 def test_a_unit_needs_no_checkpoint_folder():
-    (record,) = units.trained(((MAZE, 3),), None, lambda n: None)
+    (record,) = units.trained(Unit(((MAZE, 3),)), None, lambda n: None)
     assert record.seeds == [3]
     assert Unit(((MAZE, 3),)).name == "maze delayed m=2 seed 3"
+
+
+@pytest.mark.parametrize(
+    ("engine", "many"),
+    [("inline", 60), ("local", 60), ("ray", 60), full("inline", 1000), full("local", 1000), full("ray", 1000)],
+)
+def test_many_small_runs_leave_nothing_behind(engine, many, tmp_path, monkeypatch, request):
+    """No processes, no open files, no temporary files, no threads; and every run is recorded."""
+    if engine == "ray":  # one cluster for all of it: Ray itself keeps two sockets of every one that it stops
+        ray = pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
+        ray.init(include_dashboard=False, log_to_driver=False)
+        request.addfinalizer(ray.shutdown)
+    temporary = Path(tempfile.mkdtemp())  # sockets of Ray's need a short name
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    specs = [TabularSpec("maze", "delayed", 1, 3, {"size": 3, "maze_seed": i}, evaluation_episodes=1) for i in range(many)]
+    train_missing([(spec, [1]) for spec in specs[:30]], tmp_path / "first", Where(engine))
+    before = children(), len(os.listdir("/proc/self/fd")), active_count()
+    assert train_missing([(spec, [0]) for spec in specs], tmp_path / "all", Where(engine)) == 0
+    assert len(everything(tmp_path / "all")) == many
+    assert [path.name for path in temporary.iterdir() if path.name != "ray"] == []
+    assert children() == before[0]
+    wait_for(lambda: len(os.listdir("/proc/self/fd")) <= before[1] and active_count() <= before[2])

@@ -22,6 +22,7 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.training import atari, deep
 from deadtime.training.evaluate import evaluate
 from deadtime.training.result import Result
+from tests.commands import full
 
 pytest.importorskip("ale_py")
 pytestmark = pytest.mark.xdist_group("atari")
@@ -97,7 +98,7 @@ def test_a_look_ahead_is_for_who_acts_on_it(lively):
         evaluate(lively, AtariEnv(Atari("MsPacman"), 3, "fresh"), delay=3, episodes=1)
 
 
-@pytest.mark.parametrize("agent", ["delayed", "augmented", "oblivious"])
+@pytest.mark.parametrize("agent", ["delayed", full("augmented"), full("oblivious")])
 def test_a_score_is_what_its_policy_earns(agent):
     result = trained(spec_of(agent, 3, "atari:MsPacman", settings={"max_episode_steps": 150, "sticky": 0.0}))
     policy = result.policy(0)
@@ -117,7 +118,7 @@ def test_a_spec_and_a_seed_give_the_same_bits(delayed):
     )
 
 
-@pytest.mark.parametrize("stopped_at", [9, 100])
+@pytest.mark.parametrize("stopped_at", [full(9), 100])
 def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_at):
     """Emulators and all; `stopped_at` 100 is in the evaluation."""
     spec, stop, told = spec_of(), Event(), []
@@ -183,6 +184,7 @@ def test_games_agents_and_delays_side_by_side():
             )
 
 
+@pytest.mark.full
 def test_other_delays_are_evaluated_too():
     result = trained(spec_of("delayed", 3, evaluation_delays=(0, 5)))
     assert result.record.others.shape == (1, 2)

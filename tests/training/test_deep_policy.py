@@ -1,9 +1,6 @@
 """What a deep training leaves behind: policies that act without JAX, records, commands."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +13,14 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.training import deep
 from deadtime.training.fused import begin_all, evaluate_all, fresh
 from deadtime.training.learner import decide, predicted, q_values
+from tests import commands
+from tests.commands import full
 
-COMMAND = Path(sys.executable).parent / "deadtime"
 TINY = {"hidden": (8, 8), "batch": 8}
 
 
 def run(*arguments, cwd):
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd, timeout=300)
+    done = commands.run(*arguments, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -30,11 +28,11 @@ def run(*arguments, cwd):
 @pytest.mark.parametrize(
     ("agent", "preset", "changes"),
     [
-        ("delayed", "paper", {}),
+        full("delayed", "paper", {}),
         ("delayed", "best", {"members": 2}),
-        ("augmented", "paper", {}),
+        full("augmented", "paper", {}),
         ("augmented", "best", {}),
-        ("oblivious", "best", {}),
+        full("oblivious", "best", {}),
         ("shifted", "paper", {}),
     ],
 )

@@ -1,17 +1,13 @@
 """Evaluation of any policy under any delay."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import deadtime
-
-COMMAND = Path(sys.executable).parent / "deadtime"
+from tests.commands import run
 
 
 class Expert:
@@ -60,14 +56,13 @@ def test_what_cannot_be():
 
 def test_command(tmp_path):
     deadtime.train("maze", delay=2, seeds=2, size=4, noise=0.1, episodes=500).save(tmp_path / "run")
-    arguments = [COMMAND, "evaluate", tmp_path / "run", "--episodes", "10", "--json"]
+    arguments = ["evaluate", tmp_path / "run", "--episodes", 10, "--json"]
     for delay in (2, 4):
-        done = subprocess.run([*arguments, "--delay", str(delay)], capture_output=True, text=True, check=True)
-        said = json.loads(done.stdout)
+        said = json.loads(run(*arguments, "--delay", delay).stdout)
         assert said["trained_delay"] == 2
         assert said["delay"] == delay
         assert len(said["scores"]) == 2
-    done = subprocess.run([COMMAND, "evaluate", tmp_path], capture_output=True, text=True, check=False)
+    done = run("evaluate", tmp_path)
     assert done.returncode == 2
     assert "a record is a folder with a run.json" in done.stderr
 

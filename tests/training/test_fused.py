@@ -27,6 +27,7 @@ from deadtime.training.fused import begin_all, fresh, run_chunk
 from deadtime.training.learner import decide, learning_rate, new_learner, predicted, q_values
 from deadtime.training.program import Numbers, Program, Setup, flags_of, split_settings
 from deadtime.training.result import from_canonical
+from tests.commands import full
 
 SMALL = DoubleQ(hidden=(16, 16), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)
 
@@ -100,7 +101,7 @@ def test_push_with_room_to_spare():
 
 
 @pytest.mark.parametrize(
-    ("kind", "hidden"), [("learned", (8, 8)), ("change", (8, 6)), ("learned", (8,)), ("change", (9, 8, 7))]
+    ("kind", "hidden"), [("learned", (8, 8)), full("change", (8, 6)), full("learned", (8,)), ("change", (9, 8, 7))]
 )
 def test_rolling_is_repeated_one_step_application(kind, hidden):
     model = neural.new_model(jax.random.key(0), kind, 4, 3, hidden, 1)
@@ -135,7 +136,7 @@ def test_a_number_that_never_changes_does_not_spoil_the_others():
     np.testing.assert_allclose(neural.rolled(model, net, "change", 2, obs, queue, 25), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("kind", "hidden"), [("learned", (24, 24)), ("change", (40, 33)), ("change", (8,))])
+@pytest.mark.parametrize(("kind", "hidden"), [("learned", (24, 24)), full("change", (40, 33)), ("change", (8,))])
 def test_the_roll_in_one_kernel_is_the_roll_step_by_step(kind, hidden, monkeypatch):
     model = neural.new_model(jax.random.key(0), kind, 4, 3, hidden, 2)
     model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model)
@@ -454,6 +455,7 @@ def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
     np.testing.assert_array_equal(resumed.curve, straight.curve)
 
 
+@pytest.mark.full
 def test_two_processes_give_the_same_bits():
     """On a GPU too, where kernels that were chosen by timing them would differ from process to process."""
     script = """

@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 from threading import Event
 
 import gymnasium as gym
@@ -25,8 +22,8 @@ from deadtime.training.learner import q_values
 from deadtime.training.program import Program, split_settings
 from deadtime.training.result import from_canonical, make_spec, train_recorded
 from deadtime.training.watch import watch
+from tests.commands import full, run
 
-COMMAND = Path(sys.executable).parent / "deadtime"
 SMALL = {
     "hidden": (16, 16),
     "batch": 8,
@@ -158,7 +155,7 @@ class KeyedEnv(gym.Env):
         return np.asarray(self.pending).astype(int)[:delay]
 
 
-@pytest.mark.parametrize(("agent", "delay"), [("delayed", 3), ("augmented", 3), ("shifted", 3), ("oblivious", 0)])
+@pytest.mark.parametrize(("agent", "delay"), [("delayed", 3), full("augmented", 3), full("shifted", 3), full("oblivious", 0)])
 def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, delay, monkeypatch):
     steps, env = 200, Plain(noise=0.1)
     spec = spec_of("gym:CartPole-v1", agent, delay, steps, hidden=(8, 8), batch=8)
@@ -183,6 +180,7 @@ def plain(setup):
     return setup.numbers._replace(shaped=jnp.float32(0))
 
 
+@pytest.mark.full
 def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers(compiled_well):
     """Welch's t of log returns in the second half, 8 runs against 16; it would tell if the chosen action were stored."""
     spec = spec_of("gym:CartPole-v1", "delayed", 4, 2000, epsilon_decay=0.995, skipped_delays=0)
@@ -336,10 +334,6 @@ def test_evaluation_ends_where_episodes_do_not(monkeypatch):
 
     assert deadtime.evaluate(Any(), DIARY, episodes=2, endless=True).tolist() == [0.5 * sum(range(1, 51))] * 2
     assert deadtime.evaluate(Any(), DIARY, episodes=2, endless=True, max_episode_steps=4).tolist() == [5.0] * 2
-
-
-def run(*arguments, cwd):
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=300)
 
 
 def test_commands(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from deadtime.agents.pixels import LAYERS, MOST_ACTIONS, PixelQ, new_q, new_torso, one_hot_queue
 from deadtime.training import pixel_q
 from deadtime.training.pixel_q import Program, Setup, Turn
+from tests.commands import full
 
 TINY = PixelQ(channels=(4, 4, 4), hidden=16, replay_transitions=400, learning_starts=0, learning_rate=1e-3, batch=16)
 
@@ -91,7 +92,7 @@ def test_q_of_a_game_is_of_its_own_actions():
 
 
 @pytest.mark.parametrize("executed", [True, False])
-@pytest.mark.parametrize("count", [12, 37])
+@pytest.mark.parametrize("count", [full(12), 37])
 def test_a_sampled_transition_is_one_that_was_played(count, executed):
     """Of the executed action, and then not of the warm-up; or of the chosen one."""
     rng, program, delay = np.random.default_rng(count), Program(replace(TINY, replay_transitions=60), 3, 3), 2

@@ -35,6 +35,16 @@ class DeepPolicy:
         self._numbers = len(self._scales[0])
         self._room, self._longest = capacity, delay
         self._one_hot = settings.model == "change"
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse layers that do not fit each other: compiled code checks no index, and would read or write outside them."""
+        n, actions, sees_queue = self._numbers, self._actions, self._view.sees == "queue"
+        seen = n + (actions if self._settings.one_hot_queue else 1) * self._room if sees_queue else self._inputs
+        into = n + (actions if self._one_hot else 1)
+        good = n <= seen and all(scale.shape == (n,) for scale in self._scales) and (self._room >= self.delay or not sees_queue)
+        if not good or not _fit(self._q, seen, actions) or not all(_fit(model, into, n) for model in self._models):
+            raise ValueError("the layers of a policy fit each other and its environment; these do not: train it again")
 
     def at_delay(self, delay: int) -> DeepPolicy:
         """The same policy under another delay; one that sees the queue knows none longer than it was trained with."""
@@ -113,6 +123,15 @@ def _network(arrays: dict[str, np.ndarray], part: str, member: int) -> tuple[np.
             array = arrays[f"{part}/{i}/{kind}"]
             chosen.append(np.ascontiguousarray(array[member] if part == "model" else array, np.float32))
     return tuple(chosen)
+
+
+def _fit(network: tuple[np.ndarray, ...], inputs: int, outputs: int) -> bool:
+    """Whether each layer takes what the one before gives, from `inputs` to `outputs`."""
+    for weight, bias in zip(network[::2], network[1::2], strict=True):
+        if weight.shape != (len(bias), inputs) or bias.ndim != 1:
+            return False
+        inputs = len(bias)
+    return inputs == outputs
 
 
 @numba.njit(cache=True)

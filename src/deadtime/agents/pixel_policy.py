@@ -26,7 +26,9 @@ class PixelPolicy:
         """`arrays` are those of one seed's record."""
         self.delay, self._view, self._actions, self._longest = delay, view, actions, delay
         self.looks_ahead = settings.model if view.predicts else ""
-        self._room = (arrays[".hidden"].shape[1] - torso_outputs(settings.channels)) // MOST_ACTIONS
+        self._room = max(arrays[".hidden"].shape[1] - torso_outputs(settings.channels), 0) // MOST_ACTIONS
+        if view.sees == "queue" and self._room < delay:
+            raise ValueError(f"this policy has room for {self._room} pending actions, and its delay is {delay}: train it again")
         make = partial(new_q, settings=settings, queue_inputs=self._room * MOST_ACTIONS)
         self._q = with_arrays(jax.eval_shape(make, jax.random.key(0)), arrays)
 

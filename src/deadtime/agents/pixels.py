@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from deadtime.agents.a2c import Norm
 from deadtime.agents.networks import new_orthogonal
+from deadtime.files import check_fit
 
 LAYERS = ((8, 4), (4, 2), (3, 1))
 """Size and stride of the three convolutions (Mnih et al. 2015)."""
@@ -175,6 +176,7 @@ def named_arrays(net: Any) -> dict[str, np.ndarray]:
 
 def with_arrays(like: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The network of those arrays, in the shape of another."""
+    check_fit(arrays, {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(like)})
     return jax.tree_util.tree_map_with_path(lambda path, _: jnp.asarray(arrays[jax.tree_util.keystr(path)]), like)
 
 

@@ -14,8 +14,8 @@ from deadtime.delay import check_delay
 class RecurrentPolicy:
     """Acts on what it has seen since `reset`; it never looks at the queue."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], delay: int):
-        """`arrays` are those of one seed's record."""
+    def __init__(self, arrays: dict[str, np.ndarray], delay: int, actions: int | None = None):
+        """`arrays` are those of one seed's record, which may be tried on so many actions."""
         self.delay = delay
         part = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
         layers = sum(name.startswith("layer/") for name in part) // 2
@@ -24,6 +24,18 @@ class RecurrentPolicy:
         norms = sum(name.startswith("norm/") for name in part) // 2
         self._norms = [(part[f"norm/{i}/gain"], part[f"norm/{i}/shift"]) for i in range(norms)]
         self._numbers = self._layers[0][0].shape[1]
+        self.reset()
+        if actions is not None:
+            self._try(actions)
+
+    def _try(self, actions: int) -> None:
+        """Refuse layers that do not fit each other."""
+        try:
+            good = self.see(np.zeros(self._numbers)).shape == (actions,)
+        except ValueError:
+            good = False
+        if not good:
+            raise ValueError("the layers of a policy fit each other and its environment; these do not: train it again")
         self.reset()
 
     def reset(self) -> None:

@@ -13,6 +13,7 @@ from deadtime.agents.tabular import Agent, new_agent
 from deadtime.agents.views import VIEWS, View
 from deadtime.delay import check_delay
 from deadtime.envs.finite import Finite
+from deadtime.files import check_fit
 from deadtime.models.counts import roll_law
 
 
@@ -94,6 +95,7 @@ def from_arrays(arrays: dict[str, np.ndarray], env: Finite, agent: str, delay: i
     """The policy of an agent that was saved with `to_arrays`."""
     view = VIEWS[agent]
     bare = new_agent(env, view, delay)
+    _check(arrays, bare, view)
     table, model = bare.table, bare.model._replace(**{name: arrays[name] for name in ("successors", "visits", "likely")})
     if view.sees == "queue":
         table = with_room(by_queue(env.successors.shape[1], delay), len(arrays["q"]))
@@ -103,3 +105,17 @@ def from_arrays(arrays: dict[str, np.ndarray], env: Finite, agent: str, delay: i
     else:
         table = by_state(*arrays["q"].shape)._replace(q=arrays["q"])
     return TabularPolicy(bare._replace(table=table, model=model), view, len(env.terminal), seed)
+
+
+def _check(arrays: dict[str, np.ndarray], bare: Agent, view: View) -> None:
+    """Refuse what compiled code, which checks no index, would read or write outside of."""
+    wanted = {name: getattr(bare.model, name) for name in ("successors", "visits", "likely")} | {"q": bare.table.q}
+    if view.sees == "queue":
+        wanted["keys"] = bare.table.keys
+    check_fit(arrays, wanted, ("q", "keys") if view.sees == "queue" else ())
+    states = len(bare.model.likely)
+    for name, least in (("successors", -1), ("likely", 0)):
+        if ((arrays[name] < least) | (arrays[name] >= states)).any():
+            raise ValueError(f"{name} are numbers of states, 0 to {states - 1}; this policy has others: train it again")
+    if view.sees == "queue" and (len(arrays["keys"]) != len(arrays["q"]) or len(arrays["q"]) < 1):
+        raise ValueError("a policy has values for each of its keys; this one has not: train it again")

@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from deadtime.delay import check_delay
 from deadtime.envs.emulator import SIDE, STACK, Emulator, Game, Lane, games, installed
-from deadtime.envs.emulator_worker import views
+from deadtime.envs.emulator_worker import REFUSED, views
 from deadtime.envs.outside import ATARI
 
 _DEATHS = 3
@@ -53,9 +53,10 @@ class Atari:
         """Refuse what can't be played."""
         from deadtime.envs import nearest  # noqa: PLC0415  (it imports this module)
 
-        if installed() and self.game not in games():  # without it records can be read, and nothing played
+        known = games() if installed() else [self.game][: self.game.isalnum()]  # then records are read, and nothing is played
+        if self.game not in known:
             raise ValueError(
-                f"Atari has no game {self.game!r}{nearest(self.game, games())}: names are as in Gymnasium, MsPacman say; "
+                f"Atari has no game {self.game!r}{nearest(self.game, known)}: names are as in Gymnasium, MsPacman say; "
                 "deadtime.envs.emulator.games() lists them"
             )
         good = isinstance(self.sticky, int | float) and not isinstance(self.sticky, bool) and 0 <= self.sticky < 1
@@ -177,7 +178,10 @@ class Pool:
 
     def load(self, states: Sequence[bytes]) -> Played:
         """Go on from what `save` gave."""
+        room = self.memory["state"].shape[1]
         for i, state in enumerate(states):
+            if len(state) > room:
+                raise ValueError(f"what is saved of a game takes at most {room} bytes; got {len(state)}: begin it anew")
             self.memory["state_bytes"][i] = len(state)
             self.memory["state"][i, : len(state)] = np.frombuffer(state, np.uint8)
         self._do_all(b"l")
@@ -203,7 +207,9 @@ class Pool:
     def _wait(self) -> Played:
         while self._waiting:
             for key, _ in self._selector.select():
-                if key.data in self._waiting and os.read(key.fd, 1):
+                if key.data in self._waiting and (answer := os.read(key.fd, 1)):
+                    if answer == REFUSED:
+                        raise ValueError("a game can't go on from what was saved of it, the reason is above: begin it anew")
                     self._waiting.discard(key.data)
                 else:
                     self._replace(key.data)

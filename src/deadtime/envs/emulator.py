@@ -26,6 +26,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import UInt8
 
+from deadtime import files
 from deadtime.delay import PendingActions, WarmUp
 
 SIDE, STACK, SKIP, NOOPS = 84, 4, 4, 30
@@ -152,16 +153,26 @@ class Emulator:
 
     def restore(self, arrays: dict[str, np.ndarray], numbers: list[int]) -> None:
         """Go on from what `saved` gave."""
-        self.ale.restoreState(_state(arrays["state"].tobytes()))
+        last, over, lives = files.listed(numbers, int)
+        files.check_fit(arrays, {"screens": self._screens, "stack": self.stack})
+        if last not in (0, *self.actions):
+            raise ValueError(f"the action that may be repeated is one of the game's; got {last}")
+        self.ale.restoreState(self.state(arrays["state"]))
         self._screens[:], self.stack[:] = arrays["screens"], arrays["stack"]
-        self._last, self.over, self.lives = numbers[0], bool(numbers[1]), numbers[2]
+        self._last, self.over, self.lives = last, bool(over), lives
 
-
-def _state(content: bytes) -> Any:
-    kind = library().ALEState
-    state = kind.__new__(kind)
-    state.__setstate__(content)
-    return state
+    def state(self, saved: UInt8[np.ndarray, " n"]) -> Any:
+        """The emulator's own state; its parser trusts what it is given, which at least has about the right length."""
+        files.check_fit({"state": saved}, {"state": np.zeros(0, np.uint8)}, ("state",))
+        if abs(len(saved) - len(self._new.__getstate__())) > 64:
+            raise ValueError(f"its state has {len(saved)} bytes, which no state of this game has")
+        kind = library().ALEState
+        state = kind.__new__(kind)
+        try:
+            state.__setstate__(saved.tobytes())
+        except Exception as error:  # of several kinds, as C++ throws them
+            raise ValueError(f"the emulator can't read its state ({error})") from error
+        return state
 
 
 class Lane:
@@ -275,18 +286,26 @@ class Lane:
 
     def restore(self, content: bytes) -> None:
         """Go on from what `saved` gave."""
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        said = json.loads(arrays["said"].tobytes())
+        arrays = files.arrays(content)
+        try:
+            self._restore(arrays, files.said(arrays["said"].tobytes()))
+        except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise ValueError(f"what it should say is not there ({error!r:.100})") from error
+
+    def _restore(self, arrays: dict[str, np.ndarray], said: dict[str, Any]) -> None:
+        files.check_fit(arrays, {"queue": self.queue})
+        if ((arrays["queue"] < 0) | (arrays["queue"] >= self.num_actions)).any():
+            raise ValueError(f"pending actions are from 0 to {self.num_actions - 1}; got {arrays['queue']}")
         self.real.restore(_part(arrays, "real"), said["real"])
         self._pending.fill(arrays["queue"])
-        self.steps, self.earned, self.emulated = said["steps"], said["earned"], said["emulated"]
+        self.steps, self.emulated = files.listed([said["steps"], said["emulated"]], int)
+        (self.earned,) = files.listed([said["earned"]], float)
         for rng, state in zip(self._rngs(), said["rngs"], strict=True):
             rng.bit_generator.state = state
         if self._ahead is not None:
             self._ahead.restore(_part(arrays, "ahead"), said["ahead"])
-            path = [_state(arrays[f"path/{i}"].tobytes()) for i in range(len(said["path"]))]
-            self._path = deque(zip(path, said["path"], strict=True))
+            lasts = files.listed(said["path"], int)[: self.game.delay]
+            self._path = deque((self._ahead.state(arrays[f"path/{i}"]), last) for i, last in enumerate(lasts))
 
     def _rngs(self) -> tuple[np.random.Generator, ...]:
         return self._rng, self._rng_ahead, self._warmup.queue_space.np_random

@@ -11,11 +11,15 @@ import mmap
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from deadtime.envs.emulator import SIDE, STACK, Game, Lane
+
+REFUSED = b"!"
+"""The answer to a state that can't be restored."""
 
 
 def views(memory: Any, lanes: int, capacity: int) -> dict[str, np.ndarray]:
@@ -79,11 +83,16 @@ class Worker:
             self._shared["state_bytes"][i] = len(content)
             self._shared["state"][i, : len(content)] = content
 
-    def load(self) -> None:
-        """Go on from what was put there."""
+    def load(self) -> bytes | None:
+        """Go on from what was put there, unless a lane can't."""
         for i, lane in self._lanes.items():
-            lane.restore(self._shared["state"][i, : self._shared["state_bytes"][i]].tobytes())
+            try:
+                lane.restore(self._shared["state"][i, : self._shared["state_bytes"][i]].tobytes())
+            except ValueError as error:
+                print(f"a game can't go on from what was saved of it: {error}", file=sys.stderr)
+                return REFUSED
             self._show(i, lane)
+        return None
 
     def _show(self, i: int, lane: Lane) -> None:
         shared = self._shared
@@ -92,7 +101,12 @@ class Worker:
         shared["age"][i], shared["emulated"][i] = lane.steps, lane.emulated
 
 
-DO = {b"r": Worker.reset, b"s": Worker.step, b"w": Worker.save, b"l": Worker.load}
+DO: dict[bytes, Callable[[Worker], bytes | None]] = {
+    b"r": Worker.reset,
+    b"s": Worker.step,
+    b"w": Worker.save,
+    b"l": Worker.load,
+}
 
 
 def main() -> None:
@@ -105,8 +119,7 @@ def main() -> None:
     shared = views(memory, told["lanes"], told["capacity"])
     worker = Worker({int(i): Lane(Game(**game)) for i, game in told["games"].items()}, shared)
     while command := commands.read(1):
-        DO[command](worker)
-        os.write(answers, b".")
+        os.write(answers, DO[command](worker) or b".")
 
 
 if __name__ == "__main__":

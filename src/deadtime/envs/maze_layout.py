@@ -14,6 +14,8 @@ from jaxtyping import Float, Int
 
 from deadtime.envs.finite import Finite
 
+LARGEST = 1000
+"""Cells on a side: carving a million takes seconds, and a size may come from a file."""
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 """Row and column steps of the four actions: up, right, down, left."""
 
@@ -22,6 +24,8 @@ def check_size(size: Any) -> int:
     """Return `size` as an int, or say what is wrong with it."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 2:
         raise ValueError(f"size is the number of cells on a side, 2 or more; got {size!r}: pass a whole number such as 10")
+    if size > LARGEST:
+        raise ValueError(f"a maze has at most {LARGEST} cells on a side; got {size!r:.50}: pass a smaller size")
     return int(size)
 
 

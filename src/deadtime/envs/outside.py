@@ -6,6 +6,8 @@ They live outside compiled programs, so nothing can be copied or looked ahead in
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import Parameter, signature
@@ -16,6 +18,8 @@ import numpy as np
 from gymnasium import error, spaces
 
 PREFIX, ATARI = "gym:", "atari:"
+ALLOWED = "DEADTIME_IMPORT"
+"""The variable of the process that names the modules, with commas between them, that records may have imported."""
 _OWN = "max_episode_steps"
 """The setting of `gymnasium.make` itself."""
 
@@ -62,6 +66,16 @@ def outside(name: str, settings: dict[str, Any]) -> Outside:
         env.close()
     changed = {key: value for key, value in plain.items() if not np.array_equal(usual.get(key, Parameter.empty), value)}
     return Outside(known, actions, numbers, draws, changed)
+
+
+def check_imported(name: str) -> None:
+    """Refuse a name from a file that would have a module imported, and so run, that the user neither imported nor allowed."""
+    module = name.removeprefix(PREFIX).rpartition(":")[0] if name.startswith(PREFIX) else ""
+    if module and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
+        raise ValueError(
+            f"a file can't have modules imported; this one asks for {module!r:.100}: if you trust it, import it first, or set "
+            f"{ALLOWED}={module:.100}"
+        )
 
 
 def accepted_settings(name: str) -> list[str] | None:

@@ -20,6 +20,9 @@ from jaxtyping import Float
 from deadtime.envs.finite import Finite
 from deadtime.envs.functional import Environment, Key, Step
 
+LARGEST = 1000
+"""Steps: their square is the number of states, and a length may come from a file."""
+
 
 class WalkParams(NamedTuple):
     """How likely the walk is to move away from 0, and what counts as near."""
@@ -50,6 +53,8 @@ class Walk(Environment):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} is a whole number, {rule}; got {value!r}: pass one such as {getattr(Walk, name)}")
             object.__setattr__(self, name, int(value))
+        if self.length > LARGEST:
+            raise ValueError(f"a walk has at most {LARGEST} steps; got length {self.length!r:.50}: pass a smaller one")
         number = isinstance(self.momentum, int | float) and not isinstance(self.momentum, bool)
         if not number or not 0.5 <= self.momentum <= 1:
             raise ValueError(f"momentum is a probability in [0.5, 1]; got {self.momentum!r}: 0.5 is a walk without any")

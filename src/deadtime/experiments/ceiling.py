@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from deadtime import files
 from deadtime.experiments.specs import VERSIONS, TabularSpec
 from deadtime.pictures import whole
 from deadtime.planning.augmented import Operator, check_memory
@@ -79,8 +80,10 @@ def mean_ceiling(root: Path, spec: TabularSpec, seeds: Sequence[int], largest: i
     """The mean over seeds, kept in `root` with the records so that a figure is drawn without solving anything twice."""
     path = root / "ceilings.json"
     try:
-        known = dict(json.loads(path.read_text())) if path.exists() else {}
-    except (ValueError, TypeError):
+        known = files.said(files.plain(path, files.TEXT_BYTES)) if path.exists() else {}
+        if any(len(files.listed(one, float)) != 2 for found in known.values() for one in found.values()):
+            raise ValueError
+    except (ValueError, AttributeError):
         raise ValueError(f"{path} keeps solved optima and can't be read: delete it, they are solved again") from None
     about = json.dumps([spec.env, spec.settings, spec.delay, largest, VERSIONS], sort_keys=True)
     found = known.setdefault(about, {})

@@ -20,8 +20,9 @@ from deadtime.experiments import atari, events, physical, summary, tabular
 from deadtime.experiments.runner import Experiment, Where, count, found, missing, time_needed, train_missing, train_tiny
 from deadtime.experiments.specs import check_count
 from deadtime.experiments.stationarity import STATIONARITY
+from deadtime.experiments.store import Store, copied, opened
 from deadtime.pictures import whole
-from deadtime.training.command import Whole, Word
+from deadtime.training.command import Place, Whole, Word
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
@@ -66,18 +67,23 @@ class Reproduce:
     """Run only so many of what is missing, first things first, and show what there is then: to fill a long table bit by bit."""
     smoke: bool = False
     """A tiny version of each, one seed that hardly learns, kept apart in the folder `smoke`: to see that everything runs."""
-    out: Path = Path("results")
-    """Where records are kept; figures and tables go to its folder `figures`."""
+    out: Place = "results"
+    """The folder where records are kept, or a URL such as s3://BUCKET/FOLDER; figures and tables go to its `figures`."""
     tensorboard: bool = False
     """Also write TensorBoard event files, to its folder `tensorboard`."""
     where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
 
     def run(self) -> int:
         """Run, draw, write."""
-        experiments, out = chosen(self.ids or (ALL,), self.preset, self.smoke), self.out
+        experiments = chosen(self.ids or (ALL,), self.preset, self.smoke)
         if self.list or not self.ids:
-            Console().print(_listed(self.out))
+            with copied(self.out) as out:
+                Console().print(_listed(out))
             return 0
+        with opened(self.out) as (out, store):
+            return self._run(experiments, out, store)
+
+    def _run(self, experiments: Sequence[Experiment], out: Path, store: Store | None) -> int:
         if self.smoke:
             experiments, out = [experiment.tiny() for experiment in experiments], out / "smoke"
         if self.seeds is not None:
@@ -92,7 +98,7 @@ class Reproduce:
         if self.smoke:
             train_tiny(runs, out)
         else:
-            lost = train_missing(runs, out, self.where)
+            lost = train_missing(runs, out, self.where, store)
         for experiment in experiments:
             if self.tensorboard:
                 events.write_all((spec for spec, _ in experiment.wanted), out)
@@ -105,7 +111,8 @@ class Reproduce:
             path = out / "figures" / f"{experiment.name}.csv"
             with whole(path) as part:
                 part.write_text(csv_text(rows))
-            print(f"{picture}\n{path}")
+            where = out if store is None else store.url
+            print(f"{where}/{picture.relative_to(out)}\n{where}/{path.relative_to(out)}")
         return 1 if lost else 0
 
 

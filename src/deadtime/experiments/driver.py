@@ -6,13 +6,9 @@ that they are added all or none, whenever it dies.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import platform
 from collections import Counter, deque
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,25 +20,24 @@ from rich.console import Console
 
 from deadtime.envs import nearest
 from deadtime.experiments import records
-from deadtime.experiments.engines import ENGINES, Engine, Inline, Local, Ray
-from deadtime.experiments.runner import Runs, Where
+from deadtime.experiments.engines import ENGINES, Engine, Inline, Local, Ray, gpus_here
+from deadtime.experiments.runner import Runs, Where, count, time_needed
 from deadtime.experiments.specs import TabularSpec
+from deadtime.experiments.store import CHECKPOINTS, STATUS, Store, is_driven, is_url, read_status
 from deadtime.experiments.units import Unit, units_of
 from deadtime.pictures import whole
-from deadtime.training.result import bar
+from deadtime.training.result import bar, from_canonical
 
-_LOCK, _STATUS, _UNITS = ".driver", ".status.json", ".units"
+_UNITS = ".units"
 _LOOK_EVERY_SECONDS = 1.0
 
 
-def run(left: Runs, root: Path, where: Where) -> int:
+def run(left: Runs, root: Path, where: Where, store: Store | None) -> int:
     """Do all units of what is missing; returns how many runs could not be done."""
-    _check(where)
-    with _alone(root):
-        device = _device(left, where)
-        engine, units = _engine(left, where, device)
-        with closing(engine):
-            failed = Sweep(units, root, where.retries).run(engine)
+    engine, units, gpus = _engine(left, where)
+    with closing(engine):
+        Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, gpus)}", highlight=False)
+        failed = Sweep(units, root, where.retries, store).run(engine)
     if failed:
         console = Console(stderr=True)
         for unit, reason in failed:
@@ -51,7 +46,8 @@ def run(left: Runs, root: Path, where: Where) -> int:
     return sum(len(unit.runs) for unit, _ in failed)
 
 
-def _check(where: Where) -> None:
+def check(where: Where) -> None:
+    """Refuse what there is not."""
     if where.engine and where.engine not in ENGINES:
         hint = nearest(where.engine, ENGINES)
         raise ValueError(f"no engine is called {where.engine!r}{hint}: choose one of {', '.join(ENGINES)}")
@@ -61,57 +57,42 @@ def _check(where: Where) -> None:
         raise ValueError(f"retries are 0 or more; got {where.retries}: 2 are usual")
 
 
-def _device(left: Runs, where: Where) -> str:
-    """That of this machine, unless a cluster will say its own."""
-    if where.engine == "ray" or all(isinstance(spec, TabularSpec) for spec, _ in left):
-        return "cpu"
-    import jax  # noqa: PLC0415  (it takes a while to load)
-
-    return jax.default_backend()
-
-
-def _engine(left: Runs, where: Where, device: str) -> tuple[Any, list[Unit]]:
+def _engine(left: Runs, where: Where) -> tuple[Any, list[Unit], int]:
+    """Where it is done, in which units, and with how many GPUs."""
     if where.engine == "ray":
         ray = Ray(where.address or None)
-        return ray, units_of(left, ray.device)  # type: ignore[arg-type]
-    if where.engine == "local" and device == "gpu":
-        raise ValueError("local processes would all take the one GPU; got --engine local: leave it out, or use ray")
-    units = units_of(left, device)  # type: ignore[arg-type]
-    usual = "local" if len(units) > 1 and device != "gpu" else "inline"
-    return (Local() if (where.engine or usual) == "local" else Inline()), units
+        return ray, units_of(left, "gpu" if ray.gpus else "cpu"), ray.gpus
+    if all(isinstance(spec, TabularSpec) for spec, _ in left):
+        units = units_of(left, "cpu")
+        return (Local() if (where.engine or _usual(units)) == "local" else Inline()), units, 0
+    import jax  # noqa: PLC0415  (it takes a while to load)
+
+    gpus = gpus_here()
+    if where.engine == "local" or (len(gpus) > 1 and not where.engine):  # then this process takes no GPU itself
+        jax.config.update("jax_platforms", "cpu")
+        return Local(gpus), units_of(left, "gpu" if gpus else "cpu"), len(gpus)
+    device = jax.default_backend()
+    units = units_of(left, device)
+    local = device == "cpu" and (where.engine or _usual(units)) == "local"
+    return (Local() if local else Inline()), units, int(device == "gpu")
 
 
-@contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """Be the only driver of a folder; the lock goes with the process."""
-    root.mkdir(parents=True, exist_ok=True)
-    lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            who = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
-            raise ValueError(
-                f"one driver at a time works in a folder; {who} works in {root}: wait for it, or stop it"
-            ) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
-        yield
-    finally:
-        os.close(lock)
+def _usual(units: list[Unit]) -> str:
+    return "local" if len(units) > 1 else "inline"
 
 
-def finish_writing(root: Path) -> None:
+def finish_writing(root: Path, store: Store | None) -> None:
     """Add what a driver that died had put aside whole."""
     for path in sorted((root / _UNITS).glob("*.npz")) if (root / _UNITS).is_dir() else []:
-        _add(root, path)
+        _add(root, path, store)
 
 
-def _add(root: Path, path: Path) -> None:
-    from deadtime.training.result import from_canonical  # noqa: PLC0415
-
+def _add(root: Path, path: Path, store: Store | None) -> None:
     for record in records.unpacked(path.read_bytes()):
-        records.add(root / from_canonical(record.spec).name, record)
+        folder = root / from_canonical(record.spec).name
+        records.add(folder, record)
+        if store is not None:
+            store.put(folder)
     path.unlink()
 
 
@@ -122,6 +103,7 @@ class Sweep:
     units: list[Unit]
     root: Path
     retries: int
+    store: Store | None = None
     done: int = 0
     work_done: int = 0
     running: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -132,6 +114,7 @@ class Sweep:
     def run(self, engine: Engine) -> list[tuple[Unit, str]]:
         """Until all is done or given up."""
         waiting, attempts = deque(self.units), Counter[str]()
+        checkpoints = str(self.root / CHECKPOINTS) if self.store is None else self.store.checkpoints
         with bar(
             f"{sum(len(unit.runs) for unit in self.units):,} runs", sum(unit.work for unit in self.units), "steps"
         ) as tell:
@@ -139,7 +122,7 @@ class Sweep:
                 engine.tell = lambda n: self._progress(next(iter(self.running)), n, tell)  # type: ignore[method-assign]
             try:
                 while waiting or self.running:
-                    while waiting and engine.start(waiting[0], self.root / ".checkpoints"):
+                    while waiting and engine.start(waiting[0], checkpoints):
                         unit = waiting.popleft()
                         attempts[unit.id] += 1
                         self.running[unit.id] = {
@@ -150,7 +133,7 @@ class Sweep:
                             "since": monotonic(),
                         }
                     for event in engine.events():
-                        if event.progress:
+                        if event.records is None and not event.failed:
                             self._progress(event.unit.id, event.progress, tell)
                             continue
                         about = self.running.pop(event.unit.id)
@@ -181,13 +164,13 @@ class Sweep:
             aside.parent.mkdir(exist_ok=True)
             with whole(aside) as part:
                 part.write_bytes(records.packed(those))
-            _add(self.root, aside)
+            _add(self.root, aside, self.store)
             if not any(aside.parent.iterdir()):
                 aside.parent.rmdir()
         except OSError as error:
             raise OSError(
-                f"records can't be written to {self.root} ({error.strerror or error}): what is recorded stays; mend that, and "
-                "the same command goes on"
+                f"records can't be written to {self.store.url if self.store else self.root} ({error.strerror or error}): "
+                "what is recorded stays; mend that, and the same command goes on"
             ) from error
 
     def _show(self, last: bool = False) -> None:
@@ -206,7 +189,7 @@ class Sweep:
             "failed": [{"name": unit.name, "reason": reason} for unit, reason in self.failed],
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        with whole(self.root / _STATUS) as part:
+        with whole(self.root / STATUS) as part:
             part.write_text(json.dumps(said, indent=1))
 
 
@@ -214,19 +197,18 @@ class Sweep:
 class Status:
     """Look at a sweep from another terminal: what is done, running, failed, and about how long the rest takes."""
 
-    records: tyro.conf.Positional[Path] = Path("results")
-    """The folder of records that it writes to."""
+    records: tyro.conf.Positional[str] = "results"
+    """The folder or URL of records that it writes to."""
     json: bool = False
     """Print one JSON object."""
 
     def run(self) -> int:
         """Read and print; exits with 1 if something failed."""
-        path = self.records / _STATUS
-        if not path.exists():
+        said = _said(self.records)
+        if "units" not in said:
             raise ValueError(
-                f"nothing was ever run in {self.records} by sweep or reproduce: name the folder that they write to"
+                f"nothing was ever run in {self.records} by sweep or reproduce: name the folder or URL that they write to"
             )
-        said = json.loads(path.read_text()) | {"driven": _driven(self.records)}
         left, made = said["work"] - said["work_done"], said["work_done"]
         said["seconds_left"] = round(said["seconds"] * left / made) if made and said["driven"] else None
         if self.json:
@@ -250,16 +232,11 @@ class Status:
         return 1 if said["failed"] else 0
 
 
-def _driven(root: Path) -> bool:
-    """Whether a driver holds the folder's lock now."""
-    try:
-        lock = os.open(root / _LOCK, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+def _said(place: str) -> dict[str, Any]:
+    """What a driver last said there, and whether it still does."""
+    if is_url(place):
+        store = Store(place)
+        alive = store.alive()
+        return (alive or store.status()) | {"driven": bool(alive)}
+    path = Path(place) / STATUS
+    return (read_status(path.read_bytes()) if path.exists() else {}) | {"driven": is_driven(Path(place))}

@@ -7,27 +7,27 @@ up, shown. Whatever an engine loses is lost with it alone: a unit that is done i
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from deadtime.experiments.records import Record, packed, unpacked
 from deadtime.experiments.unit_worker import DONE, FAILED, PROGRESS
-from deadtime.experiments.units import Unit, trained
+from deadtime.experiments.units import Unit, heard, trained
 from deadtime.planning.augmented import free_memory
 
 ENGINES = ("inline", "local", "ray")
 
 
 class Event(NamedTuple):
-    """What an engine tells of a unit: progress, its records, or why it failed."""
+    """What an engine tells of a unit: its records, why it failed, or else that it has progressed."""
 
     unit: Unit
     progress: int = 0
@@ -38,7 +38,7 @@ class Event(NamedTuple):
 class Engine(Protocol):
     """Somewhere to do units."""
 
-    def start(self, unit: Unit, checkpoints: Path) -> bool:
+    def start(self, unit: Unit, checkpoints: str) -> bool:
         """Begin a unit, if there is room for it now."""
 
     def events(self) -> Iterator[Event]:
@@ -53,9 +53,9 @@ class Inline:
 
     def __init__(self) -> None:
         """Nothing to prepare."""
-        self._asked: deque[tuple[Unit, Path]] = deque()
+        self._asked: deque[tuple[Unit, str]] = deque()
 
-    def start(self, unit: Unit, checkpoints: Path) -> bool:
+    def start(self, unit: Unit, checkpoints: str) -> bool:
         """One at a time."""
         if self._asked:
             return False
@@ -66,7 +66,7 @@ class Inline:
         """Do it, and tell what came of it; progress is told on the way."""
         unit, checkpoints = self._asked.popleft()
         try:
-            found = trained(unit.runs, checkpoints, self.tell)
+            found = trained(unit, checkpoints, self.tell)
         except Exception as error:
             yield Event(unit, failed=f"{type(error).__name__}: {error}")
         else:
@@ -82,15 +82,18 @@ class Inline:
 class _Worker:
     """A process that does one unit at a time."""
 
-    def __init__(self) -> None:
-        """Start it."""
+    def __init__(self, gpu: str):
+        """Start it, on one GPU or on none."""
         ours, its = socket.socketpair()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_NUM_THREADS": "1"}
+        device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"}
+        paths = os.pathsep.join(filter(None, sys.path))
+        environment = {**os.environ, **device, "PYTHONPATH": paths, "NUMBA_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "deadtime.experiments.unit_worker", str(its.fileno())]
         with its:
             self.process = subprocess.Popen(command, pass_fds=[its.fileno()], env=environment)
         self.connection = Connection(ours.detach())
         self.unit: Unit | None = None
+        self.gpu = gpu
 
     def end(self) -> None:
         """Let it write down what it was doing, and end."""
@@ -103,32 +106,37 @@ class _Worker:
 
 
 class Local:
-    """Processes of this machine, one a core."""
+    """Processes of this machine: one a core, and for what needs a GPU one a GPU."""
 
-    def __init__(self) -> None:
-        """They start when there is something to do."""
-        self._cores = os.cpu_count() or 1
+    def __init__(self, gpus: Sequence[str] = ()):
+        """They start when there is something to do; `gpus` are called as CUDA_VISIBLE_DEVICES does."""
+        self._cores, self._gpus = os.cpu_count() or 1, list(gpus)
         self._workers: list[_Worker] = []
         self._memory = free_memory()
 
-    def start(self, unit: Unit, checkpoints: Path) -> bool:
+    def start(self, unit: Unit, checkpoints: str) -> bool:
         """Give it to a process that has nothing to do, if what it needs is free."""
         running = [worker.unit for worker in self._workers if worker.unit is not None]
         cores = min(unit.cpus, self._cores)
+        alike = [one for one in running if one.gpus == unit.gpus]  # what is on a GPU takes its memory there
         full = running and (
             sum(min(one.cpus, self._cores) for one in running) + cores > self._cores
-            or sum(one.memory for one in running) + unit.memory > self._memory
+            or (not unit.gpus and sum(one.memory for one in alike) + unit.memory > self._memory)
+            or (unit.gpus and len(alike) >= len(self._gpus))
         )
         if full:
             return False
-        worker = next((one for one in self._workers if one.unit is None), None) or self._new()
+        idle = [one for one in self._workers if one.unit is None and bool(one.gpu) == bool(unit.gpus)]
+        worker = idle[0] if idle else self._new(unit)
         worker.unit = unit
         with suppress(OSError):  # it has died: `events` finds out
             worker.connection.send_bytes(f"{checkpoints}\n{unit.said()}".encode())
         return True
 
-    def _new(self) -> _Worker:
-        self._workers.append(_Worker())
+    def _new(self, unit: Unit) -> _Worker:
+        taken = {worker.gpu for worker in self._workers}
+        free = [gpu for gpu in self._gpus if gpu not in taken]
+        self._workers.append(_Worker(free[0] if unit.gpus else ""))
         return self._workers[-1]
 
     def events(self) -> Iterator[Event]:
@@ -162,6 +170,17 @@ class Local:
             self._workers.pop().end()
 
 
+def gpus_here() -> list[str]:
+    """This machine's GPUs that may be used, without taking any."""
+    told = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if told is not None:
+        return [gpu for gpu in told.split(",") if gpu]
+    if not shutil.which("nvidia-smi"):
+        return []
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    return [str(i) for i in range(listed.count("GPU "))]
+
+
 def _how_it_ended(code: int) -> str:
     if code == -9:
         return "its process was killed (SIGKILL): by someone, or because there was too little memory"
@@ -176,30 +195,37 @@ class Ray:
         self._ray = _ray()
         self._started = not self._ray.is_initialized()
         if self._started:
-            self._ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
+            _check_answers(address or "")
+            try:
+                self._ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
+            except ConnectionError:
+                raise _no_cluster(address) from None
         self._running: dict[Any, Unit] = {}
-        self._board = self._ray.remote(num_cpus=0)(_Board).remote()
+        here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            self._ray.get_runtime_context().get_node_id(), soft=True
+        )
+        self._board = self._ray.remote(num_cpus=0, max_restarts=-1, scheduling_strategy=here)(_Board).remote()
 
     @property
-    def device(self) -> str:
-        """What units are formed for."""
-        return "gpu" if self._ray.cluster_resources().get("GPU", 0) else "cpu"
+    def gpus(self) -> int:
+        """Of the whole cluster."""
+        return int(self._ray.cluster_resources().get("GPU", 0))
 
-    def start(self, unit: Unit, checkpoints: Path) -> bool:
+    def start(self, unit: Unit, checkpoints: str) -> bool:
         """Ray decides when and where; some wait there, so that no node waits for us."""
         most = 2 * int(self._ray.cluster_resources().get("CPU", 1)) + 8
         if len(self._running) >= most:
             return False
         needs = {"num_cpus": unit.cpus, "num_gpus": unit.gpus, "memory": unit.memory, "max_retries": 0}
         task = self._ray.remote(**needs)(_on_ray)
-        self._running[task.remote(unit.id, unit.said(), str(checkpoints), self._board)] = unit
+        self._running[task.remote(unit.said(), checkpoints, self._board)] = unit
         return True
 
     def events(self) -> Iterator[Event]:
         """What is done or lost, and how far the rest is."""
         ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0.5)
         by_id = {unit.id: unit for unit in self._running.values()}
-        for unit_id, n in self._ray.get(self._board.taken.remote()).items():
+        for unit_id, n in self._progress().items():
             if unit_id in by_id:
                 yield Event(by_id[unit_id], progress=n)
         for reference in ready:
@@ -209,6 +235,12 @@ class Ray:
             except self._ray.exceptions.RayError as error:
                 yield Event(unit, failed=str(getattr(error, "cause", None) or error).strip().splitlines()[-1])
 
+    def _progress(self) -> dict[str, int]:
+        try:
+            return self._ray.get(self._board.taken.remote(), timeout=5)
+        except self._ray.exceptions.RayError:  # it will start again somewhere, and nothing depends on it
+            return {}
+
     def close(self) -> None:
         """Cancel what runs; a cluster that was started for this ends."""
         for reference in self._running:
@@ -216,6 +248,20 @@ class Ray:
                 self._ray.cancel(reference, force=True)
         if self._started:
             self._ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself would wait for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError:
+            raise _no_cluster(address) from None
+
+
+def _no_cluster(address: str | None) -> ConnectionError:
+    return ConnectionError(f"no Ray cluster answers at {address}: start one (`ray start --head`), or leave --address out")
 
 
 def _ray() -> Any:
@@ -240,17 +286,15 @@ class _Board:
         return taken
 
 
-def _on_ray(unit_id: str, said: str, checkpoints: str, board: Any) -> bytes:
+def _on_ray(said: str, checkpoints: str, board: Any) -> bytes:
     """A unit, on some node of a cluster."""
-    from deadtime.experiments.units import heard  # noqa: PLC0415
-
-    untold, last = 0, monotonic()
+    unit, untold, last = heard(said), 0, monotonic()
 
     def tell(n: int) -> None:
         nonlocal untold, last
         untold += n
         if monotonic() - last > 1.0:
-            board.told.remote(unit_id, untold)
+            board.told.remote(unit.id, untold)
             untold, last = 0, monotonic()
 
-    return packed(trained(heard(said), Path(checkpoints), tell))
+    return packed(trained(unit, checkpoints, tell))

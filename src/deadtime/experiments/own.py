@@ -11,6 +11,7 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 from deadtime.experiments import records, statistics
@@ -63,15 +64,16 @@ def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -
             title += "".join(f", {key.replace('_', ' ')} {number}" for key, number in sorted(value.items()))
         elif name not in ("env", "kind"):
             title += f", {name.replace('_', ' ')} {value}"
+    title = "".join(letter if letter.isprintable() else "?" for letter in title)  # a terminal obeys the others
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
-    slug = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')}-{digest}"
+    slug = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')[:150]}-{digest}"
     results: Results = {key: group[key] for key in sorted(group, key=lambda key: ([*NAMES].index(key[0]), key[1]))}
     seeds = sorted({seed for result in results.values() for seed in result.seeds})
 
     def draw(results: Results, root: Path) -> Path:
         figure, axes = new_figure(6.4, 4.2)
         return_against_delay(axes, {key: result.scores for key, result in results.items()}, {})
-        axes.set_title(f"{fill(title, 70)}\n{seeds_of(results)}, 95% intervals", fontsize=10)
+        axes.set_title(f"{fill(title, 70)}\n{seeds_of(results)}, 95% intervals", fontsize=10, parse_math=False)
         return save_picture(figure, root / "figures" / f"{slug}.png")
 
     return Experiment(slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table), results
@@ -109,7 +111,7 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
 
 def printed(experiment: Experiment, results: Results) -> Table:
     """Its greedy returns, for a terminal."""
-    table = Table("delay", "agent", "return", title=f"{experiment.title}: {seeds_of(results)}")
+    table = Table("delay", "agent", "return", title=escape(f"{experiment.title}: {seeds_of(results)}"))
     delays = sorted({m for _, m in results})
     for m in delays:
         for (agent, delay), result in results.items():

@@ -18,22 +18,27 @@ import os
 import platform
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Int
 
+from deadtime import files
+from deadtime.envs.outside import check_imported
+from deadtime.files import listed
+
 SCHEMA = 1
 _A_SEED = ("seeds", "scores", "training_scores", "episodes", "status", "seconds")
 _SAID = ("id", "spec", *_A_SEED, "policy_seeds", "made")
+_KINDS = {"scores": float, "training_scores": float, "seconds": float, "episodes": int, "status": str}
+_CURVES, _POLICIES = "curves.npz", "policies.npz"
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ def packed(those: list[Record]) -> bytes:
     for i, one in enumerate(those):
         arrays |= {f"{i}/{name}": getattr(one, name) for name in ("points", "curve", "others")}
         arrays |= {f"{i}/policy/{name}": part for name, part in one.policies.items()}
-    said = json.dumps([{name: getattr(one, name) for name in _SAID} for one in those])
+    said = json.dumps({"schema": SCHEMA, "records": [{name: getattr(one, name) for name in _SAID} for one in those]})
     file = io.BytesIO()
     np.savez(file, said=np.frombuffer(said.encode(), np.uint8), **arrays)
     return file.getvalue()
@@ -111,28 +116,64 @@ def packed(those: list[Record]) -> bytes:
 
 def unpacked(content: bytes) -> list[Record]:
     """What `packed` made."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    found = []
-    for i, said in enumerate(json.loads(arrays["said"].tobytes())):
-        rows = {name: arrays[f"{i}/{name}"] for name in ("points", "curve", "others")}
-        start = f"{i}/policy/"
-        policies = {name.removeprefix(start): part for name, part in arrays.items() if name.startswith(start)}
-        found.append(Record(**said, **rows, policies=policies))
+    try:
+        arrays, found = files.arrays(content), []
+        whole = files.said(arrays["said"].tobytes())
+        if whole["schema"] != SCHEMA:
+            raise ValueError(f"their format is {whole['schema']!r:.50}; this version reads {SCHEMA}")
+        for i, said in enumerate(whole["records"]):
+            start = f"{i}/policy/"
+            policies = {name.removeprefix(start): part for name, part in arrays.items() if name.startswith(start)}
+            found.append(_heard(said, {name: arrays[f"{i}/{name}"] for name in ("points", "curve", "others")}, policies))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"these are no records that can be read ({error}): use the version that wrote them, or run them again"
+        ) from error
+    for record in found:
+        check_imported(record.spec["env"])
     return found
+
+
+def _heard(said: dict[str, Any], rows: dict[str, Any], policies: dict[str, np.ndarray]) -> Record:
+    """A record from a file, or an error if no training gives such a one: a digest tells damage, not who made it."""
+    record = Record(**{name: said[name] for name in _SAID}, **rows, policies=policies)
+    seeds, kept = listed(record.seeds, int), listed(record.policy_seeds, int)
+    made = [seed for one in record.made for seed in listed(one["seeds"], int) if date.fromisoformat(one["date"])]
+    if not seeds or min(seeds) < 0 or {*kept} - {*seeds} or len({*seeds}) < len(seeds) or sorted(made) != sorted(seeds):
+        raise ValueError("its seeds are not those, once each, that it says were made and kept")
+    if any(len(listed(getattr(record, name), kind)) != len(seeds) for name, kind in _KINDS.items()):
+        raise ValueError(f"there are {len(seeds)} seeds, and not as many of each of {', '.join(_KINDS)}")
+    if not isinstance(record.id, str) or not isinstance(record.spec["env"], str):
+        raise ValueError("its id and its environment are no words")
+    if {name.partition("/")[0] for name in policies} - {str(seed) for seed in kept}:
+        raise ValueError("it has policies of other seeds than it names")
+    points, curve, others = record.points, record.curve, record.others
+    if points.ndim != 1 or curve.shape != (len(seeds), len(points)) or points.dtype.kind + curve.dtype.kind != "if":
+        raise ValueError(f"its curve is {curve.dtype} of shape {curve.shape} at points of shape {points.shape}")
+    if others.size and (others.ndim != 2 or len(others) != len(seeds)):
+        raise ValueError(f"its returns under other delays have shape {others.shape}")
+    return record
 
 
 def made_now(device: str = "") -> dict[str, Any]:
     """Date, versions and machine."""
-    libraries = ("deadtime", "jax", "optax", "numba", "numpy", "scipy", "gymnasium", "ale-py")
-    here = {name for package in packages_distributions().values() for name in package}
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in libraries if name in here},
+        "versions": dict(_versions()),
         "commit": _commit(),
         "device": device or f"CPU, {os.cpu_count()} cores",
     }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Of what results depend on, where it is installed."""
+    found = {}
+    for name in ("deadtime", "jax", "optax", "numba", "numpy", "scipy", "gymnasium", "ale-py"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 @cache
@@ -228,37 +269,47 @@ def read(folder: Path, policies: bool = False) -> Record:
 
 def _read(folder: Path, policies: bool) -> Record:
     try:
-        said = json.loads((folder / "run.json").read_text())
+        said = files.said(files.plain(folder / "run.json", files.TEXT_BYTES))
         digest, schema = said.pop("digest"), said["schema"]
+        unchanged = digest == _digest(_text(said).encode())
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
             f"a record is a folder with a run.json; {folder} has none: name the folder that `deadtime train` printed"
         ) from None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        raise _damaged(folder, "run.json can't be read") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(folder, f"run.json can't be read ({error})") from None
     if schema != SCHEMA:
         raise ValueError(
-            f"{folder} has the record format {schema!r}; this version reads {SCHEMA}: use the version that wrote it"
+            f"{folder} has the record format {schema!r:.50}; this version reads {SCHEMA}: use the version that wrote it"
         )
-    if digest != _digest(_text(said).encode()):
+    if not unchanged:
         raise _damaged(folder, "run.json was changed after it was written")
-    if not (folder / "policies.npz").exists():  # they may be left out of what is passed on
-        said["policy_seeds"] = []
-        said["files"].pop("policies.npz", None)
-    arrays: dict[str, Any] = {name: _arrays(folder, name, digest) for name, digest in said["files"].items()}
-    kept = arrays.get("policies.npz", {}) if policies else {}
-    return Record(**{name: said[name] for name in _SAID}, **arrays["curves.npz"], policies=kept)
-
-
-def _arrays(folder: Path, name: str, expected: str) -> dict[str, np.ndarray]:
-    path = folder / name
-    if not path.exists() or _digest(path.read_bytes()) != expected:
-        raise _damaged(folder, f"{name} is missing or not what was written")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise _damaged(folder, f"{name} can't be read ({error})") from error
+        if not (folder / _POLICIES).exists():  # they may be left out of what is passed on
+            said["policy_seeds"] = []
+            said["files"].pop(_POLICIES, None)
+        if {*said["files"]} - {_CURVES, _POLICIES}:
+            raise ValueError(f"its files are {_CURVES} and {_POLICIES}; got {[*said['files']]!r:.200}")
+        wanted = (_CURVES, _POLICIES) if policies else (_CURVES,)
+        arrays = {name: _arrays(folder, name, expected, name in wanted) for name, expected in said["files"].items()}
+        record = _heard(said, arrays[_CURVES], arrays.get(_POLICIES, {}))
+    except ValueError as error:
+        raise _damaged(folder, str(error)) from error
+    except (LookupError, TypeError, AttributeError) as error:
+        raise _damaged(folder, f"what it should say is not there ({error!r:.100})") from error
+    check_imported(record.spec["env"])
+    return record
+
+
+def _arrays(folder: Path, name: str, expected: str, wanted: bool) -> dict[str, np.ndarray]:
+    path = folder / name
+    content = files.plain(path) if path.exists() else b""
+    if _digest(content) != expected:
+        raise ValueError(f"{name} is missing or not what was written")
+    try:
+        return files.arrays(content) if wanted else {}
+    except ValueError as error:
+        raise ValueError(f"{name} can't be read, {error}") from error
 
 
 def _damaged(folder: Path, why: str) -> ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import tyro
 
+from deadtime import files
 from deadtime.agents.presets import PRESETS
 from deadtime.experiments import atari, own, paper, statistics, summary, sweep
 from deadtime.experiments.command import EXPERIMENTS, csv_text
@@ -23,9 +23,10 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.figures import NAMES
 from deadtime.experiments.physical_figures import ENVS, score_of
 from deadtime.experiments.runner import Experiment, Results, found
+from deadtime.experiments.store import copied, is_url
 from deadtime.experiments.summary import MAZES
 from deadtime.pictures import whole
-from deadtime.training.command import File
+from deadtime.training.command import File, Place
 
 STYLE = Path(__file__).with_suffix(".css").read_text()
 
@@ -34,19 +35,20 @@ STYLE = Path(__file__).with_suffix(".css").read_text()
 class Report:
     """Make one page from the records in a folder: the paper's experiments beside the paper, and your own."""
 
-    records: tyro.conf.Positional[Path] = Path("results")
-    """The folder of records."""
+    records: tyro.conf.Positional[Place] = "results"
+    """The folder of records, or its URL."""
     out: File = None
-    """Where the page goes; default: report.html in that folder."""
+    """Where the page goes; default: report.html in that folder, or here if they are at a URL."""
 
     def run(self) -> int:
         """Read, draw, write."""
-        if not self.records.is_dir():
-            raise ValueError(f"records are in a folder; {self.records} is none: `deadtime reproduce all` makes one, `results`")
-        out = self.out or self.records / "report.html"
-        claims = self.records.resolve().parent / "docs" / "claims.md"
-        link = relpath(claims, out.resolve().parent) if claims.exists() else ""
-        text = page(self.records, datetime.now(UTC).date().isoformat(), link)
+        with copied(self.records) as folder:
+            if not folder.is_dir():
+                raise ValueError(f"records are in a folder; {folder} is none: `deadtime reproduce all` makes one, `results`")
+            out = self.out or (Path("report.html") if is_url(self.records) else folder / "report.html")
+            claims = folder.resolve().parent / "docs" / "claims.md"
+            link = relpath(claims, out.resolve().parent) if claims.exists() else ""
+            text = page(folder, datetime.now(UTC).date().isoformat(), link)
         out.parent.mkdir(parents=True, exist_ok=True)
         with whole(out) as part:
             part.write_text(text)
@@ -69,7 +71,7 @@ def page(root: Path, date: str, claims: str = "") -> str:
         raise ValueError(f"there is no record in {root}: `deadtime reproduce`, `sweep` or `train --out {root}` makes some")
     with TemporaryDirectory() as folder:
         if (root / "ceilings.json").exists():
-            shutil.copy(root / "ceilings.json", folder)
+            (Path(folder) / "ceilings.json").write_bytes(files.plain(root / "ceilings.json", files.TEXT_BYTES))
         swept = _swept(root)
         commands = {e.name: _command(e) if e.name in EXPERIMENTS else swept(e) for e in shown}
         sections = [_section(e, there[e.name], Path(folder), commands[e.name]) for e in shown]
@@ -200,7 +202,7 @@ def _swept(root: Path) -> Callable[[Experiment], str]:
     asked: dict[str, set[str]] = {}
     for path in sorted(root.glob("*.toml")):
         with suppress(ValueError):
-            asked[path.name] = {spec.name for spec, _ in sweep.read(path)}
+            asked[path.name] = {spec.name for spec, _ in sweep.read(path, imports=False)}
     return lambda experiment: next(
         (f"deadtime sweep {name}" for name, specs in asked.items() if {s.name for s in experiment.runs.values()} <= specs), ""
     )

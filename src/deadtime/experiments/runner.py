@@ -17,6 +17,7 @@ from deadtime.experiments import records
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec
+from deadtime.experiments.store import Store, alone
 from deadtime.training.result import Result, Spec, record_together, train_recorded
 from deadtime.training.tabular import check_workers
 
@@ -118,30 +119,30 @@ def count(runs: Runs) -> int:
     return sum(len(seeds) for _, seeds in runs)
 
 
-def time_needed(runs: Runs, together: bool = False) -> str:
-    """About how long they take here, from rates that were measured elsewhere."""
-    cores, gpu = os.cpu_count() or 1, False
-    if any(isinstance(spec, DeepSpec) for spec, _ in runs):
+def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> str:
+    """About how long they take here, or on so many GPUs, from rates that were measured elsewhere."""
+    cores = os.cpu_count() or 1
+    if gpus is None and any(isinstance(spec, DeepSpec) for spec, _ in runs):
         import jax  # noqa: PLC0415  (it takes a while to load)
 
-        gpu = jax.default_backend() == "gpu"
+        gpus = int(jax.default_backend() == "gpu")
     alone, shared, compiled = [0.0], 0.0, set()
     for spec, seeds in runs:
         if isinstance(spec, TabularSpec):
             work = spec.episodes // (1 if spec.until_return is None else 20)  # most stop long before
             alone += [work / EPISODES_A_SECOND.get(spec.agent, EPISODES_A_SECOND["delayed"])] * len(seeds)
             continue
-        kind = spec.env.removeprefix("noisy-"), spec.preset, *(() if gpu or together else (spec.agent, spec.delay))
+        kind = spec.env.removeprefix("noisy-"), spec.preset, *(() if gpus or together else (spec.agent, spec.delay))
         compiling = COMPILED_IN_SECONDS * (kind not in compiled)
         compiled.add(kind)
-        if gpu and spec.atari:
+        if gpus and spec.atari:
             shared += len(seeds) * spec.length / STEPS_A_SECOND["atari-gpu"]
-        elif gpu and not spec.outside:
+        elif gpus and not spec.outside:
             shared += compiling + len(seeds) * spec.length / STEPS_A_SECOND["gpu"]
         else:
             each = spec.length / STEPS_A_SECOND["atari" if spec.atari else spec.preset]
             alone += [compiling + each, *[each] * (len(seeds) - 1)]
-    seconds = shared + max(*alone, sum(alone) / cores)
+    seconds = shared / (gpus or 1) + max(*alone, sum(alone) / cores)
     unit, name = next((unit, name) for unit, name in ((3600, "h"), (60, "min"), (1, "s")) if seconds >= unit or unit == 1)
     return f"{seconds / unit:,.0f} {name}" if seconds >= 10 * unit else f"{seconds / unit:.2g} {name}"
 
@@ -166,26 +167,31 @@ def found(experiment: Experiment, root: Path) -> Results | None:
     return {key: Result(known[spec.name].rows(seeds)) for key, spec in experiment.runs.items()} if seeds else None
 
 
-def train_missing(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, where: Where | None = None) -> int:
-    """Train and record what is not recorded yet, where it is to be done; returns how many units could not be."""
+def train_missing(
+    runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, where: Where | None = None, store: Store | None = None
+) -> int:
+    """Train and record what is not recorded yet, where it is to be done; returns how many runs could not be."""
     from deadtime.experiments import driver  # noqa: PLC0415  (it is not needed to look at records)
 
     wanted, where = list(runs), where or Where()
-    driver.finish_writing(root)
-    left = missing(wanted, root)
-    if not left:
+    driver.check(where)
+    if not missing(wanted, root):
         return 0
-    for spec, seeds in left:
-        if isinstance(spec, TabularSpec):
-            check_workers(spec, len(seeds), keep_policies=False)
-    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left)}", highlight=False)
-    return driver.run(left, root, where)
+    with alone(root) if store is None else store.driven(root):
+        if store is not None:  # what another driver has put there until now
+            store.pull(root)
+        driver.finish_writing(root, store)
+        left = missing(wanted, root)
+        for spec, seeds in left:
+            if isinstance(spec, TabularSpec):
+                check_workers(spec, len(seeds), keep_policies=False)
+        return driver.run(left, root, where, store) if left else 0
 
 
 def train_tiny(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path) -> None:
     """Train and record runs that hardly train, in this process: those that can share a program do, compiled with less care."""
     left = missing(runs, root)
-    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, True)}", highlight=False)
+    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, together=True)}", highlight=False)
     record_together([(spec, seeds) for spec, seeds in left if isinstance(spec, DeepSpec)], root, True)
     for spec, seeds in left:
         if isinstance(spec, TabularSpec):

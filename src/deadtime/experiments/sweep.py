@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import tyro
 from rich.console import Console
@@ -29,11 +29,12 @@ from rich.console import Console
 from deadtime.agents.presets import LEARNERS
 from deadtime.agents.views import VIEWS
 from deadtime.envs import nearest
+from deadtime.envs.outside import check_imported
 from deadtime.experiments import events, own
 from deadtime.experiments.runner import Runs, Where, train_missing
 from deadtime.experiments.specs import TABULAR, check_seeds
+from deadtime.experiments.store import opened
 from deadtime.pictures import whole
-from deadtime.training.command import File
 from deadtime.training.result import ENVIRONMENTS, Spec, make_spec
 
 USUAL: dict[str, Any] = {
@@ -52,8 +53,8 @@ class Sweep:
 
     file: tyro.conf.Positional[Path]
     """Its keys: environments, agents, delays, seeds, presets, and the table overrides."""
-    out: File = None
-    """Where records are kept; default: the file's name without .toml."""
+    out: Annotated[str, tyro.conf.arg(metavar="PATH|URL", help_behavior_hint="")] = ""
+    """The folder where records are kept, or a URL such as s3://BUCKET/FOLDER; default: the file's name without .toml."""
     tensorboard: bool = False
     """Also write TensorBoard event files, to its folder `tensorboard`."""
     where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
@@ -62,22 +63,27 @@ class Sweep:
         """Check everything, then run."""
         if self.file.suffix != ".toml":
             raise ValueError(f"a sweep is described by a file NAME.toml; got {self.file}: rename it")
-        runs, out = read(self.file), self.out or self.file.with_suffix("")
+        runs, place = read(self.file), self.out or str(self.file.with_suffix(""))
+        with opened(place) as (out, store):
+            self._keep_file(out)
+            lost = train_missing(runs, out, self.where, store)
+            if self.tensorboard:
+                events.write_all((spec for spec, _ in runs), out)
+            console = Console()
+            for experiment, results in own.experiments(out):
+                console.print(own.printed(experiment, results))
+        console.print(f"all of it on a page: deadtime report {place}", soft_wrap=True, highlight=False, markup=False)
+        return 1 if lost else 0
+
+    def _keep_file(self, out: Path) -> None:
+        """A copy beside the records, in place of an earlier sweep's and of nothing else."""
         copy, text = out / self.file.name, self.file.read_bytes()
         if copy.exists() and not copy.samefile(self.file) and copy.read_bytes() != text:
-            read(copy)  # it is replaced if it is a sweep too, and nothing else is
+            read(copy, imports=False)
         out.mkdir(parents=True, exist_ok=True)
         if not copy.exists() or not copy.samefile(self.file):
             with whole(copy) as part:
                 part.write_bytes(text)
-        lost = train_missing(runs, out, self.where)
-        if self.tensorboard:
-            events.write_all((spec for spec, _ in runs), out)
-        console = Console()
-        for experiment, results in own.experiments(out):
-            console.print(own.printed(experiment, results))
-        console.print(f"all of it on a page: deadtime report {out}", soft_wrap=True, highlight=False, markup=False)
-        return 1 if lost else 0
 
 
 class Place(NamedTuple):
@@ -88,8 +94,8 @@ class Place(NamedTuple):
     value: Any = None
 
 
-def read(path: Path) -> Runs:
-    """The runs that a file asks for."""
+def read(path: Path, imports: bool = True) -> Runs:
+    """The runs that a file asks for; `imports` says whether those of gym:MODULE:ID may import MODULE."""
     if not path.is_file():
         raise ValueError(f"a sweep is described by a file; there is no {path}: write one, README has an example")
     try:
@@ -118,7 +124,7 @@ def read(path: Path) -> Runs:
         raise wrong(Place("", "seeds"), str(error)) from None
     if "presets" in said and all(env in TABULAR for env in asked["environments"]):
         raise wrong(Place("", "presets"), "presets are of deep agents, and no environment here has one: leave the key out")
-    _check_names(asked, wrong)
+    _check_names(asked, wrong, imports)
     tables = _tables(asked, wrong)
     specs: dict[str, Spec] = {}
     for env, agent, delay, preset in product(asked["environments"], asked["agents"], asked["delays"], asked["presets"]):
@@ -142,12 +148,14 @@ def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None
         raise wrong(Place("", key, twice[0]), f"{key} names each once; got {twice[0]!r} twice: leave one out")
 
 
-def _check_names(asked: dict[str, Any], wrong: Any) -> None:
+def _check_names(asked: dict[str, Any], wrong: Any, imports: bool) -> None:
     for key, names in (("environments", ENVIRONMENTS), ("agents", dict.fromkeys((*VIEWS, *LEARNERS)))):
         for name in asked[key]:
             if name not in names and not (key == "environments" and name.startswith(("gym:", "gymnax:", "atari:"))):
                 known = f"no {key[:-1]} is called {name!r}{nearest(name, names)}: choose one of {', '.join(names)}"
                 raise wrong(Place("", key, name), known)
+    for name in () if imports else asked["environments"]:
+        check_imported(name)
 
 
 def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,6 @@ import signal
 import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 from queue import Queue
 from threading import Lock, Thread, main_thread
 from time import monotonic
@@ -52,7 +51,7 @@ def main(descriptor: int) -> None:
                 return
             folder, _, said = content.decode().partition("\n")
             try:
-                found = trained(heard(said), Path(folder) if folder else None, Teller(connection))
+                found = trained(heard(said), folder or None, Teller(connection))
                 connection.send_bytes(DONE + packed(found))
             except Exception as error:  # whatever it is, the driver must know
                 connection.send_bytes(FAILED + f"{type(error).__name__}: {error}".encode())

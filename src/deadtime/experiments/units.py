@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import NamedTuple
 
 from deadtime.experiments import records
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec
+from deadtime.experiments.store import checkpoints_of
 from deadtime.training.result import Spec, from_canonical
 from deadtime.training.tabular import run_seeds
 
@@ -58,12 +58,12 @@ class Unit(NamedTuple):
         return json.dumps([[spec.canonical(), seed] for spec, seed in self.runs])
 
 
-def heard(said: str) -> tuple[Pair, ...]:
+def heard(said: str) -> Unit:
     """The runs of a unit that was `said`."""
-    return tuple((from_canonical(spec), seed) for spec, seed in json.loads(said))
+    return Unit(tuple((from_canonical(spec), seed) for spec, seed in json.loads(said)))
 
 
-def units_of(missing: list[tuple[Spec, list[int]]], device: str) -> list[Unit]:
+def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list[Unit]:
     """All that is missing, in units; the largest first, so that none is left alone at the end."""
     found = []
     for spec, seeds in missing:
@@ -86,20 +86,20 @@ def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
     for mine in atari.parts_of([pair for pair in pairs if pair[0].atari], device):
         memory = 2 * atari.bytes_of(atari.program_of(mine[0][0], device), mine)
         found.append(Unit(tuple(mine), cores, gpus, memory))
-    found += [Unit(((spec, seed),)) for spec, seed in pairs if spec.outside and not spec.atari]
+    found += [Unit(((spec, seed),), 1, gpus) for spec, seed in pairs if spec.outside and not spec.atari]
     return found
 
 
-def trained(runs: tuple[Pair, ...], checkpoints: Path | None, progress: Callable[[int], None]) -> list[Record]:
-    """The records of a unit's runs, a spec each."""
-    first = runs[0][0]
-    if isinstance(first, TabularSpec):
-        new = run_seeds(first, tuple(seed for _, seed in runs), progress, keep_policies=False)
-    else:
-        from deadtime.training.deep import run_deep  # noqa: PLC0415
+def trained(unit: Unit, checkpoints: str | None, progress: Callable[[int], None]) -> list[Record]:
+    """The records of a unit's runs, a spec each; its checkpoints are kept in a folder or at a URL."""
+    first, together = unit.runs[0][0], dict[str, list[Record]]()
+    with checkpoints_of(unit.id, checkpoints) as folder:
+        if isinstance(first, TabularSpec):
+            new = run_seeds(first, tuple(seed for _, seed in unit.runs), progress, keep_policies=False)
+        else:
+            from deadtime.training.deep import run_deep  # noqa: PLC0415
 
-        new = run_deep(list(runs), progress, False, checkpoints)  # type: ignore[arg-type]
-    together: dict[str, list[Record]] = {}
-    for record in new:
-        together.setdefault(record.id, []).append(record)
+            new = run_deep(list(unit.runs), progress, False, folder)  # type: ignore[arg-type]
+        for record in new:
+            together.setdefault(record.id, []).append(record)
     return [reduce(records.joined, those) for those in together.values()]

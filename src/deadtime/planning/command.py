@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import tyro
 from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
+from deadtime import files
 from deadtime.delay import check_delay
 from deadtime.envs.maze_layout import carve, model
 from deadtime.envs.noise import check_noise
 from deadtime.pictures import check_picture
 from deadtime.planning import figures
+from deadtime.planning.augmented import free_memory
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.claims import CLAIMS
 from deadtime.planning.examples import chain, two_state, two_state_optimum
@@ -100,17 +100,15 @@ Problem = (
 
 def load(path: Path) -> MDP:
     """Read an MDP from a file that can hold numbers only."""
-    unreadable = f"{path} must be an .npz file of arrays of numbers; it can't be read as one: save it with numpy.savez"
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError, TypeError) as error:
-        raise ValueError(unreadable) from error
+        arrays = files.arrays(path.read_bytes(), free_memory() / 2)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} must be an .npz file of arrays of numbers; it can't be read as one ({error}): save it with numpy.savez"
+        ) from error
     for name in ("P", "r", "gamma"):
         if name not in arrays:
             raise ValueError(f"{path} must hold P, r and gamma; {name} is missing: save it with numpy.savez")
-        if not np.issubdtype(arrays[name].dtype, np.integer) and not np.issubdtype(arrays[name].dtype, np.floating):
-            raise ValueError(unreadable)
     if arrays["gamma"].size != 1:
         raise ValueError(f"gamma is one number; {path} holds {arrays['gamma'].shape}: save it with numpy.savez")
     return MDP(arrays["P"], arrays["r"], float(arrays["gamma"].item()))

@@ -27,6 +27,7 @@ from deadtime.envs.atari import Played, Pool
 from deadtime.envs.emulator import Game
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
+from deadtime.files import check_fit
 from deadtime.training import checkpoint, pixel_a2c, pixel_q
 from deadtime.training.outcome import record_of, status_of
 from deadtime.training.pixel_q import Setup, Turn
@@ -176,16 +177,29 @@ class _Training:
         self.begun, self.lost = perf_counter(), np.zeros(len(pairs), int)
         said: dict[str, Any] | None = None
         if path is not None and path.exists():
-            self.state, arrays, said = checkpoint.load(path, self.state)
+            self.state, arrays, said = checkpoint.load(path, self.state, {"ended": self.ended[0], "lost": self.lost})
             self.done, self.lost, self.begun = said["steps"], arrays["lost"], perf_counter() - said["seconds"]
             self.ended = [arrays["ended"]]
         self.pool = None if self.done >= self.length else Pool(lanes_of(pairs, program.lanes, 0))
-        if said is not None and self.pool is not None:
-            self.turn = Turn(*(arrays[f"turn/{name}"] for name in Turn._fields))
-            states = [arrays[f"lane/{i}"].tobytes() for i in range(len(pairs) * program.lanes)]
-            self.seen = self._seen(self.pool.load(states))
+        if said is not None and self.pool is not None and path is not None:
+            try:
+                with checkpoint.of_this_run(path):
+                    self._go_on(arrays)
+            except ValueError:
+                self.close()
+                raise
         elif self.pool is not None:
             self.seen = self._seen(self.pool.reset())
+
+    def _go_on(self, arrays: dict[str, np.ndarray]) -> None:
+        """Bring the emulators to where they were, and the turn that is not learned from yet."""
+        assert self.pool is not None
+        states = [arrays[f"lane/{i}"].tobytes() for i in range(len(self.pairs) * self.program.lanes)]
+        played = self.pool.load(states)
+        self.seen = self._seen(played)
+        like = self._came_of(self.seen, played)._asdict()
+        check_fit(arrays, {f"turn/{name}": part for name, part in like.items()})
+        self.turn = Turn(*(arrays[f"turn/{name}"] for name in Turn._fields))
 
     def close(self) -> None:
         """End the emulators."""

@@ -28,6 +28,7 @@ _LEFT_OUT = {"help_behavior_hint": ""}
 Whole = Annotated[int | None, tyro.conf.arg(metavar="INT", **_LEFT_OUT)]
 Number = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", **_LEFT_OUT)]
 Word = Annotated[str | None, tyro.conf.arg(metavar="STR", **_LEFT_OUT)]
+Place = Annotated[str, tyro.conf.arg(metavar="PATH|URL")]
 File = Annotated[Path | None, tyro.conf.arg(metavar="PATH", **_LEFT_OUT)]
 Choice = Annotated[bool | None, tyro.conf.arg(metavar="True|False", **_LEFT_OUT)]
 """Options that may be left out; help says of each what it is then."""

@@ -204,8 +204,8 @@ def _run_group(
 
     path = None if checkpoints is None else checkpoints / f"{_group_id(program, pairs)}.safetensors"
     if path is not None and path.exists():
-        runs, arrays, said = checkpoint.load(path, runs)
-        done, ended, begin = said["steps"], [arrays["ended"]], begin - said.get("seconds", 0.0)
+        runs, arrays, said = checkpoint.load(path, runs, {"ended": np.zeros((0, 3))})
+        done, ended, begin = said["steps"], [arrays["ended"]], begin - said["seconds"]
         progress(sum(min(done, spec.length) for spec, _ in pairs))
     last, total = monotonic(), max(spec.length for spec, _ in pairs)
     while done < total:

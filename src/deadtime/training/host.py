@@ -241,9 +241,9 @@ def _started(program: Program, setup: Setup, spec: DeepSpec, path: Path | None) 
     run = begin(program, setup, spec.envs)
     if path is None or not path.exists():
         return Stand(run, 0, [], [], perf_counter())
-    run, arrays, about = checkpoint.load(path, run)
+    run, arrays, about = checkpoint.load(path, run, {"ended": np.zeros((0, 2))})
     resumed_at = [*about["resumed_at"], about["steps"]]
-    return Stand(run, about["steps"], arrays["ended"].tolist(), resumed_at, perf_counter() - about.get("seconds", 0.0))
+    return Stand(run, about["steps"], arrays["ended"].tolist(), resumed_at, perf_counter() - about["seconds"])
 
 
 def _trained(

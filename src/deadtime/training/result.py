@@ -109,9 +109,15 @@ class Result:
                 f"this record holds policies {kept}; got seed {seed!r}: train it with `train` and the same settings"
             )
         spec = self.spec
-        if isinstance(spec, TabularSpec):
-            return from_arrays(arrays, spec.environment(seed).finite(), spec.agent, spec.delay, seed)
-        return _DEEP_POLICIES[spec.learner.kind](arrays, spec, spec.environment(seed).num_actions)
+        environment = spec.environment(seed)
+        try:
+            if isinstance(spec, TabularSpec):
+                return from_arrays(arrays, environment.finite(), spec.agent, spec.delay, seed)
+            return _DEEP_POLICIES[spec.learner.kind](arrays, spec, environment.num_actions)
+        except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise ValueError(
+                f"a policy has the arrays that its agent learns; that of seed {seed} has others ({error!r:.99}): train it again"
+            ) from error
 
     def save(self, path: str | Path) -> Path:
         """Write all of it to a folder, whole or not at all."""
@@ -124,7 +130,7 @@ def _deep_policy(arrays: dict[str, np.ndarray], spec: DeepSpec, actions: int) ->
 
 _DEEP_POLICIES: dict[str, Callable[[dict[str, np.ndarray], DeepSpec, int], Policy]] = {
     "double-q": _deep_policy,
-    "a2c": lambda arrays, spec, actions: RecurrentPolicy(arrays, spec.delay),
+    "a2c": lambda arrays, spec, actions: RecurrentPolicy(arrays, spec.delay, actions),
     "pixel-q": lambda arrays, spec, actions: PixelPolicy(arrays, VIEWS[spec.agent], spec.learner, actions, spec.delay),
     "pixel-a2c": lambda arrays, spec, actions: RecurrentPixelPolicy(arrays, spec.learner, actions, spec.delay),
 }
@@ -145,7 +151,10 @@ def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec
 def from_canonical(said: dict[str, Any]) -> Spec:
     """The spec that a record was made with."""
     given = {name: value for name, value in said.items() if name != "kind"}
-    return DeepSpec(**given) if said.get("kind") == "deep" else tabular_from(given)
+    try:
+        return DeepSpec(**given) if said.get("kind") == "deep" else tabular_from(given)
+    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"a record says what was run; got {said!r:.200} ({error!r:.100}): train it again") from error
 
 
 def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **options: Any) -> Result:

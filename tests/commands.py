@@ -1,0 +1,25 @@
+"""What tests share: the command line in this process, which need not load for seconds (`test_cli` runs the real one)."""
+
+import io
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from types import SimpleNamespace
+
+import pytest
+
+from deadtime import cli
+
+
+def run(*arguments, cwd="."):
+    """What a command prints, and how it exits."""
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        try:
+            cli.main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            status = ended.code or 0
+    return SimpleNamespace(returncode=status, stdout=out.getvalue(), stderr=err.getvalue())
+
+
+def full(*values):
+    """Parameters of a test that only `make test-all` takes."""
+    return pytest.param(*values, marks=pytest.mark.full)

@@ -1,0 +1,91 @@
+"""A real Ray cluster, several nodes of this machine: nodes are lost and workers killed, and the records are the same."""
+
+import os
+import random
+import re
+import signal
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from deadtime.experiments.deep_specs import DeepSpec
+from deadtime.experiments.driver import Status
+from deadtime.experiments.runner import Where, train_missing
+from deadtime.experiments.specs import TabularSpec
+from tests.commands import full
+from tests.experiments.test_engines import TINY, everything
+
+ray = pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
+pytestmark = pytest.mark.xdist_group("engines")
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+
+@pytest.fixture
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    for _ in range(2):
+        cluster.add_node(num_cpus=1)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def workers():
+    """The processes that do units now, by what Ray calls them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if re.match(rb"ray::_on_ray", path.read_bytes()):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+class Trouble(Thread):
+    """Kills a worker now and then, and takes a node away in between."""
+
+    def __init__(self, cluster, kills, seed):
+        super().__init__()
+        self.cluster, self.kills, self.rng, self.over = cluster, kills, random.Random(seed), Event()
+        self.killed, self.lost = 0, 0
+
+    def run(self):
+        node = self.cluster.worker_nodes and self.rng.choice(sorted(self.cluster.worker_nodes, key=lambda one: one.node_id))
+        while not self.over.wait(self.rng.uniform(0.3, 1.5)) and (self.killed < self.kills or not self.lost):
+            those = workers()
+            if those and self.killed < self.kills:
+                os.kill(self.rng.choice(those), signal.SIGKILL)
+                self.killed += 1
+            elif those and not self.lost:
+                self.cluster.remove_node(node, allow_graceful=False)
+                self.lost += 1
+
+
+@pytest.mark.parametrize(("seeds", "steps", "kills"), [(6, 4_000, 2), full(30, 20_000, 12)])
+def test_a_lost_node_and_killed_workers_change_nothing(cluster, tmp_path, capsys, seeds, steps, kills):
+    cart = DeepSpec("cartpole", "delayed", 2, "paper", steps, changes=TINY, evaluation_episodes=2)
+    maze = TabularSpec("maze", "augmented", 2, 2_000, {"size": 4}, evaluation_episodes=3)
+    asked = [(cart, range(seeds)), (maze, range(4 * seeds))]
+    trouble = Trouble(cluster, kills, seed=seeds)
+    trouble.start()
+    try:
+        assert train_missing(asked, tmp_path / "ray", Where("ray", cluster.address, retries=20)) == 0
+    finally:
+        trouble.over.set()
+        trouble.join()
+    assert (trouble.killed, trouble.lost) == (kills, 1)
+    assert Status(tmp_path / "ray").run() == 0
+    assert train_missing(asked, tmp_path / "inline", Where("inline")) == 0
+    assert everything(tmp_path / "ray") == everything(tmp_path / "inline")
+    assert not [path for path in (tmp_path / "ray").iterdir() if path.name in (".units", ".checkpoints")]
+
+
+def test_a_cluster_that_is_not_there(tmp_path):
+    maze = TabularSpec("maze", "delayed", 2, 60, {"size": 4})
+    for address in ("127.0.0.1:1", "auto"):
+        with pytest.raises(ConnectionError, match=f"no Ray cluster answers at {address}: start one"):
+            train_missing([(maze, [0])], tmp_path, Where("ray", address))
