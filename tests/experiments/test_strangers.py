@@ -190,7 +190,7 @@ def test_the_original_is_read(folder, trained):
 def test_no_array_file_does_harm(what, folder, marker, tmp_path):
     content = CONTENTS[what](marker)
     refused(lambda: files.arrays(content), "it is no .npz file that can be read")
-    refused(lambda: records.unpacked(content), "these are no records that can be read .*: delete the file")
+    refused(lambda: records.unpacked(content), "these are no records that can be read .*: use the version")
     (tmp_path / "mdp.npz").write_bytes(content)
     if what != "a bomb":  # which there is memory for
         refused(lambda: load_mdp(tmp_path / "mdp.npz"), "must be an .npz file of arrays of numbers; it can't be read as one")
