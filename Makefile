@@ -11,10 +11,10 @@ demo: $(READY)
 	$(BIN)/python examples/late_cartpole.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 4 --dist loadgroup
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "full or not full"
+	$(BIN)/python -m pytest -n 4 --dist loadgroup -m "full or not full"
 
 smoke: $(READY)
 	$(BIN)/deadtime reproduce all --smoke

@@ -26,6 +26,7 @@ def test_expert_under_delay(tmp_path):
     assert (tmp_path / "out" / "expert_under_delay.png").stat().st_size > 10_000
 
 
+@pytest.mark.full
 def test_train_with_sb3(tmp_path):
     pytest.importorskip("stable_baselines3", reason="needs pip install stable-baselines3")
     printed = run(tmp_path, "train_with_sb3.py", "--delay", "2", "--steps", "64")

@@ -91,6 +91,11 @@ def check_fit(found: Mapping[str, np.ndarray], wanted: Mapping[str, Any], of_any
             raise ValueError(f"{name} is {like.dtype} of shape {like.shape}; got {there}")
 
 
+def printable(words: str) -> str:
+    """The same without what a terminal obeys instead of showing."""
+    return "".join(letter if letter.isprintable() else "?" for letter in words)
+
+
 def listed(values: Any, kind: type) -> list[Any]:
     """The same, if it is a list of such; whole numbers are of the size that arrays hold."""
     kinds = (int, float) if kind is float else (kind,)

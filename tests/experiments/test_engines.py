@@ -241,11 +241,15 @@ def test_a_record_of_a_newer_version_is_left_alone(tmp_path):
     assert not (tmp_path / CART.name).exists()
 
 
-def test_a_status_that_no_driver_wrote(tmp_path):
+def test_a_status_that_no_driver_wrote(tmp_path, capsys):
     for content in ('{"units": "many"}', "[]", '{"units": 1}', "{", '{"driver": 1, "driver": 2}'):
         (tmp_path / ".status.json").write_text(content)
         with pytest.raises(ValueError, match=r"\.status\.json is not what a driver writes|nothing was ever run"):
             Status(tmp_path).run()
+    said = {"units": 1, "done": 0, "work": 1, "work_done": 0, "seconds": 1.0, "running": []}
+    (tmp_path / ".status.json").write_text(json.dumps(said | {"failed": [{"name": "\x1b[2J", "reason": "x"}]}))
+    Status(tmp_path).run()
+    assert "failed: ?[2J: x" in capsys.readouterr().out
 
 
 def test_gpus_are_given_out_one_a_process(monkeypatch):

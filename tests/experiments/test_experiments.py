@@ -139,7 +139,7 @@ def test_every_experiment_of_the_paper_is_there(capsys):
 
 def test_fewer_seeds_of_tuning_stay_apart_from_the_reported_mazes(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(driver, "run", lambda left, root, where: asked.extend(seeds for _, seeds in left))
+    monkeypatch.setattr(driver, "run", lambda left, root, where, store: asked.extend(seeds for _, seeds in left))
     runner.train_missing(EXPERIMENTS["tuning"].with_seeds(2).wanted, tmp_path)
     assert asked == [[1000, 1001]] * 192
 

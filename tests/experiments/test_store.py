@@ -17,9 +17,10 @@ from deadtime.experiments.store import Store, checkpoints_of, copied, opened
 from deadtime.experiments.sweep import Sweep
 from deadtime.experiments.units import Unit
 from deadtime.training import deep
+from tests.commands import full
 from tests.experiments.test_engines import ASKED, CART, MAZE, everything, expected  # noqa: F401
 
-pytestmark = pytest.mark.xdist_group("engines")
+pytestmark = pytest.mark.xdist_group("store")
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def names(url):
     return {Path(name).relative_to(base).as_posix() for name in fs.find(base)}
 
 
-@pytest.mark.parametrize("engine", ["inline", "local"])
+@pytest.mark.parametrize("engine", ["inline", full("local")])
 def test_records_at_a_url_are_those_of_a_folder(url, engine, expected):  # noqa: F811
     with opened(url) as (root, at):
         assert train_missing(ASKED, root, Where(engine), at) == 0

@@ -265,6 +265,7 @@ def _sweep(path):
     Sweep(path, where=Where("inline")).run()
 
 
+@pytest.mark.full
 def test_killed_at_random_moments(tmp_path):
     """Twenty times: what was recorded stays as it is, and in the end all is as if nothing had happened."""
     whole = written(tmp_path, SMALL.format(episodes=4000))

@@ -118,6 +118,7 @@ def test_rolling_is_repeated_one_step_application(kind, hidden):
         np.testing.assert_allclose(neural.rolled(model, net, kind, 3, obs, queue, delay), expected, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.full
 def test_a_number_that_never_changes_does_not_spoil_the_others():
     """It has no scale of its own; divided by a tiny one, its rounding would drown what the others say."""
     model = neural.new_model(jax.random.key(0), "change", 3, 2, (16, 16), 1)
@@ -197,7 +198,7 @@ def test_replay_gives_back_what_was_stored():
     np.testing.assert_array_equal(batch.terminated, first % 2 == 0)
 
 
-@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("merged", [full(False), True])
 @pytest.mark.parametrize(("agent", "delays"), [("delayed", (0, 2)), ("augmented", (0, 2)), ("oblivious", (0, 2))])
 def test_known_values(agent, delays, merged):
     """γ = ½, so a pay of 1 at every later step is worth 1; Oblivious-Q under a delay has no values to be right about."""
@@ -260,7 +261,7 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("delay", [1, 4])
+@pytest.mark.parametrize("delay", [full(1), 4])
 def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay):
     """Frozen random parameters, deterministic dynamics: what Delayed-Q executes from step m on is what undelayed Q would."""
     env, settings = make("cartpole"), replace(SMALL, model="simulator", hidden=(16, 16))
@@ -373,6 +374,7 @@ def test_a_falling_learning_rate_ends_at_what_is_left():
         assert not np.array_equal(constant, fallen)
 
 
+@pytest.mark.full
 def test_gymnax_environments_train_though_their_parameters_hold_arrays():
     spec = deep_spec("gymnax:Acrobot-v1", "delayed", 2, {"steps": 300, "evaluation_episodes": 2, "preset": "paper"})
     (record,) = deep.run_deep([(spec, 0)], lambda n: None)
@@ -380,7 +382,7 @@ def test_gymnax_environments_train_though_their_parameters_hold_arrays():
     assert -500 <= record.scores[0] < 0
 
 
-@pytest.mark.parametrize(("change", "expected"), [({}, 10.0), ({"double": False}, 20.0), ({"terminals": False}, 10.0)])
+@pytest.mark.parametrize(("change", "expected"), [full({}, 10.0), ({"double": False}, 20.0), full({"terminals": False}, 10.0)])
 def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
     """One update, whose direction tells its aim: Q picks action 0, worth 10 to the target network, which prefers action 1."""
     settings = replace(SMALL, batch=1, discount=1.0, **change)
@@ -437,6 +439,7 @@ def test_numbers_out_of_range(wrong, words):
         deep_spec("cartpole", "delayed", 2, wrong)
 
 
+@pytest.mark.full
 def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
     spec, stop = deep_spec("cartpole", "delayed", 2, {"steps": 200, "preset": "paper", "evaluation_episodes": 2}), deep.Event()
     real, folder = deep._records, tmp_path / "checkpoints"

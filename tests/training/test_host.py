@@ -350,6 +350,7 @@ def test_commands(tmp_path):
     assert json.loads(done.stdout)["delays"][0]["oblivious"]["mean"] == -200, done.stderr
 
 
+@pytest.mark.full
 def test_watching_what_an_environment_draws(tmp_path):
     spec = spec_of(DIARY, delay=2, steps=20, hidden=(4,), batch=4)
     result, _ = train_recorded(spec, 1, tmp_path)

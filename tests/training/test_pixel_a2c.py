@@ -244,6 +244,7 @@ def test_a_loss_that_is_not_finite_is_the_end_of_a_run_alone():
     assert not np.array_equal(first.out[0], state.learner.net.out[0])
 
 
+@pytest.mark.full
 def test_what_was_shown_a_step_ago_is_remembered():
     """The left or the right is bright, at random; the action that names the side before pays. Half of them do by chance."""
     settings = replace(TINY, lstm=16, rollout=5, learning_rate=0.01, rms_start=0.0, discount=0.5, entropy_weight=0.01)

@@ -33,6 +33,7 @@ from deadtime.training.recurrent import (
     step,
     turn,
 )
+from tests.commands import full
 
 SMALL = A2C(hidden=(8,), lstm=16, actors=4, learning_rate=0.01, rms_start=0.0, discount=0.5)
 WIDE = replace(SMALL, actors=8)
@@ -90,6 +91,7 @@ def test_what_was_shown_a_step_ago_is_remembered_and_no_longer():
     assert right[True] < 140
 
 
+@pytest.mark.full
 def test_an_episode_begins_with_nothing_in_memory():
     program, setups, runs, _ = trained(Recall(), (0,), WIDE, 0, [160])
     assert not any(np.asarray(leaf).any() for leaf in runs.actors.memory)
@@ -97,7 +99,7 @@ def test_an_episode_begins_with_nothing_in_memory():
     assert all(np.asarray(leaf).any() for leaf in runs.actors.memory)
 
 
-@pytest.mark.parametrize("delay", [0, 1, 3])
+@pytest.mark.parametrize("delay", [full(0), full(1), 3])
 def test_actions_are_executed_when_their_time_comes(delay):
     program, setup = program_of(Echo(), SMALL, 3), pick(setup_of(Echo(), (delay,), SMALL), 0)
     run = pick(begin_all(program, jax.tree.map(lambda leaf: leaf[None], setup)), 0)
@@ -163,6 +165,7 @@ def test_cut_off_episodes_are_worth_what_could_still_come():
     assert not np.asarray(after.memory.output).any()
 
 
+@pytest.mark.full
 def test_chunks_and_batch_mates_do_not_change_a_run(compiled_well):
     env = make("noisy-cartpole")
     _, _, whole, returns = trained(env, (0, 3), SMALL, 3, [100] * 6)
@@ -177,6 +180,7 @@ def test_chunks_and_batch_mates_do_not_change_a_run(compiled_well):
     assert not np.array_equal(pick(whole, 0).actors.obs, pick(beside, 0).actors.obs)
 
 
+@pytest.mark.full
 def test_training_ends_with_the_last_whole_rollout():
     """Of 50 steps, 40 are two whole rollouts of 4 x 5; returns of later episodes are not told."""
     env = make("noisy-cartpole")
@@ -189,6 +193,7 @@ def test_training_ends_with_the_last_whole_rollout():
     assert not np.array_equal(longer.learner.net.weights[0], runs.learner.net.weights[0])
 
 
+@pytest.mark.full
 def test_returns_are_told_at_their_step():
     """Recall's episodes last 20 steps, so all eight actors end in the 20th of theirs: environment steps 152 to 159."""
     _, _, _, returns = trained(Recall(), (0,), WIDE, 0, [160, 160])
@@ -246,7 +251,7 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("layer_norm", [full(False), True])
 def test_a_policy_decides_as_the_program_does(layer_norm):
     net = new_actor_critic(jax.random.key(0), 6, 3, A2C(hidden=(8,), lstm=8, layer_norm=layer_norm))
     net = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net)
@@ -337,6 +342,7 @@ def test_what_cannot_run_is_refused(env, options, words):
             deadtime.train(env, "delayed", 1, rollout=5)
 
 
+@pytest.mark.full
 def test_gymnax_environments_train():
     spec = deep_spec("gymnax:Acrobot-v1", "recurrent", 2, {"steps": 160, "evaluation_episodes": 2, **TINY})
     (record,) = deep.run_deep([(spec, 0)], lambda n: None)

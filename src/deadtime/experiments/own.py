@@ -17,6 +17,7 @@ from rich.table import Table
 from deadtime.experiments import records, statistics
 from deadtime.experiments.figures import NAMES, new_figure, return_against_delay
 from deadtime.experiments.runner import Experiment, Results
+from deadtime.files import printable
 from deadtime.pictures import save_picture
 from deadtime.training.result import Result
 
@@ -64,7 +65,7 @@ def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -
             title += "".join(f", {key.replace('_', ' ')} {number}" for key, number in sorted(value.items()))
         elif name not in ("env", "kind"):
             title += f", {name.replace('_', ' ')} {value}"
-    title = "".join(letter if letter.isprintable() else "?" for letter in title)  # a terminal obeys the others
+    title = printable(title)
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
     slug = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')[:150]}-{digest}"
     results: Results = {key: group[key] for key in sorted(group, key=lambda key: ([*NAMES].index(key[0]), key[1]))}

@@ -138,9 +138,10 @@ def _heard(said: dict[str, Any], rows: dict[str, Any], policies: dict[str, np.nd
     """A record from a file, or an error if no training gives such a one: a digest tells damage, not who made it."""
     record = Record(**{name: said[name] for name in _SAID}, **rows, policies=policies)
     seeds, kept = listed(record.seeds, int), listed(record.policy_seeds, int)
-    made = [seed for one in record.made for seed in listed(one["seeds"], int) if date.fromisoformat(one["date"])]
-    if not seeds or min(seeds) < 0 or {*kept} - {*seeds} or len({*seeds}) < len(seeds) or sorted(made) != sorted(seeds):
-        raise ValueError("its seeds are not those, once each, that it says were made and kept")
+    made = [seed for one in listed(record.made, dict) for seed in listed(one["seeds"], int) if date.fromisoformat(one["date"])]
+    twice = len({*seeds}) < len(seeds) or len({*made}) < len(made)
+    if not seeds or min(seeds) < 0 or twice or {*kept, *made} - {*seeds}:
+        raise ValueError("its seeds are not each there once, those that were made and kept among them")
     if any(len(listed(getattr(record, name), kind)) != len(seeds) for name, kind in _KINDS.items()):
         raise ValueError(f"there are {len(seeds)} seeds, and not as many of each of {', '.join(_KINDS)}")
     if not isinstance(record.id, str) or not isinstance(record.spec["env"], str):

@@ -92,6 +92,8 @@ def read_status(content: bytes) -> dict[str, Any]:
             files.listed([one[name] for one in said["running"] for name in ("done", "work", "attempt")], int)
             files.listed([said["driver"], *(one["name"] for one in said["running"])], str)
             files.listed([one[name] for one in said["failed"] for name in ("name", "reason")], str)
+            for one in (said, *said["running"], *said["failed"]):
+                one |= {name: files.printable(words) for name, words in one.items() if isinstance(words, str)}
         return {name: said[name] for name in said if isinstance(said[name], str | int | float | list)}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{STATUS} is not what a driver writes ({error}): delete it, the next one writes it anew") from None
