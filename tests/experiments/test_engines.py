@@ -286,7 +286,7 @@ def test_a_unit_needs_no_checkpoint_folder():
 
 @pytest.mark.parametrize(
     ("engine", "many"),
-    [("inline", 60), ("local", 60), ("ray", 60), full("inline", 1000), full("local", 1000), full("ray", 1000)],
+    [("inline", 60), ("local", 60), full("ray", 60), full("inline", 1000), full("local", 1000), full("ray", 1000)],
 )
 def test_many_small_runs_leave_nothing_behind(engine, many, tmp_path, monkeypatch, request):
     """No processes, no open files, no temporary files, no threads; and every run is recorded."""

@@ -143,6 +143,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_
     same(delayed, Result(record))
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_costs_its_episodes_only(monkeypatch):
     spec, killed = spec_of("oblivious"), []
     step = atari._Training._step

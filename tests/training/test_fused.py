@@ -401,6 +401,7 @@ def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
             assert np.sign(given.q.biases[-1][0] - after.q.biases[-1][0]) == sign
 
 
+@pytest.mark.full
 def test_an_agent_that_predicts_nothing_is_not_stopped_by_a_model():
     wild = replace(SMALL, learning_rate=1e6, hidden=(24, 24))
     env = make("cartpole")
