@@ -21,7 +21,7 @@ from deadtime.experiments.runner import Where, train_missing
 from deadtime.experiments.specs import TabularSpec
 from deadtime.training.result import Spec
 
-LONG = DeepSpec("cartpole", "delayed", 3, "paper", 40_000)
+LONG = DeepSpec("cartpole", "delayed", 3, "paper", 80_000)
 TINY = [TabularSpec("maze", "delayed", 1, 5, {"size": 3, "maze_seed": seed}, evaluation_episodes=1) for seed in range(1000)]
 
 

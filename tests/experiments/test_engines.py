@@ -254,9 +254,14 @@ def test_a_status_that_no_driver_wrote(tmp_path, capsys):
 
 def test_gpus_are_given_out_one_a_process(monkeypatch):
     class Worker:
-        def __init__(self, gpu):
-            self.gpu, self.unit, self.connection = gpu, None, SimpleNamespace(send_bytes=lambda content: None)
+        def __init__(self, gpu, narrow):
+            self.gpu, self.narrow, self.unit = gpu, narrow, None
+            self.connection = SimpleNamespace(send_bytes=lambda content: None)
 
+        def end(self):
+            ended.append(self.gpu)
+
+    ended = []
     monkeypatch.setattr(engines, "_Worker", Worker)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     local = engines.Local(["3", "5"])
@@ -266,6 +271,10 @@ def test_gpus_are_given_out_one_a_process(monkeypatch):
     local._workers[1].unit = None
     assert local.start(deep[2], "")
     assert [worker.gpu for worker in local._workers] == ["3", "5", ""]
+    local._workers[0].unit = None
+    assert local.start(Unit(((CART, 3),), cpus=2, gpus=1), "")  # a process for more cores takes the place of one for one
+    assert ended == ["3"]
+    assert [(worker.gpu, worker.narrow) for worker in local._workers] == [("5", True), ("", True), ("3", False)]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,7")
     assert engines.gpus_here() == ["2", "7"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -24,6 +24,8 @@ from deadtime.experiments.units import Unit, heard, trained
 from deadtime.planning.augmented import free_memory
 
 ENGINES = ("inline", "local", "ray")
+ONE_CORE = {"NPROC": "1"}
+"""Tells XLA how many threads to start: runs of small networks on a core each are faster without more."""
 
 
 class Event(NamedTuple):
@@ -82,10 +84,10 @@ class Inline:
 class _Worker:
     """A process that does one unit at a time."""
 
-    def __init__(self, gpu: str):
-        """Start it, on one GPU or on none."""
+    def __init__(self, gpu: str, narrow: bool):
+        """Start it, on one GPU or on none, for units of one core or of more."""
         ours, its = socket.socketpair()
-        device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"}
+        device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"} | (ONE_CORE if narrow else {})
         paths = os.pathsep.join(filter(None, sys.path))
         environment = {**os.environ, **device, "PYTHONPATH": paths, "NUMBA_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "deadtime.experiments.unit_worker", str(its.fileno())]
@@ -93,7 +95,7 @@ class _Worker:
             self.process = subprocess.Popen(command, pass_fds=[its.fileno()], env=environment)
         self.connection = Connection(ours.detach())
         self.unit: Unit | None = None
-        self.gpu = gpu
+        self.gpu, self.narrow = gpu, narrow
 
     def end(self) -> None:
         """Let it write down what it was doing, and end."""
@@ -126,7 +128,8 @@ class Local:
         )
         if full:
             return False
-        idle = [one for one in self._workers if one.unit is None and bool(one.gpu) == bool(unit.gpus)]
+        kind = bool(unit.gpus), unit.cpus == 1
+        idle = [one for one in self._workers if one.unit is None and (bool(one.gpu), one.narrow) == kind]
         worker = idle[0] if idle else self._new(unit)
         worker.unit = unit
         with suppress(OSError):  # it has died: `events` finds out
@@ -134,9 +137,12 @@ class Local:
         return True
 
     def _new(self, unit: Unit) -> _Worker:
-        taken = {worker.gpu for worker in self._workers}
+        taken = {worker.gpu for worker in self._workers if worker.unit is not None}
         free = [gpu for gpu in self._gpus if gpu not in taken]
-        self._workers.append(_Worker(free[0] if unit.gpus else ""))
+        for other in [one for one in self._workers if unit.gpus and one.gpu == free[0]]:  # idle, and of another width
+            self._workers.remove(other)
+            other.end()
+        self._workers.append(_Worker(free[0] if unit.gpus else "", unit.cpus == 1))
         return self._workers[-1]
 
     def events(self) -> Iterator[Event]:
@@ -218,7 +224,7 @@ class Ray:
             return False
         needs = {"num_cpus": unit.cpus, "num_gpus": unit.gpus, "memory": unit.memory, "max_retries": 0}
         task = self._ray.remote(**needs)(_on_ray)
-        self._running[task.remote(unit.said(), checkpoints, self._board)] = unit
+        self._running[task.remote(unit.said(), unit.cpus, checkpoints, self._board)] = unit
         return True
 
     def events(self) -> Iterator[Event]:
@@ -286,8 +292,10 @@ class _Board:
         return taken
 
 
-def _on_ray(said: str, checkpoints: str, board: Any) -> bytes:
+def _on_ray(said: str, cpus: int, checkpoints: str, board: Any) -> bytes:
     """A unit, on some node of a cluster."""
+    if cpus == 1:  # before JAX starts
+        os.environ.update(ONE_CORE)
     unit, untold, last = heard(said), 0, monotonic()
 
     def tell(n: int) -> None:
