@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -42,8 +43,22 @@ def save_picture(figure: Figure, path: Path) -> Path:
 def whole(path: Path) -> Iterator[Path]:
     """A name to write to, which becomes `path` when all went well and is gone when it did not."""
     part = path.with_name(f".{path.name}.part-{os.getpid()}")
+    for left in path.parent.glob(f".{escape(path.name)}.part-*"):
+        if not _alive(left.name.rpartition("-")[2]):
+            left.unlink(missing_ok=True)
     try:
         yield part
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _alive(process: str) -> bool:
+    """Whether there is such a process; one that was killed has left what it was writing."""
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except (PermissionError, ValueError):
+        pass
+    return True

@@ -84,8 +84,20 @@ def test_a_lost_node_and_killed_workers_change_nothing(cluster, tmp_path, capsys
     assert not [path for path in (tmp_path / "ray").iterdir() if path.name in (".units", ".checkpoints")]
 
 
-def test_a_cluster_that_is_not_there(tmp_path):
-    maze = TabularSpec("maze", "delayed", 2, 60, {"size": 4})
+MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4})
+
+
+def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # where Ray notes that one runs on this machine
     for address in ("127.0.0.1:1", "auto"):
         with pytest.raises(ConnectionError, match=f"no Ray cluster answers at {address}: start one"):
-            train_missing([(maze, [0])], tmp_path, Where("ray", address))
+            train_missing([(MAZE, [0])], tmp_path, Where("ray", address))
+
+
+@pytest.mark.full
+def test_a_cluster_of_another_python(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("ray._private.utils.compute_version_info", lambda: (ray.__version__, "3.9.1"))
+    with pytest.raises(
+        ConnectionError, match=r"Version mismatch.* 3\.9\.1.*this driver needs the cluster's own Ray and Python"
+    ):
+        train_missing([(MAZE, [0])], tmp_path, Where("ray", cluster.address))

@@ -1,8 +1,10 @@
 """A user's own sweep: what its file may say, what it runs, and what is left when it is killed."""
 
 import multiprocessing
+import os
 import random
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -174,7 +176,7 @@ episodes = {episodes}
 def everything(root):
     """What is recorded, but when and how fast."""
     found = {}
-    for folder in root.glob("*maze-*"):
+    for folder in (path.parent for path in root.glob("[!.]*/run.json")):  # what begins with a dot was being written
         record = records.read(folder)
         for i, seed in enumerate(record.seeds):
             found[folder.name, seed] = (record.scores[i], record.training_scores[i], record.curve[i].tobytes())
@@ -294,3 +296,16 @@ def test_killed_at_random_moments(tmp_path):
     Sweep(whole).run()
     assert everything(root) == expected
     assert {entry.name for entry in root.iterdir() if entry.name.startswith(".")} <= {".driver", ".status.json"}
+
+
+def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path):
+    path = written(tmp_path, SMALL.format(episodes=2))
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    (tmp_path / "mine").mkdir()
+    left, others = (tmp_path / f"mine/.mine.toml.part-{process}" for process in (killed.pid, os.getppid()))
+    left.write_text("half")
+    others.write_text("half")
+    Sweep(path).run()
+    assert not left.exists()
+    assert others.exists(), "a process that lives was writing it"

@@ -17,7 +17,7 @@ from deadtime.agents.views import VIEWS
 from deadtime.cli import main
 from deadtime.envs.atari import Atari, AtariEnv
 from deadtime.envs.emulator import Game, Lane
-from deadtime.experiments.command import EXPERIMENTS
+from deadtime.experiments.command import EXPERIMENTS, Reproduce
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.training import atari, deep
 from deadtime.training.evaluate import evaluate
@@ -236,18 +236,24 @@ def test_the_commands(tmp_path, capsys):
 def test_a_table_is_filled_bit_by_bit(tmp_path, capsys):
     experiment = EXPERIMENTS["summary-atari"]
     order = experiment.next(80, tmp_path)
-    assert len(experiment.wanted) == 75
-    assert [(spec.env, spec.agent, spec.delay, spec.settings, seeds) for spec, seeds in order[:4]] == [
-        *(("atari:MsPacman", agent, 15, {"sticky": 0.0}, [0]) for agent in ("delayed", "augmented", "oblivious")),
-        ("atari:MsPacman", "delayed", 15, {"sticky": 0.25}, [0]),
+    assert len(experiment.wanted) == 78
+    assert [(spec.env, spec.agent, spec.delay, spec.settings, spec.length, seeds) for spec, seeds in order[:9]] == [
+        ("atari:MsPacman", agent, 15, {"sticky": sticky}, steps, [0])
+        for sticky, steps in ((0.0, 10**6), (0.25, 500_000), (0.25, 10**6))
+        for agent in ("delayed", "augmented", "oblivious")
     ]
-    assert {spec.env for spec, _ in order[6:21]} == {"atari:MsPacman", "atari:RoadRunner"}
-    assert [seeds for _, seeds in order[74:76]] == [[0], [1]]
+    assert {spec.env for spec, _ in order[9:24]} == {"atari:MsPacman", "atari:RoadRunner"}
+    assert [seeds for _, seeds in order[77:79]] == [[0], [1]]
     said(capsys, "reproduce", "summary-atari", "--smoke", "--next", "2", "--out", tmp_path)
     rows = (tmp_path / "smoke/figures/summary-atari.csv").read_text().splitlines()
-    assert [line.split(",")[:4] for line in rows[1:]] == [
-        ["0", "atari:MsPacman", agent, "15"] for agent in ("delayed", "augmented")
-    ]
+    table = [line.split(",")[:5] for line in rows[1:]]
+    assert [[row[0], *row[2:]] for row in table] == [["0", "atari:MsPacman", agent, "15"] for agent in ("delayed", "augmented")]
+    assert int(table[0][1]) < 10**6, "the steps that were made"
+    (tmp_path / "smoke/figures/summary-atari.csv").unlink()
+    said(capsys, "reproduce", "summary-atari", "--smoke", "--next", "0", "--out", tmp_path)
+    assert (tmp_path / "smoke/figures/summary-atari.csv").read_text().splitlines() == rows
+    with pytest.raises(ValueError, match="next is how many runs to do, 0 or more; got -1: 0 only shows what is recorded"):
+        Reproduce(("rnn",), next=-1, out=str(tmp_path)).run()
 
 
 def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed):

@@ -17,7 +17,7 @@ import numpy as np
 from deadtime.agents.presets import PIXEL_MODELS
 from deadtime.experiments import paper, statistics
 from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.experiments.figures import NAMES, learning_curves, new_figure, return_against_delay, shared_legend
+from deadtime.experiments.figures import NAMES, learning_curve, learning_curves, new_figure, return_against_delay, shared_legend
 from deadtime.experiments.own import paired, seeds_of
 from deadtime.experiments.runner import Experiment, Results
 from deadtime.pictures import COLORS, save_picture
@@ -27,20 +27,25 @@ FIRST = ("atari:MsPacman", "atari:RoadRunner")
 GAMES = (*FIRST, *(env for env in paper.TABLE if env.startswith("atari:") and env not in FIRST))
 SEEDS = range(5)
 RNN_AGENTS, RNN_DELAY = ("recurrent", *paper.AGENTS), 15
+_STEPS = 1_000_000
 _SCORE = attrgetter("training_scores")
 """The paper's: the mean return of the last 5% of training episodes."""
 
 
-def atari(env: str, agent: str, delay: int, sticky: float = 0.0) -> DeepSpec:
+def atari(env: str, agent: str, delay: int, sticky: float = 0.0, steps: int = _STEPS) -> DeepSpec:
     """A run on a game with the authors' protocol."""
-    return DeepSpec(env, agent, delay, "paper", settings={"sticky": sticky})
+    return DeepSpec(env, agent, delay, "paper", steps, {"sticky": sticky})
 
 
 def _ordered() -> dict[Any, DeepSpec]:
-    """By (stickiness, game, agent, delay), what is wanted most first."""
-    middle = [(sticky, FIRST[0], agent, 15) for sticky, agent in product((0.0, 0.25), paper.AGENTS)]
-    rest = [(0.0, env, agent, m) for env, m, agent in product(GAMES, paper.DELAYS, paper.AGENTS)]
-    return {key: atari(key[1], key[2], key[3], key[0]) for key in dict.fromkeys([*middle, *rest])}
+    """By (stickiness, steps, game, agent, delay), what is wanted most first.
+
+    With sticky actions Delayed-Q runs through its queue at every decision, so there half the steps come first.
+    """
+    first = ((0.0, _STEPS), (0.25, _STEPS // 2), (0.25, _STEPS))
+    middle = [(*kind, FIRST[0], agent, 15) for kind, agent in product(first, paper.AGENTS)]
+    rest = [(0.0, _STEPS, env, agent, m) for env, m, agent in product(GAMES, paper.DELAYS, paper.AGENTS)]
+    return {key: atari(*key[2:], sticky=key[0], steps=key[1]) for key in dict.fromkeys([*middle, *rest])}
 
 
 RUNS = _ordered()
@@ -53,8 +58,8 @@ def _title(env: str) -> str:
 def won(results: Results) -> dict[tuple[str, int], bool]:
     """By game and delay, where all three agents are recorded: whether Delayed-Q has the best mean on the seeds they share."""
     found = {}
-    for sticky, env, _, m in results:
-        three = [results.get((sticky, env, agent, m)) for agent in paper.AGENTS]
+    for sticky, steps, env, _, m in results:
+        three = [results.get((sticky, steps, env, agent, m)) for agent in paper.AGENTS]
         if sticky or any(one is None for one in three):
             continue
         seeds = set.intersection(*({*one.seeds} for one in three if one is not None))
@@ -99,7 +104,7 @@ def _draw_summary(results: Results, root: Path) -> Path:
     """Return against the delay in each game, the paper's values as crosses."""
     figure, axes = new_figure(14, 7, 2, 4)
     for axis, env in zip(axes.flat, GAMES, strict=True):
-        scores = {(a, m): _SCORE(result) for (sticky, game, a, m), result in results.items() if game == env and not sticky}
+        scores = {(a, m): _SCORE(result) for (sticky, _, game, a, m), result in results.items() if game == env and not sticky}
         if scores:
             return_against_delay(axis, scores, {})
         for agent in paper.AGENTS:
@@ -161,11 +166,11 @@ def _kept(model: str) -> DeepSpec:
 def _draw_kept(results: Results, root: Path) -> Path:
     """Training return with either way to look ahead."""
     figure, axis = new_figure(6.4, 4.2)
-    for model, color in zip(PIXEL_MODELS, (COLORS["delayed"], COLORS["augmented"]), strict=True):
-        if (model,) in results:
-            steps, returns = results[model,].curve
-            there = ~np.isnan(returns).all(axis=0)
-            axis.plot(steps[there] / 1e6, np.nanmean(returns[:, there], axis=0), color=color, lw=1.2, label=model)
+    names, colors = {"fresh": "a new path for every decision", "kept": "a path kept while it comes true"}, iter(COLORS.values())
+    for (model,), result in results.items():
+        steps, returns = result.curve
+        learning_curve(axis, steps / 1e6, returns, next(colors), names[model])
+    axis.grid(alpha=0.25)
     axis.set(xlabel="million steps", ylabel="training return")
     axis.set_ylim(bottom=0)
     axis.legend(frameon=False, fontsize=9)
@@ -181,7 +186,7 @@ EXPERIMENTS = [
         RUNS,
         SEEDS,
         _draw_summary,
-        lambda results, root: _rows(results, ("sticky", "environment", "agent", "delay")),
+        lambda results, root: _rows(results, ("sticky", "steps", "environment", "agent", "delay")),
         score=_SCORE,
         in_part=True,
     ),

@@ -64,7 +64,7 @@ class Reproduce:
     preset: Word = None
     """paper or best, of an experiment that exists under both; without it, both."""
     next: Whole = None
-    """Run only so many of what is missing, first things first, and show what there is then: to fill a long table bit by bit."""
+    """Run only so many of what is missing, first things first, and show what there is then; 0 only shows."""
     smoke: bool = False
     """A tiny version of each, one seed that hardly learns, kept apart in the folder `smoke`: to see that everything runs."""
     out: Place = "results"
@@ -91,7 +91,8 @@ class Reproduce:
             experiments = [experiment.with_seeds(self.seeds) for experiment in experiments]
         runs = [pair for experiment in experiments for pair in experiment.wanted]
         if self.next is not None:
-            check_count("next", self.next)
+            if self.next < 0:
+                raise ValueError(f"next is how many runs to do, 0 or more; got {self.next}: 0 only shows what is recorded")
             first = [pair for experiment in experiments for pair in experiment.next(self.next, out)]
             runs = [*{(spec.name, *seeds): (spec, seeds) for spec, seeds in first}.values()][: self.next]
         lost = 0

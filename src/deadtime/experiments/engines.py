@@ -206,6 +206,11 @@ class Ray:
                 self._ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
             except ConnectionError:
                 raise _no_cluster(address) from None
+            except RuntimeError as error:  # other versions of Ray or Python there, say
+                why = " ".join(str(error).split())
+                raise ConnectionError(
+                    f"Ray can't be used ({why}): this driver needs the cluster's own Ray and Python"
+                ) from error
         self._running: dict[Any, Unit] = {}
         here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             self._ray.get_runtime_context().get_node_id(), soft=True

@@ -65,19 +65,24 @@ def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:
         axes.plot(x, [best[m][0] for m in x], color="black", lw=1.2, ls="--", label="upper bound on it")
 
 
+def learning_curve(axes: Axes, points: np.ndarray, returns: np.ndarray, color: str, label: str) -> None:
+    """Mean training return and its interval, from the returns of every seed (NaN where no episode ended)."""
+    found, x = [], []
+    for block in np.array_split(np.arange(len(points)), min(25, len(points))):
+        there = ~np.isnan(returns[:, block])
+        seeds = there.any(axis=1)
+        if seeds.any():
+            sums = np.where(there, returns[:, block], 0.0).sum(axis=1)
+            found.append(statistics.mean(sums[seeds] / there.sum(axis=1)[seeds]))
+            x.append(points[block[-1]])
+    axes.plot(x, [e.value for e in found], color=color, label=label, lw=1.5)
+    axes.fill_between(x, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0)
+
+
 def learning_curves(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], best: tuple[float, bool] | None) -> None:
-    """Mean training return of each agent and its interval, from (episodes, returns of every seed; NaN where none ended)."""
-    for agent, (episodes, returns) in curves.items():
-        found, x = [], []
-        for block in np.array_split(np.arange(len(episodes)), min(25, len(episodes))):
-            there = ~np.isnan(returns[:, block])
-            seeds = there.any(axis=1)
-            if seeds.any():
-                sums = np.where(there, returns[:, block], 0.0).sum(axis=1)
-                found.append(statistics.mean(sums[seeds] / there.sum(axis=1)[seeds]))
-                x.append(episodes[block[-1]])
-        axes.plot(x, [e.value for e in found], color=COLORS[agent], label=NAMES[agent], lw=1.5)
-        axes.fill_between(x, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
+    """Those of agents, beside the best that there is."""
+    for agent, (points, returns) in curves.items():
+        learning_curve(axes, points, returns, COLORS[agent], NAMES[agent])
     if best is not None:
         axes.axhline(
             best[0], color="black", lw=1, ls="-" if best[1] else "--", label="exact optimum" if best[1] else "upper bound on it"
