@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+from threading import get_ident
 
 from matplotlib.figure import Figure
 
@@ -42,9 +44,10 @@ def save_picture(figure: Figure, path: Path) -> Path:
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A name to write to, which becomes `path` when all went well and is gone when it did not."""
-    part = path.with_name(f".{path.name}.part-{os.getpid()}")
-    for left in path.parent.glob(f".{escape(path.name)}.part-*"):
-        if not _alive(left.name.rpartition("-")[2]):
+    start = f".{path.name}.part-{platform.node()}-"
+    part = path.with_name(f"{start}{os.getpid()}-{get_ident()}")
+    for left in path.parent.glob(f"{escape(start)}*"):
+        if not _alive(left.name.removeprefix(start).partition("-")[0]):
             left.unlink(missing_ok=True)
     try:
         yield part
@@ -54,7 +57,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def _alive(process: str) -> bool:
-    """Whether there is such a process; one that was killed has left what it was writing."""
+    """Whether this machine has such a process; one that was killed has left what it was writing."""
     try:
         os.kill(int(process), 0)
     except (ProcessLookupError, OverflowError):

@@ -4,17 +4,21 @@ import os
 import random
 import re
 import signal
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
+from deadtime.experiments import driver, engines
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.driver import Status
 from deadtime.experiments.runner import Where, train_missing
 from deadtime.experiments.specs import TabularSpec
+from deadtime.experiments.units import Unit
 from tests.commands import full
-from tests.experiments.test_engines import TINY, everything
+from tests.experiments.test_engines import TINY, everything, wait_for
 
 ray = pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
 pytestmark = pytest.mark.xdist_group("engines")
@@ -88,7 +92,8 @@ MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4})
 
 
 def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # where Ray notes that one runs on this machine
+    monkeypatch.setattr("ray._private.services._cached_find_gcs_addresses", cache(set))  # one may run here, for others
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     for address in ("127.0.0.1:1", "auto"):
         with pytest.raises(ConnectionError, match=f"no Ray cluster answers at {address}: start one"):
             train_missing([(MAZE, [0])], tmp_path, Where("ray", address))
@@ -101,3 +106,43 @@ def test_a_cluster_of_another_python(cluster, tmp_path, monkeypatch):
         ConnectionError, match=r"Version mismatch.* 3\.9\.1.*this driver needs the cluster's own Ray and Python"
     ):
         train_missing([(MAZE, [0])], tmp_path, Where("ray", cluster.address))
+
+
+@pytest.mark.full
+def test_what_a_cluster_can_not_do_and_what_is_interrupted(cluster, tmp_path, monkeypatch):
+    def says_nothing(*more):
+        raise NotImplementedError
+
+    monkeypatch.chdir(tmp_path)
+    engine, unit = engines.Ray(cluster.address), Unit(((MAZE, 0),))
+    for asked, words in (
+        (unit._replace(memory=2**60), "it needs 1.07e+09 GiB, and no node of the cluster has that"),
+        (unit._replace(gpus=1), "it needs a core and a GPU, and no node of the cluster has that"),
+    ):
+        assert engine.start(asked, "")
+        assert [event.failed for event in engine.events()] == [words]
+    assert engine.start(unit._replace(cpus=64), str(tmp_path))  # as many as a node has
+    wait_for(lambda: any(event.records for event in engine.events()))
+    with monkeypatch.context() as patched:
+        patched.setattr(engines, "_on_ray", says_nothing)
+        assert engine.start(unit, "")
+        assert _ended(engine).failed == "NotImplementedError: "
+    long = DeepSpec("cartpole", "oblivious", 1, "paper", 5_000_000, changes=TINY)
+    Path("sub").mkdir()
+    sweep = driver.Sweep([Unit(((long, 0),))], Path("sub"), 0)
+
+    def interrupted(steps):
+        if steps > 20_000:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "_progress", lambda unit, n, tell: interrupted(n))
+    with pytest.raises(KeyboardInterrupt), closing(engine):
+        sweep.run(engine)
+    assert len([*(tmp_path / "sub/.checkpoints").rglob("*.safetensors")]) == 1
+
+
+def _ended(engine):
+    while True:
+        for event in engine.events():
+            if event.failed or event.records:
+                return event

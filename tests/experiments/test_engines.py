@@ -16,12 +16,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from deadtime.experiments import engines, records, store, units
+from deadtime import machine
+from deadtime.experiments import driver, engines, records, store, units
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.driver import Status
 from deadtime.experiments.runner import Where, train_missing
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.units import Unit, heard, units_of
+from deadtime.training import deep
 from tests.commands import full
 
 TINY = {"hidden": (4,), "batch": 4, "replay_transitions": 50}
@@ -74,7 +76,9 @@ def test_packed_records_come_out_as_they_went_in(tmp_path, expected):
     np.testing.assert_array_equal(again.curve, record.curve)
 
 
-def test_local_processes_give_the_same_records(tmp_path, expected, capsys):
+def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queue.py").write_text("raise ImportError('processes import what lies about')")
     before, open_files = children(), len(os.listdir("/proc/self/fd"))
     assert train_missing(ASKED, tmp_path, Where("local")) == 0
     assert everything(tmp_path) == expected
@@ -131,6 +135,9 @@ def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(tmp_path, e
     assert len(everything(tmp_path)) == 11
     assert Status(tmp_path).run() == 1
     assert "no luck" in capsys.readouterr().out
+    assert train_missing(ASKED[:1], tmp_path, Where("inline")) == 0  # without what failed all is well
+    assert Status(tmp_path).run() == 0
+    assert "0 of 0 units done, 100% of the work" in capsys.readouterr().out
     monkeypatch.undo()
     assert train_missing(ASKED, tmp_path, Where("inline")) == 0
     assert everything(tmp_path) == expected
@@ -164,6 +171,29 @@ def test_a_full_disk_loses_nothing_that_was_done(tmp_path, expected, monkeypatch
     assert train_missing(ASKED, tmp_path, Where("inline")) == 0
     assert everything(tmp_path) == expected
     assert sorted(trained_now) == [1, 2]  # of 8, 1, 1 and 2
+
+
+def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeypatch):
+    """With a disk so full that not even a status can be written."""
+
+    def full_disk(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(deep, "CHUNK_STEPS", 50)
+    monkeypatch.setattr(deep, "_WRITE_EVERY_SECONDS", -1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "whole", full_disk)
+        with pytest.raises(
+            OSError, match=r"records can't be written to .* \(No space left on device\): what is recorded stays"
+        ):
+            train_missing([(CART, [0])], tmp_path, Where("inline"))
+    assert not (tmp_path / ".status.json").exists()
+    restored, load = [], deep.checkpoint.load
+    monkeypatch.setattr(deep.checkpoint, "load", lambda *a: restored.append(a) or load(*a))
+    assert train_missing([(CART, [0])], tmp_path, Where("inline")) == 0
+    assert len(restored) == 1
+    assert everything(tmp_path).items() < expected.items()
+    assert not (tmp_path / ".checkpoints").exists()
 
 
 def test_a_driver_that_is_killed_leaves_no_process(tmp_path):
@@ -263,7 +293,7 @@ def test_gpus_are_given_out_one_a_process(monkeypatch):
 
     ended = []
     monkeypatch.setattr(engines, "_Worker", Worker)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(engines, "cores", lambda: 4)
     local = engines.Local(["3", "5"])
     deep, plain = [Unit(((CART, seed),), gpus=1) for seed in range(3)], Unit(((MAZE, 0),))
     assert [local.start(unit, "") for unit in (*deep, plain)] == [True, True, False, True]
@@ -277,8 +307,22 @@ def test_gpus_are_given_out_one_a_process(monkeypatch):
     assert [(worker.gpu, worker.narrow) for worker in local._workers] == [("5", True), ("", True), ("3", False)]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,7")
     assert engines.gpus_here() == ["2", "7"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    for none in ("", "-1", "-1,0"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
+        assert engines.gpus_here() == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,7")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     assert engines.gpus_here() == []
+
+
+def test_cores_are_those_that_may_be_used(monkeypatch):
+    all_of_them = os.sched_getaffinity(0)
+    assert machine.cores() == len(all_of_them)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5})
+    assert machine.cores() == 3
+    for told, there in (("2", 2), ("8", 3), ("0", 3), ("x", 3)):
+        monkeypatch.setenv("NPROC", told)
+        assert machine.cores() == there
 
 
 def test_ray_gives_the_same_records(tmp_path, expected):

@@ -3,16 +3,18 @@
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
 import fsspec
 import pytest
 
-from deadtime.experiments import engines, records, store, units
+from deadtime.experiments import engines, own, records, store, units
 from deadtime.experiments.driver import Status
 from deadtime.experiments.report import Report
 from deadtime.experiments.runner import Where, train_missing
+from deadtime.experiments.specs import VERSIONS
 from deadtime.experiments.store import Store, checkpoints_of, copied, opened
 from deadtime.experiments.sweep import Sweep
 from deadtime.experiments.units import Unit
@@ -151,7 +153,54 @@ def test_checkpoints_follow_a_unit_to_another_machine(url, monkeypatch):
     again = units.trained(unit, f"{url}/.checkpoints", lambda n: None)
     assert len(restored) == 1
     assert (again[0].scores, again[0].curve.tobytes()) == (whole[0].scores, whole[0].curve.tobytes())
+    assert names(url), "its record is not safe yet"
+    (damaged,) = (Path(url.removeprefix("file://")) / ".checkpoints" / unit.id).iterdir()
+    damaged.write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=f"{url}/.checkpoints/{unit.id}/.*: delete it, and the run begins anew"):
+        units.trained(unit, f"{url}/.checkpoints", lambda n: None)
+    store.drop_checkpoints(unit.id, f"{url}/.checkpoints")
     assert not names(url)
+
+
+def test_checkpoints_that_can_not_be_deleted_do_no_harm(url, expected, monkeypatch):  # noqa: F811
+    def denied(self, *more):
+        raise PermissionError("DeleteObject denied")
+
+    monkeypatch.setattr(deep, "CHUNK_STEPS", 50)
+    monkeypatch.setattr(deep, "_WRITE_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr(fsspec.get_filesystem_class("file"), "rm_file", denied)
+    with opened(url) as (root, at):
+        assert train_missing(ASKED[1:], root, Where("inline", retries=0), at) == 0
+    with copied(url) as root:
+        assert everything(root).items() < expected.items()
+
+
+def test_records_of_another_version_are_kept_and_run_again(url, expected, monkeypatch):  # noqa: F811
+    with opened(url) as (root, at):
+        assert train_missing(ASKED[:1], root, Where("inline"), at) == 0
+    monkeypatch.setitem(VERSIONS, "maze", 99)
+    new = replace(MAZE)
+    for seeds in (3, 12):
+        with opened(url) as (root, at):
+            assert train_missing([(new, range(seeds))], root, Where("inline"), at) == 0
+            ((_, results),) = own.experiments(root)
+            assert [(result.spec.id, result.seeds) for result in results.values()] == [(new.id, [*range(seeds)])]
+    with copied(url) as root:
+        old = {key: value for key, value in everything(root).items() if not key[0].endswith(new.id)}
+        assert old == {key: value for key, value in expected.items() if key[0].startswith("maze")}
+        with pytest.raises(ValueError, match=f"holds runs of .*, not of {new.id}: delete it"):
+            records.add(root / next(iter(old))[0], records.read(root / new.name))
+
+
+def test_what_is_no_record_is_named(url, tmp_path):
+    (tmp_path / "bucket/sweep").mkdir(parents=True)
+    (tmp_path / "bucket/sweep/notes.npz").write_bytes(b"mine")
+    with pytest.raises(ValueError, match=f"{url}/notes.npz holds no records .*or delete it and run them again"), opened(url):
+        pass
+    (tmp_path / ".units").mkdir()
+    (tmp_path / ".units/0123456789ab.npz").touch()
+    with pytest.raises(ValueError, match=r"\.units/0123456789ab\.npz holds no records .*or delete it"):
+        train_missing(ASKED, tmp_path)
 
 
 def test_words_for_a_url_that_is_none(tmp_path):
@@ -160,4 +209,17 @@ def test_words_for_a_url_that_is_none(tmp_path):
     with checkpoints_of("id", None) as folder:
         assert folder is None
     with checkpoints_of("id", str(tmp_path)) as folder:
-        assert folder == tmp_path
+        assert folder == tmp_path / "id"
+    with pytest.raises(ValueError, match=r"a URL of records has no \*, \? or \[ in it.* got 'file:///a\[1\]'"):
+        Store("file:///a[1]")
+    assert (Store("memory://").url, Store("memory://a/").url) == ("memory://", "memory://a")
+
+
+def test_what_may_not_be_written_is_not_tried_again(url, monkeypatch):
+    def denied(self, *more, **other):
+        raise PermissionError("PutObject denied")
+
+    monkeypatch.setattr(store, "sleep", lambda seconds: pytest.fail("waited") if seconds > 1 else None)
+    monkeypatch.setattr(fsspec.get_filesystem_class("file"), "pipe_file", denied)
+    with pytest.raises(OSError, match="PutObject denied"), opened(url) as (root, at):
+        train_missing(ASKED[:1], root, Where("inline"), at)

@@ -190,7 +190,7 @@ def test_the_original_is_read(folder, trained):
 def test_no_array_file_does_harm(what, folder, marker, tmp_path):
     content = CONTENTS[what](marker)
     refused(lambda: files.arrays(content), "it is no .npz file that can be read")
-    refused(lambda: records.unpacked(content), "these are no records that can be read .*: use the version")
+    refused(lambda: records.unpacked(content), "this holds no records that can be read .*: use the version")
     (tmp_path / "mdp.npz").write_bytes(content)
     if what != "a bomb":  # which there is memory for
         refused(lambda: load_mdp(tmp_path / "mdp.npz"), "must be an .npz file of arrays of numbers; it can't be read as one")
@@ -236,7 +236,7 @@ def test_no_json_does_harm(what, folder, marker):
     content = TEXTS[what](marker)
     (folder / "run.json").write_bytes(content)
     refused(lambda: records.read(folder), "is damaged, run.json .*: delete the folder and run it again")
-    refused(lambda: records.unpacked(npz(said=np.frombuffer(content, np.uint8))), "these are no records that can be read")
+    refused(lambda: records.unpacked(npz(said=np.frombuffer(content, np.uint8))), "this holds no records that can be read")
 
 
 def test_names_that_are_there_twice(folder):

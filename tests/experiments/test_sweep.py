@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import platform
 import random
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from deadtime.experiments import own, records
 from deadtime.experiments.report import page
 from deadtime.experiments.runner import Where, time_needed
 from deadtime.experiments.specs import tabular_spec
+from deadtime.experiments.store import alone
 from deadtime.experiments.sweep import Place, Sweep, line_of, read
 from deadtime.training.result import train_recorded
 
@@ -298,12 +300,21 @@ def test_killed_at_random_moments(tmp_path):
     assert {entry.name for entry in root.iterdir() if entry.name.startswith(".")} <= {".driver", ".status.json"}
 
 
+def test_a_second_sweep_that_is_refused_changes_nothing(tmp_path):
+    path = written(tmp_path, SMALL.format(episodes=2))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/mine.toml").write_text(SMALL.format(episodes=3))
+    with alone(tmp_path / "mine"), pytest.raises(ValueError, match="one driver at a time"):
+        Sweep(path).run()
+    assert (tmp_path / "mine/mine.toml").read_text() == SMALL.format(episodes=3)
+
+
 def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path):
     path = written(tmp_path, SMALL.format(episodes=2))
     killed = subprocess.Popen(["true"])
     killed.wait()
     (tmp_path / "mine").mkdir()
-    left, others = (tmp_path / f"mine/.mine.toml.part-{process}" for process in (killed.pid, os.getppid()))
+    left, others = (tmp_path / f"mine/.mine.toml.part-{platform.node()}-{pid}-1" for pid in (killed.pid, os.getppid()))
     left.write_text("half")
     others.write_text("half")
     Sweep(path).run()

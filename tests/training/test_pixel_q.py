@@ -91,7 +91,7 @@ def test_q_of_a_game_is_of_its_own_actions():
     np.testing.assert_allclose(whole, scores[-1] + scores[:-1] - scores[:-1].mean(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("executed", [True, full(False)])
+@pytest.mark.parametrize("executed", [True, False])
 @pytest.mark.parametrize("count", [full(12), 37])
 def test_a_sampled_transition_is_one_that_was_played(count, executed):
     """Of the executed action, and then not of the warm-up; or of the chosen one."""

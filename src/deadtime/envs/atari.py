@@ -30,6 +30,7 @@ from deadtime.delay import check_delay
 from deadtime.envs.emulator import SIDE, STACK, Emulator, Game, Lane, games, installed
 from deadtime.envs.emulator_worker import REFUSED, views
 from deadtime.envs.outside import ATARI
+from deadtime.machine import cores
 
 _DEATHS = 3
 """In a row, without a step between them, after which a worker is not replaced any more."""
@@ -130,7 +131,7 @@ class Pool:
         self.memory = views(mmap.mmap(self._file.fileno(), needed), len(lanes), self._capacity)
         self._waiting: set[int] = set()
         self._selector = selectors.DefaultSelector()
-        self._mine = _shared_out(self._games, workers or os.cpu_count() or 1)
+        self._mine = _shared_out(self._games, workers or cores())
         self._workers = [self._started(i) for i in range(len(self._mine))]
 
     def _started(self, i: int) -> subprocess.Popen[bytes]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import RLock
 from time import monotonic
 from typing import Any
 
@@ -23,10 +24,10 @@ from deadtime.experiments import records
 from deadtime.experiments.engines import ENGINES, Engine, Inline, Local, Ray, gpus_here
 from deadtime.experiments.runner import Runs, Where, count, time_needed
 from deadtime.experiments.specs import TabularSpec
-from deadtime.experiments.store import CHECKPOINTS, STATUS, Store, is_driven, is_url, read_status
+from deadtime.experiments.store import CHECKPOINTS, STATUS, Store, drop_checkpoints, is_driven, is_url, read_status
 from deadtime.experiments.units import Unit, units_of
 from deadtime.pictures import whole
-from deadtime.training.result import bar, from_canonical
+from deadtime.training.result import bar, folder_of
 
 _UNITS = ".units"
 _LOOK_EVERY_SECONDS = 1.0
@@ -34,6 +35,9 @@ _LOOK_EVERY_SECONDS = 1.0
 
 def run(left: Runs, root: Path, where: Where, store: Store | None) -> int:
     """Do all units of what is missing; returns how many runs could not be done."""
+    if not left:
+        Sweep([], root, 0, store).show(last=True)
+        return 0
     engine, units, gpus = _engine(left, where)
     with closing(engine):
         Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, gpus)}", highlight=False)
@@ -55,6 +59,11 @@ def check(where: Where) -> None:
         raise ValueError(f"an address is that of a Ray cluster; got {where.address!r} without --engine ray: add it")
     if where.retries < 0:
         raise ValueError(f"retries are 0 or more; got {where.retries}: 2 are usual")
+
+
+def said_failed(root: Path, store: Store | None) -> bool:
+    """Whether the last driver left word that something could not be done."""
+    return bool(_last_said(root, store).get("failed"))
 
 
 def _engine(left: Runs, where: Where) -> tuple[Any, list[Unit], int]:
@@ -88,8 +97,8 @@ def finish_writing(root: Path, store: Store | None) -> None:
 
 
 def _add(root: Path, path: Path, store: Store | None) -> None:
-    for record in records.unpacked(path.read_bytes()):
-        folder = root / from_canonical(record.spec).name
+    for record in records.unpacked(path.read_bytes(), str(path)):
+        folder = root / folder_of(record)
         records.add(folder, record)
         if store is not None:
             store.put(folder)
@@ -110,11 +119,13 @@ class Sweep:
     failed: list[tuple[Unit, str]] = field(default_factory=list)
     _began: float = field(default_factory=monotonic)
     _looked: float = -_LOOK_EVERY_SECONDS
+    _lock: Any = field(default_factory=RLock)
+    """Inline units tell their progress from several threads."""
 
     def run(self, engine: Engine) -> list[tuple[Unit, str]]:
         """Until all is done or given up."""
         waiting, attempts = deque(self.units), Counter[str]()
-        checkpoints = str(self.root / CHECKPOINTS) if self.store is None else self.store.checkpoints
+        checkpoints = str(self.root.resolve() / CHECKPOINTS) if self.store is None else self.store.checkpoints
         with bar(
             f"{sum(len(unit.runs) for unit in self.units):,} runs", sum(unit.work for unit in self.units), "steps"
         ) as tell:
@@ -130,7 +141,6 @@ class Sweep:
                             "work": unit.work,
                             "done": 0,
                             "attempt": attempts[unit.id],
-                            "since": monotonic(),
                         }
                     for event in engine.events():
                         if event.records is None and not event.failed:
@@ -139,6 +149,7 @@ class Sweep:
                         about = self.running.pop(event.unit.id)
                         if event.records is not None:
                             self._record(event.unit, event.records)
+                            drop_checkpoints(event.unit.id, checkpoints)
                             tell(event.unit.work - about["done"])
                             self.work_done += event.unit.work
                             self.done += 1
@@ -147,15 +158,17 @@ class Sweep:
                             waiting.append(event.unit)
                         else:
                             self.failed.append((event.unit, event.failed))
-                    self._show()
+                    self.show()
             finally:
-                self._show(last=True)
+                self.show(last=True)
         return self.failed
 
     def _progress(self, unit: str, n: int, tell: Any) -> None:
-        self.running[unit]["done"] += n
-        tell(n)
-        self._show()
+        with self._lock:
+            self.running[unit].setdefault("since", monotonic())
+            self.running[unit]["done"] += n
+            tell(n)
+            self.show()
 
     def _record(self, unit: Unit, those: list[records.Record]) -> None:
         """Put a unit's records down, all or none."""
@@ -173,23 +186,24 @@ class Sweep:
                 "what is recorded stays; mend that, and the same command goes on"
             ) from error
 
-    def _show(self, last: bool = False) -> None:
-        """Let others look on, once a second."""
+    def show(self, last: bool = False) -> None:
+        """Let others look on, once a second; if that can't be written, what matters says so when it can't be either."""
         if not last and monotonic() - self._looked < _LOOK_EVERY_SECONDS:
             return
         self._looked = monotonic()
-        running = [{**about, "since": round(monotonic() - about["since"], 1)} for about in self.running.values()]
+        begun = [about for about in self.running.values() if "since" in about]
+        running = [{**about, "since": round(monotonic() - about["since"], 1)} for about in begun]
         said = {
             "units": len(self.units),
             "done": self.done,
-            "work": sum(unit.work for unit in self.units),
+            "work": sum(unit.work for unit in self.units) - sum(unit.work for unit, _ in self.failed),
             "work_done": self.work_done + sum(about["done"] for about in running),
             "seconds": round(monotonic() - self._began, 1),
             "running": [] if last else running,
             "failed": [{"name": unit.name, "reason": reason} for unit, reason in self.failed],
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        with whole(self.root / STATUS) as part:
+        with suppress(OSError), whole(self.root / STATUS) as part:
             part.write_text(json.dumps(said, indent=1))
 
 
@@ -219,11 +233,11 @@ class Status:
         if said["done"] == said["units"] and not said["driven"]:
             state = "has nothing left to do"
         console.print(
-            f"{said['done']} of {said['units']} units done, {100 * made // max(said['work'], 1)}% of the work", highlight=False
+            f"{said['done']} of {said['units']} units done, {_percent(made, said['work'])}% of the work", highlight=False
         )
         for one in said["running"] if said["driven"] else []:
             again = f", attempt {one['attempt']}" if one["attempt"] > 1 else ""
-            share = 100 * one["done"] // max(one["work"], 1)
+            share = _percent(one["done"], one["work"])
             console.print(f"running: {one['name']}: {share}% in {one['since']:.0f} s{again}", highlight=False, markup=False)
         for one in said["failed"]:
             console.print(f"failed: {one['name']}: {one['reason']}", highlight=False, markup=False, soft_wrap=True)
@@ -232,11 +246,20 @@ class Status:
         return 1 if said["failed"] else 0
 
 
+def _percent(part: int, whole: int) -> int:
+    return 100 * part // whole if whole else 100
+
+
 def _said(place: str) -> dict[str, Any]:
     """What a driver last said there, and whether it still does."""
     if is_url(place):
         store = Store(place)
         alive = store.alive()
         return (alive or store.status()) | {"driven": bool(alive)}
-    path = Path(place) / STATUS
-    return (read_status(path.read_bytes()) if path.exists() else {}) | {"driven": is_driven(Path(place))}
+    return _last_said(Path(place), None) | {"driven": is_driven(Path(place))}
+
+
+def _last_said(root: Path, store: Store | None) -> dict[str, Any]:
+    if store is not None:
+        return store.status()
+    return read_status((root / STATUS).read_bytes()) if (root / STATUS).is_file() else {}

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
@@ -21,11 +23,9 @@ from typing import Any, NamedTuple, Protocol
 from deadtime.experiments.records import Record, packed, unpacked
 from deadtime.experiments.unit_worker import DONE, FAILED, PROGRESS
 from deadtime.experiments.units import Unit, heard, trained
-from deadtime.planning.augmented import free_memory
+from deadtime.machine import CORES, cores, free_memory
 
 ENGINES = ("inline", "local", "ray")
-ONE_CORE = {"NPROC": "1"}
-"""Tells XLA how many threads to start: runs of small networks on a core each are faster without more."""
 
 
 class Event(NamedTuple):
@@ -87,12 +87,16 @@ class _Worker:
     def __init__(self, gpu: str, narrow: bool):
         """Start it, on one GPU or on none, for units of one core or of more."""
         ours, its = socket.socketpair()
-        device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"} | (ONE_CORE if narrow else {})
+        device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"} | ({CORES: "1"} if narrow else {})
         paths = os.pathsep.join(filter(None, sys.path))
         environment = {**os.environ, **device, "PYTHONPATH": paths, "NUMBA_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "deadtime.experiments.unit_worker", str(its.fileno())]
-        with its:
-            self.process = subprocess.Popen(command, pass_fds=[its.fileno()], env=environment)
+        command = [sys.executable, "-P", "-m", "deadtime.experiments.unit_worker", str(its.fileno())]
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for us, and it inherits this
+        try:
+            with its:
+                self.process = subprocess.Popen(command, pass_fds=[its.fileno()], env=environment)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self.connection = Connection(ours.detach())
         self.unit: Unit | None = None
         self.gpu, self.narrow = gpu, narrow
@@ -112,17 +116,16 @@ class Local:
 
     def __init__(self, gpus: Sequence[str] = ()):
         """They start when there is something to do; `gpus` are called as CUDA_VISIBLE_DEVICES does."""
-        self._cores, self._gpus = os.cpu_count() or 1, list(gpus)
+        self._cores, self._gpus = cores(), list(gpus)
         self._workers: list[_Worker] = []
         self._memory = free_memory()
 
     def start(self, unit: Unit, checkpoints: str) -> bool:
         """Give it to a process that has nothing to do, if what it needs is free."""
         running = [worker.unit for worker in self._workers if worker.unit is not None]
-        cores = min(unit.cpus, self._cores)
         alike = [one for one in running if one.gpus == unit.gpus]  # what is on a GPU takes its memory there
         full = running and (
-            sum(min(one.cpus, self._cores) for one in running) + cores > self._cores
+            sum(min(one.cpus, self._cores) for one in [*running, unit]) > self._cores
             or (not unit.gpus and sum(one.memory for one in alike) + unit.memory > self._memory)
             or (unit.gpus and len(alike) >= len(self._gpus))
         )
@@ -178,9 +181,11 @@ class Local:
 
 def gpus_here() -> list[str]:
     """This machine's GPUs that may be used, without taking any."""
-    told = os.environ.get("CUDA_VISIBLE_DEVICES")
+    told, platforms = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("JAX_PLATFORMS", "")
+    if platforms and not {"cuda", "gpu"} & {*platforms.split(",")}:
+        return []
     if told is not None:
-        return [gpu for gpu in told.split(",") if gpu]
+        return [*takewhile(lambda gpu: gpu not in ("", "-1"), told.split(","))]  # CUDA too goes no further
     if not shutil.which("nvidia-smi"):
         return []
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
@@ -203,7 +208,8 @@ class Ray:
         if self._started:
             _check_answers(address or "")
             try:
-                self._ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
+                quietly = {"log_to_driver": False, "include_dashboard": False, "configure_logging": False}
+                self._ray.init(address=address or "local", **quietly)
             except ConnectionError:
                 raise _no_cluster(address) from None
             except RuntimeError as error:  # other versions of Ray or Python there, say
@@ -212,6 +218,8 @@ class Ray:
                     f"Ray can't be used ({why}): this driver needs the cluster's own Ray and Python"
                 ) from error
         self._running: dict[Any, Unit] = {}
+        self._refused: list[Event] = []
+        self._nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             self._ray.get_runtime_context().get_node_id(), soft=True
         )
@@ -225,15 +233,26 @@ class Ray:
     def start(self, unit: Unit, checkpoints: str) -> bool:
         """Ray decides when and where; some wait there, so that no node waits for us."""
         most = 2 * int(self._ray.cluster_resources().get("CPU", 1)) + 8
-        if len(self._running) >= most:
+        if len(self._running) + len(self._refused) >= most:
             return False
-        needs = {"num_cpus": unit.cpus, "num_gpus": unit.gpus, "memory": unit.memory, "max_retries": 0}
-        task = self._ray.remote(**needs)(_on_ray)
-        self._running[task.remote(unit.said(), unit.cpus, checkpoints, self._board)] = unit
+        widest = max((int(node.get("CPU", 0)) for node in self._nodes if node.get("GPU", 0) >= unit.gpus), default=0)
+        largest = max((node.get("memory", 0) for node in self._nodes), default=0)
+        memory = 0 if unit.gpus else unit.memory  # what is on a GPU takes its memory there
+        if not widest or memory > largest:
+            what = f"{memory / 2**30:.3g} GiB" if widest else "a core and a GPU" if unit.gpus else "a core"
+            self._refused.append(Event(unit, failed=f"it needs {what}, and no node of the cluster has that"))
+            return True
+        needs = {"num_cpus": min(unit.cpus, widest), "num_gpus": unit.gpus, "memory": memory}
+        task = self._ray.remote(**needs, max_retries=0)(_on_ray)
+        self._running[task.remote(unit.said(), needs["num_cpus"], checkpoints, self._board)] = unit
         return True
 
     def events(self) -> Iterator[Event]:
         """What is done or lost, and how far the rest is."""
+        while self._refused:
+            yield self._refused.pop()
+        if not self._running:
+            return
         ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0.5)
         by_id = {unit.id: unit for unit in self._running.values()}
         for unit_id, n in self._progress().items():
@@ -244,7 +263,9 @@ class Ray:
             try:
                 yield Event(unit, records=unpacked(self._ray.get(reference)))
             except self._ray.exceptions.RayError as error:
-                yield Event(unit, failed=str(getattr(error, "cause", None) or error).strip().splitlines()[-1])
+                cause = getattr(error, "cause", None) or error
+                first, *_ = [*str(cause).strip().splitlines(), ""]
+                yield Event(unit, failed=f"{type(cause).__name__}: {first}")
 
     def _progress(self) -> dict[str, int]:
         try:
@@ -253,10 +274,14 @@ class Ray:
             return {}
 
     def close(self) -> None:
-        """Cancel what runs; a cluster that was started for this ends."""
-        for reference in self._running:
-            with suppress(Exception):
-                self._ray.cancel(reference, force=True)
+        """Cancel what runs, which has a minute to write down where it is; a cluster that was started for this ends."""
+        for force in (False, True):
+            for reference in self._running:
+                with suppress(Exception):
+                    self._ray.cancel(reference, force=force)
+            if self._running and not force:
+                with suppress(Exception):
+                    self._ray.wait(list(self._running), num_returns=len(self._running), timeout=60)
         if self._started:
             self._ray.shutdown()
 
@@ -299,9 +324,8 @@ class _Board:
 
 def _on_ray(said: str, cpus: int, checkpoints: str, board: Any) -> bytes:
     """A unit, on some node of a cluster."""
-    if cpus == 1:  # before JAX starts
-        os.environ.update(ONE_CORE)
-    unit, untold, last = heard(said), 0, monotonic()
+    os.environ[CORES] = str(cpus)  # before JAX starts
+    unit, untold, last = heard(said), 0, 0.0
 
     def tell(n: int) -> None:
         nonlocal untold, last

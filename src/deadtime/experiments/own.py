@@ -19,7 +19,7 @@ from deadtime.experiments.figures import NAMES, new_figure, return_against_delay
 from deadtime.experiments.runner import Experiment, Results
 from deadtime.files import printable
 from deadtime.pictures import save_picture
-from deadtime.training.result import Result
+from deadtime.training.result import Result, folder_of, from_canonical
 
 _APART = ("agent", "delay")
 _LEARNER = ("changes", "learner")
@@ -34,9 +34,10 @@ def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Experiment,
     for folder in sorted(root.iterdir()):
         if folder.name.startswith(".") or not (folder / "run.json").exists():
             continue
-        result = Result(records.read(folder))
-        if result.spec.name in but:
+        record = records.read(folder)
+        if folder_of(record) in but or record.id != from_canonical(record.spec).id:  # of a version that ran it differently
             continue
+        result = Result(record)
         about = json.dumps({k: v for k, v in result.record.spec.items() if k not in _APART + _LEARNER}, sort_keys=True)
         together.setdefault(about, {}).setdefault((result.spec.agent, result.spec.delay), []).append(result)
     groups: Groups = {}

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -114,8 +115,8 @@ def packed(those: list[Record]) -> bytes:
     return file.getvalue()
 
 
-def unpacked(content: bytes) -> list[Record]:
-    """What `packed` made."""
+def unpacked(content: bytes, name: str = "") -> list[Record]:
+    """What `packed` made; `name` is that of the file it was in."""
     try:
         arrays, found = files.arrays(content), []
         whole = files.said(arrays["said"].tobytes())
@@ -126,9 +127,8 @@ def unpacked(content: bytes) -> list[Record]:
             policies = {name.removeprefix(start): part for name, part in arrays.items() if name.startswith(start)}
             found.append(_heard(said, {name: arrays[f"{i}/{name}"] for name in ("points", "curve", "others")}, policies))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"these are no records that can be read ({error}): use the version that wrote them, or run them again"
-        ) from error
+        remedy = f"use the version that wrote them, or {'delete it and ' * bool(name)}run them again"
+        raise ValueError(f"{name or 'this'} holds no records that can be read ({error}): {remedy}") from error
     for record in found:
         check_imported(record.spec["env"])
     return found
@@ -144,8 +144,10 @@ def _heard(said: dict[str, Any], rows: dict[str, Any], policies: dict[str, np.nd
         raise ValueError("its seeds are not each there once, those that were made and kept among them")
     if any(len(listed(getattr(record, name), kind)) != len(seeds) for name, kind in _KINDS.items()):
         raise ValueError(f"there are {len(seeds)} seeds, and not as many of each of {', '.join(_KINDS)}")
-    if not isinstance(record.id, str) or not isinstance(record.spec["env"], str):
-        raise ValueError("its id and its environment are no words")
+    if not isinstance(record.id, str) or not re.fullmatch("[0-9a-f]{12}", record.id):
+        raise ValueError(f"its id is {record.id!r:.50}, and not twelve hexadecimal digits")
+    if not isinstance(record.spec["env"], str):
+        raise ValueError("its environment is no word")
     if {name.partition("/")[0] for name in policies} - {str(seed) for seed in kept}:
         raise ValueError("it has policies of other seeds than it names")
     points, curve, others = record.points, record.curve, record.others
@@ -193,6 +195,8 @@ def add(folder: Path, record: Record) -> Record:
     with _locked(folder):
         if _put_back(folder):
             known = _read(folder, policies=True)
+            if known.id != record.id:
+                raise ValueError(f"{folder} holds runs of {known.id}, not of {record.id}: delete it, and they are run again")
             others = [seed for seed in known.seeds if seed not in record.seeds]
             record = joined(known.rows(others), record) if others else record
         _write(folder, record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,6 +17,7 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.store import Store, alone
+from deadtime.machine import cores
 from deadtime.training.result import Result, Spec, record_together, train_recorded
 from deadtime.training.tabular import check_workers
 
@@ -121,7 +121,6 @@ def count(runs: Runs) -> int:
 
 def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> str:
     """About how long they take here, or on so many GPUs, from rates that were measured elsewhere."""
-    cores = os.cpu_count() or 1
     if gpus is None and any(isinstance(spec, DeepSpec) for spec, _ in runs):
         import jax  # noqa: PLC0415  (it takes a while to load)
 
@@ -142,7 +141,7 @@ def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> 
         else:
             each = spec.length / STEPS_A_SECOND["atari" if spec.atari else spec.preset]
             alone += [compiling + each, *[each] * (len(seeds) - 1)]
-    seconds = shared / (gpus or 1) + max(*alone, sum(alone) / cores)
+    seconds = shared / (gpus or 1) + max(*alone, sum(alone) / cores())
     unit, name = next((unit, name) for unit, name in ((3600, "h"), (60, "min"), (1, "s")) if seconds >= unit or unit == 1)
     return f"{seconds / unit:,.0f} {name}" if seconds >= 10 * unit else f"{seconds / unit:.2g} {name}"
 
@@ -168,24 +167,33 @@ def found(experiment: Experiment, root: Path) -> Results | None:
 
 
 def train_missing(
-    runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, where: Where | None = None, store: Store | None = None
+    runs: Iterable[tuple[Spec, Sequence[int]]],
+    root: Path,
+    where: Where | None = None,
+    store: Store | None = None,
+    begin: Callable[[], None] = lambda: None,
 ) -> int:
-    """Train and record what is not recorded yet, where it is to be done; returns how many runs could not be."""
+    """Train and record what is not recorded yet, where it is to be done; returns how many runs could not be.
+
+    `begin` is called when nothing is in the way of doing so.
+    """
     from deadtime.experiments import driver  # noqa: PLC0415  (it is not needed to look at records)
 
     wanted, where = list(runs), where or Where()
     driver.check(where)
-    if not missing(wanted, root):
+    if not missing(wanted, root) and not driver.said_failed(root, store):
+        begin()
         return 0
     with alone(root) if store is None else store.driven(root):
         if store is not None:  # what another driver has put there until now
             store.pull(root)
+        begin()
         driver.finish_writing(root, store)
         left = missing(wanted, root)
         for spec, seeds in left:
             if isinstance(spec, TabularSpec):
                 check_workers(spec, len(seeds), keep_policies=False)
-        return driver.run(left, root, where, store) if left else 0
+        return driver.run(left, root, where, store)
 
 
 def train_tiny(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path) -> None:

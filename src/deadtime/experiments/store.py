@@ -19,6 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EROFS
 from pathlib import Path
 from threading import Event, Thread
 from time import sleep
@@ -27,7 +28,7 @@ from uuid import uuid4
 
 from deadtime import files
 from deadtime.experiments import records
-from deadtime.training.result import from_canonical
+from deadtime.training.result import folder_of
 
 STATUS, CHECKPOINTS, _LOCK = ".status.json", ".checkpoints", ".driver"
 BEAT_SECONDS = 5.0
@@ -64,7 +65,7 @@ def _patiently(action: Any, *arguments: Any) -> Any:
         except FileNotFoundError:
             raise
         except Exception as error:
-            if not left:
+            if not left or isinstance(error, PermissionError) or getattr(error, "errno", None) == EROFS:
                 raise OSError(f"can't be reached ({type(error).__name__}: {error})") from error
             sleep(2.0 ** (_TRIES - left - 2))
 
@@ -92,29 +93,25 @@ def read_status(content: bytes) -> dict[str, Any]:
             files.listed([one[name] for one in said["running"] for name in ("done", "work", "attempt")], int)
             files.listed([said["driver"], *(one["name"] for one in said["running"])], str)
             files.listed([one[name] for one in said["failed"] for name in ("name", "reason")], str)
-            for one in (said, *said["running"], *said["failed"]):
-                one |= {name: files.printable(words) for name, words in one.items() if isinstance(words, str)}
+        for one in (said, *said.get("running", []), *said.get("failed", [])):
+            one |= {name: files.printable(words) for name, words in one.items() if isinstance(words, str)}
         return {name: said[name] for name in said if isinstance(said[name], str | int | float | list)}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{STATUS} is not what a driver writes ({error}): delete it, the next one writes it anew") from None
 
 
 @contextmanager
-def alone(root: Path) -> Iterator[None]:
+def alone(root: Path, remedy: str = "name another folder, --out NAME") -> Iterator[None]:
     """Be the only driver of a folder; the lock goes with the process."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT)
     except OSError as error:
-        raise OSError(f"records can't be written to {root} ({error.strerror}): name another folder, --out NAME") from error
+        raise OSError(f"records can't be written to {root} ({error.strerror}): {remedy}") from error
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(lock, fcntl.LOCK_EX, tries=20):  # one who only looks whether it is driven is gone in a moment
             who = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
-            raise ValueError(
-                f"one driver at a time works in a folder; {who} works in {root}: wait for it, or stop it"
-            ) from None
+            raise ValueError(f"one driver at a time works in a folder; {who} works in {root}: wait for it, or stop it")
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
         yield
@@ -126,14 +123,21 @@ def is_driven(root: Path) -> bool:
     """Whether a driver works in a folder now."""
     try:
         lock = os.open(root / _LOCK, os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _locked(lock, fcntl.LOCK_SH)
     finally:
         os.close(lock)
+
+
+def _locked(lock: int, how: int, tries: int = 1) -> bool:
+    """Whether it could be, in a twentieth of a second a try."""
+    for again in range(tries):
+        sleep(0.05 * bool(again))
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, how | fcntl.LOCK_NB)
+            return True
     return False
 
 
@@ -149,7 +153,7 @@ def opened(out: str | Path) -> Iterator[tuple[Path, Store | None]]:
     store = Store(str(out))
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     root = Path(base) / "deadtime" / "stores" / hashlib.sha256(store.url.encode()).hexdigest()[:16]
-    with alone(root):
+    with alone(root, "set XDG_CACHE_HOME to a folder for copies of what is at the URL"):
         store.pull(root)
         yield root, store
         store.put_files(root)
@@ -176,7 +180,12 @@ class Store:
 
     def __init__(self, url: str):
         """Nothing is fetched yet."""
-        self.url = url.rstrip("/")
+        if {*"*?["} & {*url}:
+            raise ValueError(
+                f"a URL of records has no *, ? or [ in it, which would stand for several; got {url!r}: choose another"
+            )
+        scheme, _, path = url.partition("://")
+        self.url = f"{scheme}://{path.rstrip('/')}"
         self._fs, self._base = _at(self.url)
         self._me, self._beats, self._lost = "", 0, ""
 
@@ -196,8 +205,8 @@ class Store:
             if not name.endswith(".npz"):
                 (root / name.rpartition("/")[2]).write_bytes(content)
                 continue
-            for record in records.unpacked(content):
-                records.write(root / from_canonical(record.spec).name, record)
+            for record in records.unpacked(content, f"{self.url}/{name.rpartition('/')[2]}"):
+                records.write(root / folder_of(record), record)
 
     def status(self) -> dict[str, Any]:
         """What its driver last said; nothing if none ever did."""
@@ -286,16 +295,16 @@ class Store:
 
 @contextmanager
 def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
-    """A folder for a unit's checkpoints: `place` itself if that is a path, else one that is kept the same as at that URL."""
+    """A folder for a unit's checkpoints: its own at `place` if that is a path, else one that is kept the same as at a URL."""
     if place is None or not is_url(place):
-        yield None if place is None else Path(place)
+        yield None if place is None else Path(place) / unit
         return
     fs, base = _at(f"{place}/{unit}")
     with tempfile.TemporaryDirectory(prefix="deadtime-") as name:
-        folder, there, stop = Path(name), {}, Event()
+        folder, stop = Path(name), Event()
         fs.invalidate_cache()
         with suppress(FileNotFoundError):
-            for path in (name for name in _patiently(fs.ls, base, False) if name.endswith(".safetensors")):
+            for path in (path for path in _patiently(fs.ls, base, False) if path.endswith(".safetensors")):
                 _patiently(fs.get_file, path, str(folder / Path(path).name))
         there = _stamps(folder)
 
@@ -314,16 +323,32 @@ def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
         thread.start()
         try:
             yield folder
-        except BaseException:
+        except BaseException as error:
             stop.set()
             thread.join()
             with suppress(OSError):
                 push()
+            if isinstance(error, ValueError) and name in str(error):  # those who are to delete it know it by the URL
+                raise ValueError(str(error).replace(name, f"{place}/{unit}")) from error
             raise
         stop.set()
         thread.join()
-        with suppress(FileNotFoundError):
-            _patiently(fs.rm, base, True)
+
+
+def drop_checkpoints(unit: str, place: str) -> None:
+    """Those of a unit whose records are safe; where that can't be done they stay, and do no harm."""
+    if not is_url(place):
+        shutil.rmtree(Path(place) / unit, ignore_errors=True)
+        with suppress(OSError):  # others have some
+            Path(place).rmdir()
+        return
+    fs, base = _at(f"{place}/{unit}")
+    fs.invalidate_cache()
+    with suppress(Exception):  # each kind of store raises its own
+        for path in fs.find(base):
+            fs.rm_file(path)
+        for folder in (base, base.rpartition("/")[0]):  # object stores have none
+            fs.rmdir(folder)
 
 
 def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:

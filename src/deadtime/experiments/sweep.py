@@ -65,8 +65,7 @@ class Sweep:
             raise ValueError(f"a sweep is described by a file NAME.toml; got {self.file}: rename it")
         runs, place = read(self.file), self.out or str(self.file.with_suffix(""))
         with opened(place) as (out, store):
-            self._keep_file(out)
-            lost = train_missing(runs, out, self.where, store)
+            lost = train_missing(runs, out, self.where, store, lambda: self._keep_file(out))
             if self.tensorboard:
                 events.write_all((spec for spec, _ in runs), out)
             console = Console()

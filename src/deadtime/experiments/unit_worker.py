@@ -40,6 +40,7 @@ class Teller:
 def main(descriptor: int) -> None:
     """Do units until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the driver's end is what counts
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     connection = Connection(descriptor)
     asked: Queue[bytes] = Queue()
     Thread(target=_listen, args=(connection, asked), daemon=True).start()

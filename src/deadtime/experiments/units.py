@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import NamedTuple
@@ -19,8 +18,9 @@ from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.store import checkpoints_of
+from deadtime.machine import cores
 from deadtime.training.result import Spec, from_canonical
-from deadtime.training.tabular import run_seeds
+from deadtime.training.tabular import run_seeds, table_of
 
 Pair = tuple[Spec, int]
 _SEEDS = 8
@@ -69,7 +69,8 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
     for spec, seeds in missing:
         if isinstance(spec, TabularSpec):
             parts = [seeds[i : i + _SEEDS] for i in range(0, len(seeds), _SEEDS)]
-            found += [Unit(tuple((spec, seed) for seed in part)) for part in parts]
+            memory = int(4 * table_of(spec)[1])  # of one seed at a time, while its table grows
+            found += [Unit(tuple((spec, seed) for seed in part), memory=memory) for part in parts]
     pairs = [(spec, seed) for spec, seeds in missing if isinstance(spec, DeepSpec) for seed in seeds]
     if pairs:
         found += _deep_units(pairs, device)
@@ -79,27 +80,28 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
 def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
     from deadtime.training import atari, deep  # noqa: PLC0415  (JAX takes a while to load)
 
-    cores, gpus = os.cpu_count() or 1, int(device == "gpu")
+    gpus = int(device == "gpu")
     found = []
     for program, mine in deep.groups_of([pair for pair in pairs if not pair[0].outside], device):
         found.append(Unit(tuple(mine), 1, gpus, 2 * deep.bytes_of(program, mine)))
     for mine in atari.parts_of([pair for pair in pairs if pair[0].atari], device):
         memory = 2 * atari.bytes_of(atari.program_of(mine[0][0], device), mine)
-        found.append(Unit(tuple(mine), cores, gpus, memory))
-    found += [Unit(((spec, seed),), 1, gpus) for spec, seed in pairs if spec.outside and not spec.atari]
+        found.append(Unit(tuple(mine), cores(), gpus, memory))
+    found += [Unit(((spec, seed),)) for spec, seed in pairs if spec.outside and not spec.atari]  # they learn on a CPU
     return found
 
 
 def trained(unit: Unit, checkpoints: str | None, progress: Callable[[int], None]) -> list[Record]:
-    """The records of a unit's runs, a spec each; its checkpoints are kept in a folder or at a URL."""
+    """The records of a unit's runs, a spec each; its checkpoints are kept in a folder or at a URL until these are safe."""
     first, together = unit.runs[0][0], dict[str, list[Record]]()
+    progress(0)  # it has begun
     with checkpoints_of(unit.id, checkpoints) as folder:
         if isinstance(first, TabularSpec):
             new = run_seeds(first, tuple(seed for _, seed in unit.runs), progress, keep_policies=False)
         else:
             from deadtime.training.deep import run_deep  # noqa: PLC0415
 
-            new = run_deep(list(unit.runs), progress, False, folder)  # type: ignore[arg-type]
+            new = run_deep(list(unit.runs), progress, False, folder, drop_checkpoints=False)  # type: ignore[arg-type]
         for record in new:
             together.setdefault(record.id, []).append(record)
     return [reduce(records.joined, those) for those in together.values()]

@@ -13,7 +13,6 @@ axis in blocks that stay in the cache, for all states at once.
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numba
@@ -22,6 +21,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from deadtime.delay import check_delay
+from deadtime.machine import free_memory
 from deadtime.planning.mdp import MDP
 
 _BLOCK = 128
@@ -45,16 +45,6 @@ def check_memory(mdp: MDP, delay: int, bytes_a_state: float, what: str = "the au
             f"{what} has S·A^m = {mdp.states}·{mdp.actions}^{delay} = 10^{log:.1f} states and needs {needed / 2**30:.3g} GiB; "
             f"{free / 2**30:.3g} GiB are free: {remedy}"
         )
-
-
-def free_memory() -> float:
-    """Bytes that can be allocated without swapping."""
-    try:
-        with open("/proc/meminfo") as file:
-            lines = dict(line.split(":") for line in file)
-        return float(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError):
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 @numba.njit(parallel=True, cache=True)

@@ -16,9 +16,9 @@ from deadtime import files
 from deadtime.delay import check_delay
 from deadtime.envs.maze_layout import carve, model
 from deadtime.envs.noise import check_noise
+from deadtime.machine import free_memory
 from deadtime.pictures import check_picture
 from deadtime.planning import figures
-from deadtime.planning.augmented import free_memory
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.claims import CLAIMS
 from deadtime.planning.examples import chain, two_state, two_state_optimum

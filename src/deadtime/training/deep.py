@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -24,6 +24,7 @@ import numpy as np
 from deadtime.agents.views import VIEWS
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.records import Record, made_now
+from deadtime.machine import cores
 from deadtime.training import atari, checkpoint, fused, recurrent
 from deadtime.training.host import run_host
 from deadtime.training.memory import bytes_a_run, check_memory, keep_compiled
@@ -134,10 +135,12 @@ def run_deep(
     keep_policies: bool = True,
     checkpoints: Path | None = None,
     together: bool = False,
+    drop_checkpoints: bool = True,
 ) -> Iterator[Record]:
     """The record of each pair as its group is done; `progress` is told of every step that was trained.
 
-    On a GPU all that can share a program do; `together` does so on a CPU too, where it compiles less and steps slower.
+    On a GPU all that can share a program do; `together` does so on a CPU too, where it compiles less and steps slower. A
+    group's checkpoint goes when the next record is asked for: whoever did has written down the last.
     """
     keep_compiled()
     device, stop = jax.default_backend(), Event()
@@ -145,18 +148,20 @@ def run_deep(
     hosted = [pair for pair in pairs if pair[0].outside and not pair[0].atari]
     played = atari.groups_of([pair for pair in pairs if pair[0].atari], "gpu" if together else device)
     count = len(groups) + len(hosted) + len(played)
-    workers = min(count, os.cpu_count() or 1) if device != "gpu" else 2 if played else 1 if groups else count
+    workers = min(count, cores()) if device != "gpu" else 2 if played else 1 if groups else count
     _check_groups(groups, played, workers)
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(_run_group, *group, progress, stop, keep_policies, checkpoints) for group in groups]
         futures += [pool.submit(atari.run_group, *group, progress, stop, keep_policies, checkpoints) for group in played]
         futures += [pool.submit(run_host, *pair, progress, stop, keep_policies, checkpoints) for pair in hosted]
         try:
-            for future in as_completed(futures):
-                found, path = future.result()
-                yield from found
-                if path is not None:  # whoever asked has them now
-                    checkpoint.remove(path)
+            left = {*futures}
+            while left:
+                done, left = wait(left, 1.0, FIRST_COMPLETED)  # not for longer: then it would not notice an interrupt
+                for found, path in (future.result() for future in done):
+                    yield from found
+                    if path is not None and drop_checkpoints:
+                        checkpoint.remove(path)
         finally:
             stop.set()
             for future in futures:

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from deadtime.planning.augmented import free_memory
+from deadtime.machine import free_memory
 from deadtime.training.program import Setup
 
 

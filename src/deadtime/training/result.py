@@ -157,6 +157,11 @@ def from_canonical(said: dict[str, Any]) -> Spec:
         raise ValueError(f"a record says what was run; got {said!r:.200} ({error!r:.100}): train it again") from error
 
 
+def folder_of(record: Record) -> str:
+    """The folder's name, whatever this version would call it."""
+    return f"{from_canonical(record.spec).name.rpartition('-')[0]}-{record.id}"
+
+
 def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **options: Any) -> Result:
     """Train an agent under a delay; `seeds` is a number or a list.
 

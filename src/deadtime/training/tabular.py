@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
@@ -18,8 +17,8 @@ from deadtime.agents.views import VIEWS
 from deadtime.envs.finite import Finite
 from deadtime.experiments.records import Record, made_now
 from deadtime.experiments.specs import TabularSpec
+from deadtime.machine import cores, free_memory
 from deadtime.models.counts import estimate
-from deadtime.planning.augmented import free_memory
 from deadtime.planning.solvers import solve
 
 _BLOCKS, _LAST = 100, 20
@@ -44,19 +43,24 @@ def run_seeds(spec: TabularSpec, seeds: tuple[int, ...], progress: Progress, kee
 
 def check_workers(spec: TabularSpec, seeds: int, keep_policies: bool) -> int:
     """As many threads as there are cores and memory for; refuses what would not fit even one at a time."""
-    env, kept, threads = spec.environment(0).finite(), seeds if keep_policies else 1, min(seeds, os.cpu_count() or 1)
-    states, actions, _ = env.successors.shape
-    if VIEWS[spec.agent].sees != "queue":
-        return threads
-    pairs = min(spec.episodes * env.max_steps, states * float(actions) ** min(spec.delay, 500))
-    row = 8 * (2 + -(-spec.delay // 32) + actions)
-    growing, held, free = 3 * pairs * row, pairs * row * kept, 0.9 * free_memory()
+    kept, threads, (pairs, size) = seeds if keep_policies else 1, min(seeds, cores()), table_of(spec)
+    growing, held, free = 3 * size, size * kept, 0.9 * free_memory()
     if growing + held > free:
         raise MemoryError(
             f"{spec.agent} may visit {pairs:.3g} pairs of state and queue a seed, {(growing + held) / 2**30:.3g} GiB in all; "
             f"{free / 2**30:.3g} GiB are free: train fewer episodes or fewer seeds at once"
         )
-    return max(1, min(threads, int((free - held) / growing)))
+    return max(1, min(threads, int((free - held) / growing))) if growing else threads
+
+
+def table_of(spec: TabularSpec) -> tuple[float, float]:
+    """Pairs of state and queue that a seed may visit, and the bytes of its table; none where no queue is seen."""
+    if VIEWS[spec.agent].sees != "queue":
+        return 0.0, 0.0
+    env = spec.environment(0).finite()
+    states, actions, _ = env.successors.shape
+    pairs = min(spec.episodes * env.max_steps, states * float(actions) ** min(spec.delay, 500))
+    return pairs, pairs * 8 * (2 + -(-spec.delay // 32) + actions)
 
 
 def _run_seed(spec: TabularSpec, seed: int, progress: Progress, stop: Event, keep_policy: bool) -> Record | None:
