@@ -12,6 +12,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from scipy.stats import chi2_contingency, chisquare
 
@@ -664,7 +665,11 @@ def test_as_an_environment_it_follows_the_convention_and_its_seed():
             rows.append((obs, info["predicted_observation"]))
         return np.array(rows)
 
+    with pytest.raises(ResetNeeded, match="none has begun"):
+        env.step(0)
     first, second = episode(1), episode(2)
+    with pytest.raises(ResetNeeded, match="or it has ended: call reset"):
+        env.step(0)
     assert not np.array_equal(first, second)
     np.testing.assert_array_equal(episode(1), first)
     assert not np.array_equal(episode(None), first)

@@ -284,7 +284,7 @@ class AtariEnv(gym.Env):
         self.lane, self._seeded = Lane(game.played(check_delay(delay), look_ahead, 0)), False
         self.observation_space, self.action_space = game.observation_space(), spaces.Discrete(self.lane.num_actions)
         self.render_mode = "rgb_array"
-        self.pending_spec = self.action_space, delay
+        self.pending_spec, self._over = (self.action_space, delay), True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode."""
@@ -293,12 +293,16 @@ class AtariEnv(gym.Env):
             self.lane.seed(int(self.np_random.integers(2**31)) if seed is None else seed)
             self._seeded = True
         self.lane.reset()
+        self._over = False
         return self.lane.real.stack.copy(), self._info()
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Execute the oldest pending action; the chosen one joins the queue."""
+        if self._over:
+            raise gym.error.ResetNeeded("a step belongs to an episode; none has begun, or it has ended: call reset()")
         lane = self.lane
         lane.step(int(action))
+        self._over = lane.terminated or lane.truncated
         info = {"executed_action": lane.executed, **self._info()}
         return lane.real.stack.copy(), lane.reward, lane.terminated, lane.truncated, info
 
