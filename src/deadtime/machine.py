@@ -1,8 +1,12 @@
-"""What this process may use of its machine."""
+"""What this process may use of its machine, and how it starts others."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+from typing import Any
 
 CORES = "NPROC"
 """Says that fewer cores are to be used than there are; XLA heeds it too, and starts no more threads."""
@@ -23,3 +27,14 @@ def free_memory() -> float:
         return float(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError):
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def started(module: str, *words: str, env: dict[str, str] | None = None, **how: Any) -> subprocess.Popen[bytes]:
+    """A process of this Python that runs a module and imports what this one does; Ctrl-C does not reach it."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it inherits this
+    try:
+        command = [sys.executable, "-P", "-m", module, *words]
+        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths, **(env or {})}, **how)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

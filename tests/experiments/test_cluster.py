@@ -126,7 +126,7 @@ def test_what_a_cluster_can_not_do_and_what_is_interrupted(cluster, tmp_path, mo
     with monkeypatch.context() as patched:
         patched.setattr(engines, "_on_ray", says_nothing)
         assert engine.start(unit, "")
-        assert _ended(engine).failed == "NotImplementedError: "
+        assert _ended(engine).failed.startswith("RayTaskError(NotImplementedError): ")
     long = DeepSpec("cartpole", "oblivious", 1, "paper", 5_000_000, changes=TINY)
     Path("sub").mkdir()
     sweep = driver.Sweep([Unit(((long, 0),))], Path("sub"), 0)
@@ -138,7 +138,12 @@ def test_what_a_cluster_can_not_do_and_what_is_interrupted(cluster, tmp_path, mo
     monkeypatch.setattr(sweep, "_progress", lambda unit, n, tell: interrupted(n))
     with pytest.raises(KeyboardInterrupt), closing(engine):
         sweep.run(engine)
-    assert len([*(tmp_path / "sub/.checkpoints").rglob("*.safetensors")]) == 1
+    (kept,) = (tmp_path / "sub/.checkpoints").rglob("*.safetensors")
+    kept.write_bytes(b"damaged")
+    again = engines.Ray(cluster.address)
+    assert again.start(sweep.units[0], str(tmp_path / "sub/.checkpoints"))
+    why = _ended(again).failed
+    assert re.fullmatch(rf"ValueError: {kept} is no checkpoint of this run .*: delete it.* \(checkpoint\.py, line \d+\)", why)
 
 
 def _ended(engine):

@@ -98,7 +98,8 @@ def test_what_it_says(root):
     assert "deadtime reproduce summary --preset best" in text
     missing = text.split("Not run")[1]
     assert "deadtime reproduce summary --preset paper" in missing
-    assert "deadtime reproduce summary --preset best" not in missing
+    assert "runs are there): <code>deadtime reproduce summary --preset best" in missing
+    assert "runs are there): <code>deadtime reproduce summary --preset paper" not in missing
     assert "the authors&#x27; protocol" not in text
 
 

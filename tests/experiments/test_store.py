@@ -90,7 +90,7 @@ def test_a_status_can_be_seen_from_elsewhere(url, capsys):
         thread.join()
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert said["units"] == 8
-    with pytest.raises(ValueError, match="nothing was ever run in"):
+    with pytest.raises(ValueError, match="no sweep or reproduce has left word of itself in"):
         Status(f"{url}-other").run()
 
 

@@ -300,6 +300,12 @@ def test_killed_at_random_moments(tmp_path):
     assert {entry.name for entry in root.iterdir() if entry.name.startswith(".")} <= {".driver", ".status.json"}
 
 
+def test_one_seed_decides_nothing(tmp_path):
+    path = written(tmp_path, SMALL.format(episodes=20).replace("seeds = 3", "seeds = 1"))
+    Sweep(path).run()
+    assert "One seed of each decides nothing." in page(tmp_path / "mine", "2026-01-01")
+
+
 def test_a_second_sweep_that_is_refused_changes_nothing(tmp_path):
     path = written(tmp_path, SMALL.format(episodes=2))
     (tmp_path / "mine").mkdir()

@@ -12,7 +12,6 @@ import mmap
 import os
 import selectors
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,7 +29,7 @@ from deadtime.delay import check_delay
 from deadtime.envs.emulator import SIDE, STACK, Emulator, Game, Lane, games, installed
 from deadtime.envs.emulator_worker import REFUSED, views
 from deadtime.envs.outside import ATARI
-from deadtime.machine import cores
+from deadtime.machine import cores, started
 
 _DEATHS = 3
 """In a row, without a step between them, after which a worker is not replaced any more."""
@@ -135,10 +134,8 @@ class Pool:
         self._workers = [self._started(i) for i in range(len(self._mine))]
 
     def _started(self, i: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "deadtime.envs.emulator_worker"]
         pipe, memory = subprocess.PIPE, self._file.fileno()
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        worker = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, pass_fds=[memory], env=env)
+        worker = started("deadtime.envs.emulator_worker", bufsize=0, stdin=pipe, stdout=pipe, pass_fds=[memory])
         mine = {place: asdict(self._games[place]) for place in self._mine[i]}
         told = {"memory": memory, "lanes": len(self._games), "capacity": self._capacity, "games": mine}
         self._selector.register(worker.stdout, selectors.EVENT_READ, i)  # type: ignore[arg-type]

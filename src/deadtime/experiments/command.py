@@ -78,7 +78,7 @@ class Reproduce:
         experiments = chosen(self.ids or (ALL,), self.preset, self.smoke)
         if self.list or not self.ids:
             with copied(self.out) as out:
-                Console().print(_listed(out))
+                Console(emoji=False).print(_listed(out))
             return 0
         with opened(self.out) as (out, store):
             return self._run(experiments, out, store)

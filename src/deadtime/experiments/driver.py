@@ -22,7 +22,7 @@ from rich.console import Console
 from deadtime.envs import nearest
 from deadtime.experiments import records
 from deadtime.experiments.engines import ENGINES, Engine, Inline, Local, Ray, gpus_here
-from deadtime.experiments.runner import Runs, Where, count, time_needed
+from deadtime.experiments.runner import Runs, Where, runs_of, time_needed
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.store import CHECKPOINTS, STATUS, Store, drop_checkpoints, is_driven, is_url, read_status
 from deadtime.experiments.units import Unit, units_of
@@ -40,10 +40,10 @@ def run(left: Runs, root: Path, where: Where, store: Store | None) -> int:
         return 0
     engine, units, gpus = _engine(left, where)
     with closing(engine):
-        Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, gpus)}", highlight=False)
+        Console(stderr=True, emoji=False).print(f"{runs_of(left)} to do, about {time_needed(left, gpus)}", highlight=False)
         failed = Sweep(units, root, where.retries, store).run(engine)
     if failed:
-        console = Console(stderr=True)
+        console = Console(stderr=True, emoji=False)
         for unit, reason in failed:
             console.print(f"failed: {unit.name}: {reason}", highlight=False, markup=False, soft_wrap=True)
         console.print(f"{len(failed)} of {len(units)} failed; the same command tries only these again", highlight=False)
@@ -221,14 +221,14 @@ class Status:
         said = _said(self.records)
         if "units" not in said:
             raise ValueError(
-                f"nothing was ever run in {self.records} by sweep or reproduce: name the folder or URL that they write to"
+                f"no sweep or reproduce has left word of itself in {self.records}: name the folder or URL that one writes to"
             )
         left, made = said["work"] - said["work_done"], said["work_done"]
         said["seconds_left"] = round(said["seconds"] * left / made) if made and said["driven"] else None
         if self.json:
             print(json.dumps(said))
             return 1 if said["failed"] else 0
-        console = Console()
+        console = Console(emoji=False)
         state = "is running" if said["driven"] else "is not running; the command that began it goes on with what is missing"
         if said["done"] == said["units"] and not said["driven"]:
             state = "has nothing left to do"

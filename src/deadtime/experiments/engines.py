@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,10 +18,10 @@ from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from deadtime.experiments.records import Record, packed, unpacked
-from deadtime.experiments.unit_worker import DONE, FAILED, PROGRESS
-from deadtime.experiments.units import Unit, heard, trained
-from deadtime.machine import CORES, cores, free_memory
+from deadtime.experiments.records import Record, unpacked
+from deadtime.experiments.unit_worker import DONE, PROGRESS, done
+from deadtime.experiments.units import Unit, heard, reason, trained
+from deadtime.machine import CORES, cores, free_memory, started
 
 ENGINES = ("inline", "local", "ray")
 
@@ -70,7 +68,7 @@ class Inline:
         try:
             found = trained(unit, checkpoints, self.tell)
         except Exception as error:
-            yield Event(unit, failed=f"{type(error).__name__}: {error}")
+            yield Event(unit, failed=reason(error))
         else:
             yield Event(unit, records=found)
 
@@ -81,6 +79,13 @@ class Inline:
         """Nothing runs between units."""
 
 
+def _told(unit: Unit, content: bytes) -> Event:
+    """What a process said of a unit at its end."""
+    if content[:1] == DONE:
+        return Event(unit, records=unpacked(content[1:]))
+    return Event(unit, failed=content[1:].decode())
+
+
 class _Worker:
     """A process that does one unit at a time."""
 
@@ -88,15 +93,9 @@ class _Worker:
         """Start it, on one GPU or on none, for units of one core or of more."""
         ours, its = socket.socketpair()
         device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"} | ({CORES: "1"} if narrow else {})
-        paths = os.pathsep.join(filter(None, sys.path))
-        environment = {**os.environ, **device, "PYTHONPATH": paths, "NUMBA_NUM_THREADS": "1"}
-        command = [sys.executable, "-P", "-m", "deadtime.experiments.unit_worker", str(its.fileno())]
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for us, and it inherits this
-        try:
-            with its:
-                self.process = subprocess.Popen(command, pass_fds=[its.fileno()], env=environment)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        with its:
+            settings, fd = {**device, "NUMBA_NUM_THREADS": "1"}, its.fileno()
+            self.process = started("deadtime.experiments.unit_worker", str(fd), env=settings, pass_fds=[fd])
         self.connection = Connection(ours.detach())
         self.unit: Unit | None = None
         self.gpu, self.narrow = gpu, narrow
@@ -163,13 +162,11 @@ class Local:
                 worker.connection.close()
                 yield Event(unit, failed=_how_it_ended(code))
                 continue
-            kind, rest = content[:1], content[1:]
-            if kind == PROGRESS:
-                yield Event(unit, progress=int(rest))
+            if content[:1] == PROGRESS:
+                yield Event(unit, progress=int(content[1:]))
             else:
                 worker.unit = None
-                done = {DONE: lambda rest: {"records": unpacked(rest)}, FAILED: lambda rest: {"failed": rest.decode()}}
-                yield Event(unit, **done[kind](rest))
+                yield _told(unit, content)
 
     def close(self) -> None:
         """All processes end."""
@@ -261,11 +258,10 @@ class Ray:
         for reference in ready:
             unit = self._running.pop(reference)
             try:
-                yield Event(unit, records=unpacked(self._ray.get(reference)))
+                yield _told(unit, self._ray.get(reference))
             except self._ray.exceptions.RayError as error:
-                cause = getattr(error, "cause", None) or error
-                first, *_ = [*str(cause).strip().splitlines(), ""]
-                yield Event(unit, failed=f"{type(cause).__name__}: {first}")
+                first, *_ = [*str(error).strip().splitlines(), ""]
+                yield Event(unit, failed=f"{type(error).__name__}: {first}")
 
     def _progress(self) -> dict[str, int]:
         try:
@@ -334,4 +330,4 @@ def _on_ray(said: str, cpus: int, checkpoints: str, board: Any) -> bytes:
             board.told.remote(unit.id, untold)
             untold, last = 0, monotonic()
 
-    return packed(trained(unit, checkpoints, tell))
+    return done(unit, checkpoints, tell)

@@ -22,7 +22,7 @@ from deadtime.experiments.command import EXPERIMENTS, csv_text
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.figures import NAMES
 from deadtime.experiments.physical_figures import ENVS, score_of
-from deadtime.experiments.runner import Experiment, Results, found
+from deadtime.experiments.runner import Experiment, Results, count, found, missing
 from deadtime.experiments.store import copied, is_url
 from deadtime.experiments.summary import MAZES
 from deadtime.pictures import whole
@@ -48,7 +48,7 @@ class Report:
             out = self.out or (Path("report.html") if is_url(self.records) else folder / "report.html")
             claims = folder.resolve().parent / "docs" / "claims.md"
             link = relpath(claims, out.resolve().parent) if claims.exists() else ""
-            text = page(folder, datetime.now(UTC).date().isoformat(), link)
+            text = page(folder, datetime.now(UTC).date().isoformat(), link, str(self.records))
         out.parent.mkdir(parents=True, exist_ok=True)
         with whole(out) as part:
             part.write_text(text)
@@ -56,8 +56,8 @@ class Report:
         return 0
 
 
-def page(root: Path, date: str, claims: str = "") -> str:
-    """All of it; `claims` is where the page of the paper's claims lies, if it is there."""
+def page(root: Path, date: str, claims: str = "", place: str = "") -> str:
+    """All of it; `claims` is where the page of the paper's claims lies, if it is there; `place` what people call the folder."""
     of_the_paper_first = sorted(EXPERIMENTS.values(), key=lambda e: not _words(e)[1])
     there = {e.name: results for e in of_the_paper_first if (results := found(e, root)) is not None}
     shown = [EXPERIMENTS[name] for name in there]
@@ -68,7 +68,8 @@ def page(root: Path, date: str, claims: str = "") -> str:
     there |= {e.name: results for e, results in mine}
     shown += [e for e, _ in mine]
     if not shown:
-        raise ValueError(f"there is no record in {root}: `deadtime reproduce`, `sweep` or `train --out {root}` makes some")
+        place = place or str(root)
+        raise ValueError(f"there is no record in {place}: `deadtime reproduce` or `sweep` with `--out {place}` makes some")
     with TemporaryDirectory() as folder:
         if (root / "ceilings.json").exists():
             (Path(folder) / "ceilings.json").write_bytes(files.plain(root / "ceilings.json", files.TEXT_BYTES))
@@ -84,7 +85,7 @@ def page(root: Path, date: str, claims: str = "") -> str:
 <p>{about} Made from records alone by <code>deadtime report</code> on {date}.</p></header>
 <main>{_overview(there) if reproduces else ""}
 <nav aria-label="Experiments"><h2>Experiments</h2><ul>{links}</ul></nav>
-{"".join(sections)}{_rest(there, claims) if reproduces else ""}
+{"".join(sections)}{_rest(there, root, claims) if reproduces else ""}
 </main></body></html>
 """
 
@@ -97,16 +98,20 @@ _PAPER = (
 _OWN = "Agents under delay, compared", "Every record of this folder; differences are over the seeds that both agents have."
 
 
-def _rest(there: dict[str, Results], claims: str) -> str:
+def _rest(there: dict[str, Results], root: Path, claims: str) -> str:
     """The paper's theory, which needs no records; and what was not run, and how to."""
     named = f'<a href="{escape(claims)}">the page of claims</a>' if claims else "the page of claims (docs/claims.md)"
     theory = (
         '<section id="claims"><h2>Propositions and theorems</h2><p><code>deadtime verify</code> checks each of the paper\'s '
         f"statements on its own examples and on random MDPs; {named} says which of them fail as written, and why.</p></section>"
     )
-    absent = [f"{escape(e.title)}: <code>{escape(_command(e))}</code>" for e in EXPERIMENTS.values() if e.name not in there]
-    items = "".join(f"<li>{words}</li>" for words in absent)
-    return f'{theory}<section id="missing"><h2>Not run</h2><ul>{items}</ul></section>'
+    absent = []
+    for e in EXPERIMENTS.values():
+        left = count(missing(e.wanted, root))
+        if e.name not in there or left:
+            there_are = f" ({count(e.wanted) - left} of {count(e.wanted)} runs are there)" if e.name in there else ""
+            absent.append(f"<li>{escape(e.title)}{there_are}: <code>{escape(_command(e))}</code></li>")
+    return f'{theory}<section id="missing"><h2>Not run</h2><ul>{"".join(absent)}</ul></section>' if absent else theory
 
 
 def _overview(there: dict[str, Results]) -> str:
@@ -211,6 +216,7 @@ def _swept(root: Path) -> Callable[[Experiment], str]:
 def _standing(experiment: Experiment, results: Results) -> str:
     """How often Delayed-Q is better than each other agent on the same seeds: by the sign of the interval of the difference."""
     counts: dict[str, list[int]] = {}
+    one_seed = ""
     for key, result in results.items():
         at = [i for i, part in enumerate(key) if part in NAMES] if isinstance(key, tuple) else []
         first = (*key[: at[0]], "delayed", *key[at[0] + 1 :]) if at else None
@@ -219,13 +225,14 @@ def _standing(experiment: Experiment, results: Results) -> str:
         if getattr(result.spec, "until_return", None) is not None:  # its score is when it stopped, not what it earns
             continue
         both = own.paired(results[first], result, experiment.score)
-        if not len(both[0]):
+        if len(both[0]) < 2:
+            one_seed = "One seed of each decides nothing." if len(both[0]) else one_seed
             continue
         less = statistics.difference(*both)
         place = 0 if less.low > 0 else 2 if less.high < 0 else 1
         counts.setdefault(key[at[0]], [0, 0, 0])[place] += 1
     parts = [f"{NAMES[agent]} {n[0]} of {sum(n)} times (undecided {n[1]}, worse {n[2]})" for agent, n in counts.items()]
-    return f"Where there is a delay, Delayed-Q is better than {', than '.join(parts)}." if parts else ""
+    return f"Where there is a delay, Delayed-Q is better than {', than '.join(parts)}." if parts else one_seed
 
 
 def _words(experiment: Experiment) -> tuple[str, str]:

@@ -119,6 +119,11 @@ def count(runs: Runs) -> int:
     return sum(len(seeds) for _, seeds in runs)
 
 
+def runs_of(runs: Runs) -> str:
+    """The same in words."""
+    return f"{count(runs):,} run{'s' * (count(runs) != 1)}"
+
+
 def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> str:
     """About how long they take here, or on so many GPUs, from rates that were measured elsewhere."""
     if gpus is None and any(isinstance(spec, DeepSpec) for spec, _ in runs):
@@ -199,7 +204,7 @@ def train_missing(
 def train_tiny(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path) -> None:
     """Train and record runs that hardly train, in this process: those that can share a program do, compiled with less care."""
     left = missing(runs, root)
-    Console(stderr=True).print(f"{count(left):,} runs to do, about {time_needed(left, together=True)}", highlight=False)
+    Console(stderr=True, emoji=False).print(f"{runs_of(left)} to do, about {time_needed(left, together=True)}", highlight=False)
     record_together([(spec, seeds) for spec, seeds in left if isinstance(spec, DeepSpec)], root, True)
     for spec, seeds in left:
         if isinstance(spec, TabularSpec):

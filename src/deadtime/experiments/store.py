@@ -101,8 +101,8 @@ def read_status(content: bytes) -> dict[str, Any]:
 
 
 @contextmanager
-def alone(root: Path, remedy: str = "name another folder, --out NAME") -> Iterator[None]:
-    """Be the only driver of a folder; the lock goes with the process."""
+def alone(root: Path, remedy: str = "name another folder, --out NAME", place: str = "") -> Iterator[None]:
+    """Be the only driver of a folder, or on this machine of a `place`; the lock goes with the process."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT)
@@ -111,7 +111,7 @@ def alone(root: Path, remedy: str = "name another folder, --out NAME") -> Iterat
     try:
         if not _locked(lock, fcntl.LOCK_EX, tries=20):  # one who only looks whether it is driven is gone in a moment
             who = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
-            raise ValueError(f"one driver at a time works in a folder; {who} works in {root}: wait for it, or stop it")
+            raise ValueError(f"one driver at a time works in a folder; {who} works in {place or root}: wait for it, or stop it")
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
         yield
@@ -153,7 +153,7 @@ def opened(out: str | Path) -> Iterator[tuple[Path, Store | None]]:
     store = Store(str(out))
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     root = Path(base) / "deadtime" / "stores" / hashlib.sha256(store.url.encode()).hexdigest()[:16]
-    with alone(root, "set XDG_CACHE_HOME to a folder for copies of what is at the URL"):
+    with alone(root, "set XDG_CACHE_HOME to a folder for copies of what is at the URL", store.url):
         store.pull(root)
         yield root, store
         store.put_files(root)

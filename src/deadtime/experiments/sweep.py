@@ -68,10 +68,12 @@ class Sweep:
             lost = train_missing(runs, out, self.where, store, lambda: self._keep_file(out))
             if self.tensorboard:
                 events.write_all((spec for spec, _ in runs), out)
-            console = Console()
-            for experiment, results in own.experiments(out):
+            console = Console(emoji=False)
+            mine = own.experiments(out)
+            for experiment, results in mine:
                 console.print(own.printed(experiment, results))
-        console.print(f"all of it on a page: deadtime report {place}", soft_wrap=True, highlight=False, markup=False)
+        if mine:
+            console.print(f"all of it on a page: deadtime report {place}", soft_wrap=True, highlight=False, markup=False)
         return 1 if lost else 0
 
     def _keep_file(self, out: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import Queue
@@ -14,7 +15,7 @@ from threading import Lock, Thread, main_thread
 from time import monotonic
 
 from deadtime.experiments.records import packed
-from deadtime.experiments.units import heard, trained
+from deadtime.experiments.units import Unit, heard, reason, trained
 
 PROGRESS, DONE, FAILED = b"p", b"d", b"f"
 TELL_EVERY_SECONDS = 0.2
@@ -51,13 +52,17 @@ def main(descriptor: int) -> None:
             if not content:
                 return
             folder, _, said = content.decode().partition("\n")
-            try:
-                found = trained(heard(said), folder or None, Teller(connection))
-                connection.send_bytes(DONE + packed(found))
-            except Exception as error:  # whatever it is, the driver must know
-                connection.send_bytes(FAILED + f"{type(error).__name__}: {error}".encode())
+            connection.send_bytes(done(heard(said), folder or None, Teller(connection)))
         except (KeyboardInterrupt, BrokenPipeError):
             return
+
+
+def done(unit: Unit, checkpoints: str | None, tell: Callable[[int], None]) -> bytes:
+    """Do a unit; what its driver is to know of the end."""
+    try:
+        return DONE + packed(trained(unit, checkpoints, tell))
+    except Exception as error:  # whatever it is
+        return FAILED + reason(error).encode()
 
 
 def _listen(connection: Connection, asked: Queue[bytes]) -> None:

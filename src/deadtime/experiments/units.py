@@ -11,6 +11,8 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import reduce
+from pathlib import Path
+from traceback import extract_tb
 from typing import NamedTuple
 
 from deadtime.experiments import records
@@ -105,3 +107,9 @@ def trained(unit: Unit, checkpoints: str | None, progress: Callable[[int], None]
         for record in new:
             together.setdefault(record.id, []).append(record)
     return [reduce(records.joined, those) for those in together.values()]
+
+
+def reason(error: Exception) -> str:
+    """Why a unit failed, and where."""
+    at = [f"{Path(frame.filename).name}, line {frame.lineno}" for frame in extract_tb(error.__traceback__)[-1:]]
+    return f"{type(error).__name__}: {error} ({', '.join(at)})"

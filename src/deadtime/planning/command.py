@@ -179,7 +179,7 @@ def _print(answer: dict[str, Any], as_json: bool) -> None:
     for name, value in answer.items():
         if value is not None and name != "optimal_augmented_values":
             table.add_row(name.replace("_", " "), f"{value:.12g}" if isinstance(value, float) else str(value))
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def verify(arguments: Verify) -> int:
         if name not in names:
             raise ValueError(f"no claim is called {name!r}: choose from {', '.join(names)}")
     chosen = [claim for claim in CLAIMS if not arguments.only or claim.name in arguments.only]
-    steps = chosen if arguments.json else track(chosen, "checking", console=Console(stderr=True), transient=True)
+    steps = chosen if arguments.json else track(chosen, "checking", console=Console(stderr=True, emoji=False), transient=True)
     found = [(claim, claim.check()) for claim in steps]
     if arguments.json:
         rows = [
@@ -229,5 +229,5 @@ def verify(arguments: Verify) -> int:
             if finding.holds != claim.expected:
                 verdict += " [red](unexpected)"
             table.add_row(claim.name, claim.where, claim.statement, str(finding.cases), verdict, finding.detail)
-        Console(width=max(Console().width, 140)).print(table)
+        Console(width=max(Console(emoji=False).width, 140)).print(table)
     return 0 if all(finding.holds == claim.expected for claim, finding in found) else 1

@@ -130,7 +130,7 @@ class Train:
         table = Table("", "", show_header=False)
         for name, value in summary.items():
             table.add_row(name.replace("_", " "), _plain(value))
-        console = Console()
+        console = Console(emoji=False)
         console.print(table)
         if can_draw(self.env, spec.environment(0)) and getattr(spec.learner, "model", "") != "simulator":
             console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
@@ -224,7 +224,7 @@ class Compare:
                 less = row[agent].get("difference")
                 table.add_row(str(row["delay"]), agent, _estimate(row[agent]), *([] if less is None else [_estimate(less)]))
             table.add_section()
-        console = Console()
+        console = Console(emoji=False)
         console.print(table)
         for row, agent in product(rows, self.agents):
             if "diverged" in row[agent]:

@@ -250,7 +250,8 @@ def bar(about: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """A bar where there is a screen; gives what to tell it of progress."""
     counted = TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}")
     columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    console = Console(stderr=True, emoji=False)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(about, total=total, unit=unit)
         yield lambda n: progress.advance(task, n)
 
