@@ -1,14 +1,22 @@
-"""Reading files that a stranger may have made: nothing in them is run, and nothing is allocated before its size is known."""
+"""Files: written whole or not at all, and read as if a stranger had made them.
+
+Nothing in them is run, and nothing is allocated before its size is known.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import math
+import os
+import platform
 import stat
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -104,3 +112,29 @@ def listed(values: Any, kind: type) -> list[Any]:
     if any(type(one) is int and abs(one) >= 2**63 for one in values):
         raise ValueError("a number in it is too large")
     return values
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A name to write to, which becomes `path` when all went well and is gone when it did not."""
+    start = f".{path.name}.part-{platform.node()}-"
+    part = path.with_name(f"{start}{os.getpid()}-{get_ident()}")
+    for left in path.parent.glob(f"{escape(start)}*"):
+        if not _alive(left.name.removeprefix(start).partition("-")[0]):
+            left.unlink(missing_ok=True)
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _alive(process: str) -> bool:
+    """Whether this machine has such a process; one that was killed has left what it was writing."""
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except (PermissionError, ValueError):
+        pass
+    return True

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
-from threading import get_ident
 
 from matplotlib.figure import Figure
+
+from deadtime.files import whole
 
 COLORS = {
     "delayed": "#0072B2",
@@ -39,29 +35,3 @@ def save_picture(figure: Figure, path: Path) -> Path:
     with whole(path) as part:
         figure.savefig(part, format="png", dpi=130)
     return path
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A name to write to, which becomes `path` when all went well and is gone when it did not."""
-    start = f".{path.name}.part-{platform.node()}-"
-    part = path.with_name(f"{start}{os.getpid()}-{get_ident()}")
-    for left in path.parent.glob(f"{escape(start)}*"):
-        if not _alive(left.name.removeprefix(start).partition("-")[0]):
-            left.unlink(missing_ok=True)
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _alive(process: str) -> bool:
-    """Whether this machine has such a process; one that was killed has left what it was writing."""
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except (PermissionError, ValueError):
-        pass
-    return True

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from deadtime import files
 from deadtime.experiments.specs import VERSIONS, TabularSpec
-from deadtime.pictures import whole
+from deadtime.files import whole
 from deadtime.planning.augmented import Operator, check_memory
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.mdp import MDP

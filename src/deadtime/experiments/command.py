@@ -21,7 +21,7 @@ from deadtime.experiments.runner import Experiment, Where, count, found, missing
 from deadtime.experiments.specs import check_count
 from deadtime.experiments.stationarity import STATIONARITY
 from deadtime.experiments.store import Store, copied, opened
-from deadtime.pictures import whole
+from deadtime.files import whole
 from deadtime.training.command import Place, Whole, Word
 
 EXPERIMENTS: dict[str, Experiment] = {

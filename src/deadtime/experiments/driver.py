@@ -26,7 +26,7 @@ from deadtime.experiments.runner import Runs, Where, runs_of, time_needed
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.store import CHECKPOINTS, STATUS, Store, drop_checkpoints, is_driven, is_url, read_status
 from deadtime.experiments.units import Unit, units_of
-from deadtime.pictures import whole
+from deadtime.files import whole
 from deadtime.training.result import bar, folder_of
 
 _UNITS = ".units"

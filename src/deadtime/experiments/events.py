@@ -16,7 +16,7 @@ import numpy as np
 
 from deadtime.experiments import records
 from deadtime.experiments.records import Record
-from deadtime.pictures import whole
+from deadtime.files import whole
 from deadtime.training.result import Spec
 
 

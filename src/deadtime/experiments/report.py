@@ -25,7 +25,7 @@ from deadtime.experiments.physical_figures import ENVS, score_of
 from deadtime.experiments.runner import Experiment, Results, count, found, missing
 from deadtime.experiments.store import copied, is_url
 from deadtime.experiments.summary import MAZES
-from deadtime.pictures import whole
+from deadtime.files import whole
 from deadtime.training.command import File, Place
 
 STYLE = Path(__file__).with_suffix(".css").read_text()

@@ -34,7 +34,7 @@ from deadtime.experiments import events, own
 from deadtime.experiments.runner import Runs, Where, train_missing
 from deadtime.experiments.specs import TABULAR, check_seeds
 from deadtime.experiments.store import opened
-from deadtime.pictures import whole
+from deadtime.files import whole
 from deadtime.training.result import ENVIRONMENTS, Spec, make_spec
 
 USUAL: dict[str, Any] = {

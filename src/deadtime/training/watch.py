@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from deadtime.agents.tabular_policy import TabularPolicy
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
 from deadtime.envs.outside import ATARI, Outside
-from deadtime.pictures import whole
+from deadtime.files import whole
 from deadtime.training.evaluate import act, delayed_gym, forget
 
 _CELL, _SLOT, _INK, _GHOST, _FADED, _SOLID = 36, 22, (40, 40, 40), (213, 94, 0), (240, 180, 130), (0, 90, 181)
