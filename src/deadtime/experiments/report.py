@@ -111,7 +111,11 @@ def _rest(there: dict[str, Results], root: Path, claims: str) -> str:
         if e.name not in there or left:
             there_are = f" ({count(e.wanted) - left} of {count(e.wanted)} runs are there)" if e.name in there else ""
             absent.append(f"<li>{escape(e.title)}{there_are}: <code>{escape(_command(e))}</code></li>")
-    return f'{theory}<section id="missing"><h2>Not run</h2><ul>{"".join(absent)}</ul></section>' if absent else theory
+    return (
+        f'{theory}<section id="missing"><h2>Not run, or not all of it</h2><ul>{"".join(absent)}</ul></section>'
+        if absent
+        else theory
+    )
 
 
 def _overview(there: dict[str, Results]) -> str:
