@@ -66,7 +66,7 @@ def _patiently(action: Any, *arguments: Any) -> Any:
             raise
         except Exception as error:
             if not left or isinstance(error, PermissionError) or getattr(error, "errno", None) == EROFS:
-                raise OSError(f"can't be reached ({type(error).__name__}: {error})") from error
+                raise OSError(f"the store can't be reached ({type(error).__name__}: {error})") from error
             sleep(2.0 ** (_TRIES - left - 2))
 
 
