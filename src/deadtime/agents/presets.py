@@ -49,7 +49,7 @@ class DoubleQ:
     terminals: bool = True
     """Whether Q knows that nothing follows the end of an episode; the authors' code loses that for Delayed-Q under a delay."""
     skipped_delays: int = 2
-    """Transitions of an episode's first this many times m steps are not stored."""
+    """The first `skipped_delays` × m steps of an episode are not stored. 1 leaves out the m steps that execute the warm-up."""
 
 
 PRESETS = ("paper", "best")
@@ -95,7 +95,7 @@ _BEST: dict[str, dict[str, Any]] = {
         "shaped_bonus": 1.3,
         "model": "change",
         "one_hot_queue": True,
-        "skipped_delays": 0,
+        "skipped_delays": 1,
     },
     "a2c": {"hidden": (64,), "lstm": 64, "rms_start": 0.0, "reward_scale": 0.05},
     "pixel-q": {"epsilon_floor": 0.01, "replay_transitions": 100_000, "target_period_updates": 2000, "adam_epsilon": 1.5e-4},
