@@ -67,6 +67,8 @@ PIXEL_MODELS = ("fresh", "kept")
 """What it can predict them with (see `envs.emulator`)."""
 _EPSILON_DECAY = {"cartpole": 0.999}
 """By environment; elsewhere as in Acrobot, 0.9999."""
+_SKIPPED_DELAYS = {"cartpole": 1}
+"""Preset `best`, by environment; elsewhere 0. An expert chose CartPole's warm-up; elsewhere it is random."""
 
 
 def learners_of(env: str) -> dict[str, Any]:
@@ -76,9 +78,13 @@ def learners_of(env: str) -> dict[str, Any]:
 
 def preset(name: str, env: str, agent: str = "delayed") -> Any:
     """The settings of an agent's learner in an environment."""
-    learner = learners_of(env)[agent]
-    usual = {"epsilon_decay": _EPSILON_DECAY.get(env.removeprefix("noisy-"), 0.9999)} if learner is DoubleQ else {}
-    return learner(**usual | {"paper": {}, "best": _BEST[learner.kind]}[name])
+    learner, kind = learners_of(env)[agent], env.removeprefix("noisy-")
+    chosen: dict[str, Any] = {"paper": {}, "best": _BEST[learner.kind]}[name]
+    if learner is DoubleQ:
+        chosen = {"epsilon_decay": _EPSILON_DECAY.get(kind, 0.9999)} | chosen
+    if learner is DoubleQ and name == "best":
+        chosen = {"skipped_delays": _SKIPPED_DELAYS.get(kind, 0)} | chosen
+    return learner(**chosen)
 
 
 _BEST: dict[str, dict[str, Any]] = {
@@ -95,7 +101,6 @@ _BEST: dict[str, dict[str, Any]] = {
         "shaped_bonus": 1.3,
         "model": "change",
         "one_hot_queue": True,
-        "skipped_delays": 1,
     },
     "a2c": {"hidden": (64,), "lstm": 64, "rms_start": 0.0, "reward_scale": 0.05},
     "pixel-q": {"epsilon_floor": 0.01, "replay_transitions": 100_000, "target_period_updates": 2000, "adam_epsilon": 1.5e-4},
