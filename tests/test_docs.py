@@ -1,5 +1,6 @@
-"""Every link between the pages resolves, and nothing was left to fill in."""
+"""Links between the pages resolve, tables are those of the records, and nothing was left to fill in."""
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -18,6 +19,24 @@ def test_links_resolve(page):
         if not link.startswith(("http:", "https:", "#")):
             assert (page.parent / link.split("#")[0]).exists(), f"{page.name} links to {link}"
     assert not re.findall(r"@[A-Z]+@", text)
+
+
+def _tables():
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_of_numbers_are_those_of_the_records():
+    tables = _tables()
+    pages = {page.name: page.read_text() for page in tables.PAGES}
+    named = re.findall(r"<!-- table: ([a-z-]+) -->", "".join(pages.values()))
+    assert sorted(named) == sorted(tables.TABLES)
+    for name, text in pages.items():
+        assert tables.written(text) == text, f"{name} has another table than the records: python docs/tables.py"
+    changed = pages["physical.md"].replace("| CartPole | 5 | 4", "| CartPole | 5 | 3")
+    assert tables.written(changed) == pages["physical.md"] != changed
 
 
 SCALING = (ROOT / "docs" / "scaling.md").read_text()

@@ -106,6 +106,11 @@ def test_only_tables_are_wider_than_the_window_and_scroll_in_their_box(show, wid
     assert browser.execute_script(SCROLLED) > 0
 
 
+def test_the_first_tables_are_not_cut_on_a_desktop(show):
+    tables = "return [...document.querySelectorAll('section > .scroll')].map(box => box.scrollWidth - box.clientWidth)"
+    assert show(DESKTOP).execute_script(tables) == [0, 0]  # of each preset
+
+
 def test_all_text_can_be_read(view):
     colours = view.execute_script(OPEN + COLOURS)
     assert {kind for kind, *_ in colours} >= {"p", "a", "td", "code", "soft", "above", "agrees", "below"}

@@ -11,7 +11,7 @@ import pytest
 from deadtime.cli import main
 from deadtime.experiments import paper, records
 from deadtime.experiments.command import EXPERIMENTS, chosen
-from deadtime.experiments.report import page
+from deadtime.experiments.report import against, page
 from deadtime.experiments.runner import found
 
 
@@ -25,7 +25,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "img"):
+        if tag not in ("meta", "img", "br"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -62,7 +62,7 @@ def root(tmp_path_factory):
     for (_, _, agent, _), spec in best.runs.items():
         records.write(folder / spec.name, told(spec, 2.0 if agent == "delayed" else 1.0, range(3)))
     for spec in EXPERIMENTS["plain-reward"].runs.values():
-        records.write(folder / spec.name, told(spec, 400.0, range(2)))
+        records.write(folder / spec.name, told(spec, 400.0, range(3)))
     return folder
 
 
@@ -86,14 +86,20 @@ def test_the_page_is_whole_in_itself(root):
 
 def test_what_it_says(root):
     text = page(root, "2026-01-03")
-    assert "<b>18 of 18</b>won by Delayed-Q; the paper wins 18 of them" in text
+    overview = text.split('id="overview"')[1].split("</section>")[0]
+    mazes, physical = overview.split("<h3>")[1:]
+    assert mazes.startswith("In mazes, with our own settings</h3>")
+    assert "<b>6 of 6</b>won by Delayed-Q; the paper wins 6 of them" in mazes
+    assert physical.startswith("On CartPole and Acrobot, with our own settings (greedy return beside the paper&#x27;s training")
+    assert "CartPole trained on a shaped reward" in physical
+    assert "<b>12 of 12</b>won by Delayed-Q; the paper wins 12 of them" in physical
     assert "<b>100%</b>[100%, 100%] of its runs beat Augmented-Q&#x27;s of the same seed, ties half" in text
     work = "30,600,000 steps · 720 episodes in 3.6 min of computing"
     assert f"3 of 10 seeds · 72 settings · {work} · an &lt;odd&gt; machine · 2026-01-02" in text
-    better = "Augmented-Q 18 of 18 times (undecided 0, worse 0), than Oblivious-Q 18 of 18 times (undecided 0, worse 0)"
-    assert f"Where there is a delay, Delayed-Q is better than {better}." in text
-    same = "Augmented-Q 0 of 6 times (undecided 6, worse 0), than Oblivious-Q 0 of 6 times (undecided 6, worse 0)"
-    assert f"Where there is a delay, Delayed-Q is better than {same}." in text
+    for agent in ("Augmented-Q", "Oblivious-Q"):
+        assert f"Delayed-Q against {agent}, 18 settings with a delay: it earns more." in text
+        assert f"Delayed-Q against {agent}, 6 settings with a delay: no clear difference." in text
+    assert "12 hold, 6 fail as written, 1 is unproven; the page of claims (docs/claims.md) says which" in text
     assert 'href="up/claims.md"' in page(root, "2026-01-03", "up/claims.md")
     assert "deadtime reproduce summary --preset best" in text
     missing = text.split("Not run")[1]
@@ -101,6 +107,26 @@ def test_what_it_says(root):
     assert "runs are there): <code>deadtime reproduce summary --preset best" in missing
     assert "runs are there): <code>deadtime reproduce summary --preset paper" not in missing
     assert "the authors&#x27; protocol" not in text
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((0, 1, 0), "1 setting with a delay: no clear difference."),
+        ((9, 2, 1), "12 settings with a delay: it earns more in 9, it earns less in 1, no clear difference in 2."),
+        ((0, 0, 3), "3 settings with a delay: it earns less."),
+    ],
+)
+def test_the_words_of_a_comparison(counts, expected):
+    assert against("Augmented-Q", *counts) == f"Delayed-Q against Augmented-Q, {expected}"
+
+
+def test_two_seeds_decide_nothing(tmp_path):
+    for spec in EXPERIMENTS["plain-reward"].runs.values():
+        records.write(tmp_path / spec.name, told(spec, 400.0 + 50 * (spec.agent == "delayed"), range(2)))
+    text = page(tmp_path, "2026-01-03")
+    assert "Fewer than three seeds of each decide nothing." in text
+    assert "it earns more" not in text
 
 
 def test_made_again_it_is_the_same(root):
@@ -115,7 +141,7 @@ def test_every_experiment_has_its_words():
 def test_results_with_the_seeds_that_all_runs_have(root, tmp_path):
     experiment = EXPERIMENTS["plain-reward"]
     assert found(experiment, tmp_path) is None
-    assert {len(result.seeds) for result in found(experiment, root).values()} == {2}
+    assert {len(result.seeds) for result in found(experiment, root).values()} == {3}
     for number, spec in enumerate(experiment.runs.values()):
         records.write(tmp_path / spec.name, told(spec, 1.0, [0, 1 + number]))
     assert {tuple(result.seeds) for result in found(experiment, tmp_path).values()} == {(0,)}

@@ -1,10 +1,15 @@
 """Statistics against published and hand-computed examples, and their intervals' coverage."""
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from deadtime.experiments import statistics
+from deadtime.experiments.limits import return_limits
 
 SLEEP = ([0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0], [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4])
 """Student's own example (1908): hours of sleep gained with two drugs by ten patients."""
@@ -24,11 +29,50 @@ def test_interquartile_mean():
     assert statistics.mean_over([[1, 2, 3], [10]]).value == 6
 
 
-def test_one_seed_has_no_interval():
-    for found in (statistics.mean([3.0]), statistics.iqm([[3.0], [1.0, 2.0]]), statistics.median([[3.0]])):
+def test_fewer_than_three_seeds_have_no_interval():
+    """With two seeds of Qbert Student's interval was [-2238, 3098]."""
+    few = (statistics.mean([3.0]), statistics.mean([220.0, 640.0]), statistics.difference([1.0, 2.0], [0.0, 0.0]))
+    for found in (*few, statistics.iqm([[3.0, 4.0], [1.0, 2.0, 3.0]]), statistics.median([[3.0]])):
         assert np.isnan(found[1:]).all()
+    assert str(few[1]) == "430.000"
+    assert not np.isnan(statistics.mean([220.0, 640.0, 430.0])[1:]).any()
     assert statistics.mean([3.0]).said() == {"mean": 3.0, "low": None, "high": None}
     assert np.isnan(statistics.improvement([[1.0]], [[0.0]]).low)
+
+
+def test_no_interval_goes_beyond_what_returns_can_be():
+    values = [-500.0, -499.0, -181.0]
+    assert statistics.mean(values).low < -500
+    assert statistics.mean(values).high > 0
+    assert statistics.mean(values, (-500, 0))[1:] == (-500, 0)
+    assert statistics.mean([-300.0, -301, -302], (-500, 0)) == statistics.mean([-300.0, -301, -302])
+    assert statistics.difference(values, [0.0, -500, -500], (-500, 0))[1:] == (-500, 500)
+
+
+@pytest.mark.parametrize(
+    ("env", "settings", "limits"),
+    [
+        ("cartpole", {}, (0, 500)),
+        ("noisy-cartpole", {}, (0, 500)),
+        ("acrobot", {}, (-500, 0)),
+        ("noisy-maze", {}, (-1, 1)),
+        ("walk", {}, (0, 40)),
+        ("walk", {"length": 25}, (0, 25)),
+        ("atari:Pong", {}, (-np.inf, np.inf)),
+        ("gym:CartPole-v1", {}, (-np.inf, np.inf)),
+    ],
+)
+def test_limits_of_returns(env, settings, limits):
+    assert return_limits(SimpleNamespace(env=env, settings=settings)) == limits
+
+
+def test_records_lie_within_the_limits():
+    for path in sorted((Path(__file__).parents[2] / "results").glob("*/run.json")):
+        record = json.loads(path.read_text())
+        low, high = return_limits(SimpleNamespace(settings={}, env=record["spec"]["env"]))
+        scores = [x for x in record["scores"] + record["training_scores"] if not np.isnan(x)]
+        assert low <= min(scores, default=low), path
+        assert max(scores, default=high) <= high, path
 
 
 def test_a_probability_stays_one():

@@ -100,6 +100,32 @@ def test_push_with_room_to_spare():
         assert after[5 - delay :].tolist() == pending[1:]
 
 
+@pytest.mark.parametrize("kind", ["learned", "change"])
+def test_the_roll_of_no_steps_in_one_kernel_is_where_it_starts_to_the_bit(kind, monkeypatch):
+    """So that at m = 0 Delayed-Q decides as the undelayed agent does on a GPU too."""
+    model = neural.new_model(jax.random.key(0), kind, 4, 2, (8, 8), 1)
+    scale = neural.Scale(jnp.float32(9), jnp.array([0.1, -3.0, 7.0, 1e-3]), jnp.array([0.5, 2.0, 3.0, 1e-3]))
+    model = eqx.tree_at(lambda m: (m.inputs, m.changes), model, (scale, scale))
+    monkeypatch.setattr(neural.kernel, "available", lambda: True)
+    for obs in jax.random.normal(jax.random.key(1), (20, 4)):
+        found = neural.rolled(model, pick(model.nets, 0), kind, 2, obs, jnp.array([1, 0, 1]), jnp.int32(0))
+        assert found.tolist() == obs.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "skipped"), [("paper", "cartpole", 8), ("best", "cartpole", 4), ("best", "acrobot", 0)]
+)
+def test_what_a_preset_stores_of_an_episode(name, env, skipped):
+    """Of CartPole's warm-up, which an expert chose, no preset learns."""
+    environment, delay = make(env), 4
+    small = {"hidden": (4,), "batch": 64, "replay_transitions": 100}
+    settings = replace(preset(name, env), **small)
+    steps = 9  # no episode of either environment is shorter
+    _, _, runs, returns = trained(environment, "delayed", [delay], settings, delay, steps)
+    assert jnp.isnan(returns).all()
+    assert int(runs.replay.stored[0]) == steps - skipped
+
+
 @pytest.mark.parametrize(
     ("kind", "hidden"), [("learned", (8, 8)), full("change", (8, 6)), full("learned", (8,)), ("change", (9, 8, 7))]
 )

@@ -72,7 +72,9 @@ _SKIPPED_DELAYS = {"cartpole": 1}
 
 
 def learners_of(env: str) -> dict[str, Any]:
-    """How each agent learns in an environment."""
+    """Return the learner of each agent that works in an environment."""
+    if env.startswith("gym:"):
+        return {agent: learner for agent, learner in LEARNERS.items() if learner is DoubleQ}
     return PIXEL_LEARNERS if env.startswith("atari:") else LEARNERS
 
 

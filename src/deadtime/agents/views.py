@@ -15,8 +15,9 @@ A view says what Q is shown at a decision, and which transition it learns from:
 | "executed"   | (s_t, a_{t-m}, r_t, s_{t+1}) for t ≥ m: the undelayed one |
 | "shifted"    | (s_{t-m}, a_{t-m}, r_t, s_{t-m+1}) for t ≥ m            |
 
-A forward model learns from every step, the warm-up's too: Q is asked only about states that are reached after m steps, but
-a prediction passes through the earlier ones.
+What is learned from the first m steps, which execute the warm-up, is the learner's choice. The tabular forward model learns
+from every step: Q is asked only about states that are reached after m steps, but a prediction passes through the earlier ones.
+The deep learner stores an episode's steps from `skipped_delays` × m on, for Q and model alike (see `presets.DoubleQ`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ class View:
     def predicts(self) -> bool:
         """Whether a forward model is needed."""
         return self.sees in ("prediction", "law")
+
+    @property
+    def name(self) -> str:
+        """The name of the agent that has this view."""
+        return next((name for name, view in VIEWS.items() if view == self), "custom")
 
 
 VIEWS = {

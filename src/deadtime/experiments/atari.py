@@ -95,8 +95,7 @@ def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
         spec: Any = result.spec
         theirs = paper.TABLE.get(spec.env, {}).get((spec.agent, spec.delay)) if spec == _usual(spec) else None
         row |= {"paper": theirs.mean if theirs else "", "paper_spread": theirs.spread if theirs else ""}
-        judged = theirs is not None and len(result.seeds) > 1  # one seed has no interval
-        row |= {"verdict": paper.verdict(statistics.mean(result.training_scores), theirs) if theirs and judged else ""}
+        row |= {"verdict": paper.verdict(statistics.mean(result.training_scores), theirs) if theirs else ""}
         notes = {"diverged": len(result.diverged), "never_updated": len(result.untrained)}
         rows.append(row | {"seeds": len(result.seeds), "steps": spec.length, **notes})
     return rows

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from deadtime.experiments import statistics
+from deadtime.experiments.limits import ANY, Limits
 from deadtime.pictures import COLORS, MARKERS
 
 NAMES = {
@@ -32,11 +33,14 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **h
     return figure, figure.subplots(rows, columns, **how)
 
 
-def return_against_delay(axes: Axes, scores: Scores, best: dict[int, tuple[float, bool]]) -> None:
-    """Means with intervals of each agent, keyed (agent, delay), under the exact optimum or its bound."""
+def return_against_delay(axes: Axes, scores: Scores, best: dict[int, tuple[float, bool]], limits: Limits = ANY) -> None:
+    """Draw each agent's mean and interval against the delay, under the exact optimum or its bound.
+
+    `scores` are keyed (agent, delay); `limits` are those of a return.
+    """
     for agent in dict.fromkeys(agent for agent, _ in scores):
         delays = sorted(m for other, m in scores if other == agent)
-        found = [statistics.mean(scores[agent, m]) for m in delays]
+        found = [statistics.mean(scores[agent, m], limits) for m in delays]
         _line(axes, agent, delays, found)
     _optimum(axes, best)
     axes.set(xlabel="delay m (steps)", ylabel="return")

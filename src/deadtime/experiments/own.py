@@ -16,6 +16,7 @@ from rich.table import Table
 
 from deadtime.experiments import records, statistics
 from deadtime.experiments.figures import NAMES, new_figure, return_against_delay
+from deadtime.experiments.limits import return_limits
 from deadtime.experiments.runner import Experiment, Results
 from deadtime.files import printable
 from deadtime.pictures import save_picture
@@ -74,8 +75,10 @@ def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -
 
     def draw(results: Results, root: Path) -> Path:
         figure, axes = new_figure(6.4, 4.2)
-        return_against_delay(axes, {key: result.scores for key, result in results.items()}, {})
-        axes.set_title(f"{fill(title, 70)}\n{seeds_of(results)}, 95% intervals", fontsize=10, parse_math=False)
+        limits = return_limits(next(iter(results.values())).spec)
+        return_against_delay(axes, {key: result.scores for key, result in results.items()}, {}, limits)
+        intervals = ", 95% intervals" * any(len(result.seeds) >= statistics.FEWEST for result in results.values())
+        axes.set_title(f"{fill(title, 70)}\n{seeds_of(results)}{intervals}", fontsize=10, parse_math=False)
         return save_picture(figure, root / "figures" / f"{slug}.png")
 
     return Experiment(slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table), results
@@ -100,10 +103,10 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
     for (agent, m), result in results.items():
         row: dict[str, Any] = {"agent": agent, "delay": m}
         for label, values in (("greedy", result.scores), ("training", result.training_scores)):
-            found = statistics.mean(values)
+            found = statistics.mean(values, return_limits(result.spec))
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
         both = paired(results[first, m], result, lambda one: one.scores) if (first, m) in results else ((), ())
-        less = statistics.difference(*both) if len(both[0]) else ("", "", "")
+        less = statistics.difference(*both, return_limits(result.spec)) if len(both[0]) else ("", "", "")
         row |= dict(zip((f"{first}_minus_this", "difference_low", "difference_high"), less, strict=True))
         rows.append(
             row | {"seeds": len(result.seeds), "diverged": len(result.diverged), "never_updated": len(result.untrained)}
@@ -120,6 +123,7 @@ def printed(experiment: Experiment, results: Results) -> Table:
             if delay == m:
                 notes = [f"diverged: seeds {[*result.diverged]}"] if result.diverged else []
                 notes += [f"never updated: seeds {result.untrained}"] if result.untrained else []
-                table.add_row(str(m), agent, "; ".join([str(statistics.mean(result.scores)), *notes]))
+                found = statistics.mean(result.scores, return_limits(result.spec))
+                table.add_row(str(m), agent, "; ".join([str(found), *notes]))
         table.add_section()
     return table

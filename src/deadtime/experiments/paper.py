@@ -51,11 +51,15 @@ def wins(env: str, delay: int) -> bool:
 
 
 def verdict(ours: Estimate, theirs: Value) -> str:
-    """Where our interval lies to the paper's mean ± spread: above it, below it, or they overlap, which agrees."""
-    low, high = (ours.value, ours.value) if ours.low != ours.low else (ours.low, ours.high)
-    if low > theirs.mean + theirs.spread:
+    """Say where our interval lies to the paper's mean ± spread: above, below, or "agrees" where they overlap.
+
+    Without an interval there is no verdict, and the answer is empty.
+    """
+    if ours.low != ours.low:
+        return ""
+    if ours.low > theirs.mean + theirs.spread:
         return "above"
-    return "below" if high < theirs.mean - theirs.spread else "agrees"
+    return "below" if ours.high < theirs.mean - theirs.spread else "agrees"
 
 
 NOTES = {
@@ -64,12 +68,13 @@ NOTES = {
         "the gap on CartPole closes; the gap on Acrobot is explained by neither of the two mistakes that were found there."
     ),
     "stationarity": (
-        "The row of non-stationary policies lies above what any policy can earn: it is the largest of many noisy estimates. "
+        "The row of non-stationary policies lies above what any policy can earn, so it can't be an expected return. Our guess, "
+        "which fits the numbers: it is the largest of many noisy estimates. "
         "That some problem needs a non-stationary policy is true nonetheless; another example shows it."
     ),
     "complexity": (
-        "That Augmented-Q's table grows exponentially is so; the theorem that policy iteration on it needs exponentially many "
-        "iterations fails as written."
+        "Augmented-Q's table does grow exponentially with the delay. The theorem that policy iteration on it needs "
+        "exponentially many iterations is unproven: its proof does not show it."
     ),
     "point-estimates": "The paper has no such experiment. It says that the most likely state is the one to act on.",
 }

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from deadtime.agents.presets import PRESETS
 from deadtime.experiments import paper, statistics
 from deadtime.experiments.figures import heat_map, learning_curves, new_figure, return_against_delay, shared_legend
+from deadtime.experiments.limits import return_limits
 from deadtime.experiments.runner import Results
 from deadtime.pictures import COLORS, save_picture
 from deadtime.training.result import Result
@@ -31,13 +32,18 @@ def score_of(preset: str, result: Result) -> np.ndarray:
     return result.training_scores if preset == "paper" else result.scores
 
 
+def _mean(result: Result, preset: str) -> statistics.Estimate:
+    """Return the mean of the score that a preset is judged by, and its interval."""
+    return statistics.mean(score_of(preset, result), return_limits(result.spec))
+
+
 def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """A row a run: its key, the greedy and the training return, seeds, those that diverged, steps."""
     rows = []
     for key, result in results.items():
         row = dict(zip(names, key, strict=True))
         for label, values in (("greedy", result.scores), ("training", result.training_scores)):
-            found = statistics.mean(values)
+            found = statistics.mean(values, return_limits(result.spec))
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
         rows.append(row | {"seeds": len(result.seeds), "diverged": len(result.diverged), "steps": result.spec.length})  # type: ignore[union-attr]
     return rows
@@ -78,7 +84,7 @@ def draw_causes(results: Results, root: Path) -> Path:
     figure, axes = new_figure(13, 3.9, 1, 4)
     for axis, env in zip(axes, ENVS, strict=True):
         for mistakes, (label, color, style) in _CAUSES.items():
-            found = [statistics.mean(results[env, m, *mistakes].training_scores) for m in DELAYS[1:]]
+            found = [_mean(results[env, m, *mistakes], "paper") for m in DELAYS[1:]]
             axis.plot(DELAYS[1:], [e.value for e in found], style, color=color, ms=4, label=label)
             axis.fill_between(DELAYS[1:], [e.low for e in found], [e.high for e in found], color=color, alpha=0.12, lw=0)
         value, spread = zip(*(paper.TABLE[env]["delayed", m] for m in DELAYS[1:]), strict=True)
@@ -110,7 +116,8 @@ def draw_plain(results: Results, root: Path) -> Path:
 def _panels(results: Results, root: Path, name: str, envs: Iterable[str], delays: tuple[int, ...]) -> Path:
     figure, axes = new_figure(10, 4.2, 1, 2)
     for axis, env in zip(axes, envs, strict=True):
-        return_against_delay(axis, {(agent, m): results[env, agent, m].scores for agent in paper.AGENTS for m in delays}, {})
+        scores = {(agent, m): results[env, agent, m].scores for agent in paper.AGENTS for m in delays}
+        return_against_delay(axis, scores, {}, return_limits(results[env, "delayed", 0].spec))
         _frame(axis, env, ENVS[env])
         axis.set_ylabel("greedy return")
     shared_legend(figure, axes)
@@ -151,7 +158,7 @@ def draw_gap(results: Results, root: Path) -> Path:
         for model, (label, color, marker) in _LOOKS.items():
             if (preset, env, model, DELAYS[1]) not in results:
                 continue
-            found = [statistics.mean(score_of(preset, results[preset, env, model, m])) for m in DELAYS[1:]]
+            found = [_mean(results[preset, env, model, m], preset) for m in DELAYS[1:]]
             ends = np.array([[e.value - e.low, e.high - e.value] for e in found]).T
             axes[i, j].errorbar(DELAYS[1:], [e.value for e in found], ends, color=color, marker=marker, label=label, capsize=3)
         _frame(axes[i, j], env, f"{ENVS[env]}, preset {preset}")
@@ -174,7 +181,7 @@ def misspecified_table(results: Results, root: Path) -> list[dict[str, Any]]:
     rows = []
     for env, result in results.items():
         for delay, scores in zip(TESTED, result.record.others.T, strict=True):
-            found = statistics.mean(scores)
+            found = statistics.mean(scores, return_limits(result.spec))
             row = {"environment": env, "trained_delay": result.spec.delay, "delay": delay, "greedy": found.value}
             row |= {"greedy_low": found.low, "greedy_high": found.high, "seeds": len(scores)}
             rows.append(row | {"diverged": len(result.diverged)})
@@ -185,7 +192,7 @@ def draw_misspecified(results: Results, root: Path) -> Path:
     """Return of what was trained at 10 under the delays 5 to 15."""
     figure, axes = new_figure(7, 4)
     for (env, result), color in zip(results.items(), ("#0072B2", "#D55E00"), strict=True):
-        found = [statistics.mean(scores) for scores in result.record.others.T]
+        found = [statistics.mean(scores, return_limits(result.spec)) for scores in result.record.others.T]
         axes.plot(TESTED, [e.value for e in found], "o-", color=color, ms=4, label=ENVS[env])
         axes.fill_between(TESTED, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0)
     axes.axvline(10, color="black", lw=1, ls=":", label="trained at")

@@ -21,12 +21,14 @@ from deadtime.experiments import atari, own, paper, statistics, summary, sweep
 from deadtime.experiments.command import EXPERIMENTS, csv_text
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.figures import NAMES
+from deadtime.experiments.limits import return_limits
 from deadtime.experiments.physical_figures import ENVS, score_of
 from deadtime.experiments.runner import Experiment, Results, count, found, missing
 from deadtime.experiments.store import copied, is_url
 from deadtime.experiments.summary import MAZES
 from deadtime.files import whole
-from deadtime.training.command import File, Place
+from deadtime.planning.claims import CLAIMS, tally
+from deadtime.training.options import File, Place
 
 STYLE = Path(__file__).with_suffix(".css").read_text()
 
@@ -103,7 +105,8 @@ def _rest(there: dict[str, Results], root: Path, claims: str) -> str:
     named = f'<a href="{escape(claims)}">the page of claims</a>' if claims else "the page of claims (docs/claims.md)"
     theory = (
         '<section id="claims"><h2>Propositions and theorems</h2><p><code>deadtime verify</code> checks each of the paper\'s '
-        f"statements on its own examples and on random MDPs; {named} says which of them fail as written, and why.</p></section>"
+        f"statements on its own examples and on random MDPs: {tally(claim.expected for claim in CLAIMS)}; "
+        f"{named} says which, and why.</p></section>"
     )
     absent = []
     for e in EXPERIMENTS.values():
@@ -123,10 +126,11 @@ def _overview(there: dict[str, Results]) -> str:
     known = [e for e in summary.EXPERIMENTS if e.name in there]
     if not known:
         return "<p>The summary was not run: <code>deadtime reproduce summary</code>.</p>"
+    groups = [("In mazes, with our own settings", known[0], MAZES)]
+    groups += [(f"On CartPole and Acrobot, {_HOW[e.part]}", e, ENVS) for e in known]
     parts = []
-    for experiment in known:
-        so = summary.standing(experiment.part, there[experiment.name])
-        how = "the authors' protocol" if experiment.part == "paper" else "our own settings"
+    for title, experiment, envs in groups:
+        so = summary.standing(experiment.part, there[experiment.name], envs)
         cells = [
             (f"{so.won} of {so.of}", f"won by Delayed-Q; the paper wins {so.won_in_the_paper} of them"),
             (
@@ -138,13 +142,19 @@ def _overview(there: dict[str, Results]) -> str:
             interval = "" if chance.low != chance.low else f"[{chance.low:.0%}, {chance.high:.0%}] "
             cells.append((f"{chance.value:.0%}", f"{interval}of its runs beat {NAMES[agent]}'s of the same seed, ties half"))
         cards = "".join(f"<li><b>{number}</b>{escape(words)}</li>" for number, words in cells)
-        parts.append(f'<h3>With {how}</h3><ul class="numbers">{cards}</ul>')
+        parts.append(f'<h3>{escape(title)}</h3><ul class="numbers">{cards}</ul>')
     rule = (
         "A comparison is won if the mean over seeds is the largest of the three. Ours lies above or below the paper's if our "
         "95% interval is outside the paper's mean ± spread, and agrees if they overlap. The paper's whole table has 42 "
         f"comparisons, of which it wins 39. {_on_atari(there)}"
     )
     return f'<section id="overview"><h2>Summary</h2>{"".join(parts)}<p class="soft">{rule}</p></section>'
+
+
+_HOW = {
+    "paper": "with the authors' protocol (return of the last tenth of training)",
+    "best": "with our own settings (greedy return beside the paper's training return; CartPole trained on a shaped reward)",
+}
 
 
 def _on_atari(there: dict[str, Results]) -> str:
@@ -184,14 +194,15 @@ def _compared(experiment: Experiment, results: Results) -> str:
     for env, m in summary.won(results):
         line, digits = f"<td>{escape(names[env])}</td><td>{m}</td>", 2 if env in MAZES else 0
         for agent in paper.AGENTS:
-            theirs, ours = paper.TABLE[env].get((agent, m)), statistics.mean(score_of(preset, results[preset, env, agent, m]))
+            theirs, result = paper.TABLE[env].get((agent, m)), results[preset, env, agent, m]
+            ours = statistics.mean(score_of(preset, result), return_limits(result.spec))
             word = paper.verdict(ours, theirs) if theirs else ""
-            line += f"<td>{f'{theirs.mean:g} ± {theirs.spread:g}' if theirs else '–'}</td>"
             interval = "" if ours.low != ours.low else f" [{ours.low:.{digits}f}, {ours.high:.{digits}f}]"
-            line += f"<td>{ours.value:.{digits}f}{interval}</td>"
-            line += f'<td class="word {word}">{word}</td>'
+            beside = f"{theirs.mean:g} ± {theirs.spread:g}" if theirs else "none"
+            line += f"<td>{ours.value:.{digits}f}{interval}<br><small>paper {beside}"
+            line += f' · <span class="{word}">{word}</span></small></td>' if word else "</small></td>"
         lines.append(f"<tr>{line}</tr>")
-    heads = "".join(f"<th>{NAMES[agent]}: paper</th><th>ours</th><th>verdict</th>" for agent in paper.AGENTS)
+    heads = "".join(f"<th>{NAMES[agent]}</th>" for agent in paper.AGENTS)
     head = f"<thead><tr><th>environment</th><th>m</th>{heads}</tr></thead>"
     return f'<div class="scroll"><table>{head}<tbody>{"".join(lines)}</tbody></table></div>'
 
@@ -218,9 +229,9 @@ def _swept(root: Path) -> Callable[[Experiment], str]:
 
 
 def _standing(experiment: Experiment, results: Results) -> str:
-    """How often Delayed-Q is better than each other agent on the same seeds: by the sign of the interval of the difference."""
+    """Say in how many settings Delayed-Q is better than each other agent, by the interval of the paired difference."""
     counts: dict[str, list[int]] = {}
-    one_seed = ""
+    too_few = ""
     for key, result in results.items():
         at = [i for i, part in enumerate(key) if part in NAMES] if isinstance(key, tuple) else []
         first = (*key[: at[0]], "delayed", *key[at[0] + 1 :]) if at else None
@@ -229,14 +240,21 @@ def _standing(experiment: Experiment, results: Results) -> str:
         if getattr(result.spec, "until_return", None) is not None:  # its score is when it stopped, not what it earns
             continue
         both = own.paired(results[first], result, experiment.score)
-        if len(both[0]) < 2:
-            one_seed = "One seed of each decides nothing." if len(both[0]) else one_seed
+        if len(both[0]) < statistics.FEWEST:
+            too_few = "Fewer than three seeds of each decide nothing." if len(both[0]) else too_few
             continue
         less = statistics.difference(*both)
         place = 0 if less.low > 0 else 2 if less.high < 0 else 1
         counts.setdefault(key[at[0]], [0, 0, 0])[place] += 1
-    parts = [f"{NAMES[agent]} {n[0]} of {sum(n)} times (undecided {n[1]}, worse {n[2]})" for agent, n in counts.items()]
-    return f"Where there is a delay, Delayed-Q is better than {', than '.join(parts)}." if parts else one_seed
+    return " ".join(against(NAMES[agent], *n) for agent, n in counts.items()) or too_few
+
+
+def against(other: str, better: int, unclear: int, worse: int) -> str:
+    """Say in words how Delayed-Q compares to another agent, given the number of settings of each outcome."""
+    settings = better + unclear + worse
+    outcomes = {"it earns more": better, "it earns less": worse, "no clear difference": unclear}
+    said = [words if n == settings else f"{words} in {n}" for words, n in outcomes.items() if n]
+    return f"Delayed-Q against {other}, {settings} setting{'s' * (settings > 1)} with a delay: {', '.join(said)}."
 
 
 def _words(experiment: Experiment) -> tuple[str, str]:

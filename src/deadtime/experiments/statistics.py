@@ -9,12 +9,16 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
+from deadtime.experiments.limits import ANY, Limits
+
 RESAMPLES = 4000
+FEWEST = 3
+"""Seeds that an interval needs. Student's interval of two is 13 times as wide as they are apart."""
 Scores = Float[np.ndarray, " seeds"]
 
 
 class Estimate(NamedTuple):
-    """A value and its 95% interval; one seed has none."""
+    """A value and its 95% interval; fewer than three seeds have none, and its ends are then NaN."""
 
     value: float
     low: float
@@ -29,19 +33,23 @@ class Estimate(NamedTuple):
         return {name: None if np.isnan(one) else one for name, one in zip(("mean", "low", "high"), self, strict=True)}
 
 
-def mean(values: Scores | Sequence[float]) -> Estimate:
-    """The mean over seeds and Student's interval, which holds its 95% at few seeds too, where a bootstrap's is too narrow."""
+def mean(values: Scores | Sequence[float], limits: Limits = ANY) -> Estimate:
+    """Return the mean over seeds and Student's interval, cut at the `limits` of a single value.
+
+    Student's interval covers the truth in 95% of cases at few seeds too, where a bootstrap's is too narrow.
+    """
     values = np.asarray(values, float)
     middle = float(values.mean())
-    if len(values) < 2:
+    if len(values) < FEWEST:
         return Estimate(middle, np.nan, np.nan)
     half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
-    return Estimate(middle, middle - half, middle + half)
+    return Estimate(middle, max(middle - half, limits[0]), min(middle + half, limits[1]))
 
 
-def difference(first: Scores, second: Scores) -> Estimate:
-    """The mean of first - second, paired by seed."""
-    return mean(np.asarray(first, float) - np.asarray(second, float))
+def difference(first: Scores, second: Scores, limits: Limits = ANY) -> Estimate:
+    """Return the mean of first - second, paired by seed; `limits` are those of a single score."""
+    widest = limits[1] - limits[0]
+    return mean(np.asarray(first, float) - np.asarray(second, float), (-widest, widest))
 
 
 def mean_over(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
@@ -79,7 +87,7 @@ def _bootstrapped(tasks: Sequence[Scores], statistic: Callable[[list[np.ndarray]
     """
     tasks = [np.asarray(task, float) for task in tasks]
     value, fewest = float(statistic(tasks)), min(len(task) for task in tasks)
-    if fewest < 2:
+    if fewest < FEWEST:
         return Estimate(value, np.nan, np.nan)
     rng = np.random.default_rng(seed)
     drawn = statistic([task[rng.integers(len(task), size=(RESAMPLES, len(task)))] for task in tasks])

@@ -12,6 +12,7 @@ from deadtime.agents.views import VIEWS
 from deadtime.experiments import paper, statistics
 from deadtime.experiments.ceiling import mean_ceiling
 from deadtime.experiments.figures import NAMES, heat_map, learning_curves, new_figure, return_against_delay
+from deadtime.experiments.limits import return_limits
 from deadtime.experiments.runner import Results
 from deadtime.experiments.specs import TabularSpec
 from deadtime.pictures import COLORS, MARKERS, save_picture
@@ -33,7 +34,7 @@ def estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
     for key, result in results.items():
         row = dict(zip(names, key, strict=True))
         for label, values in (("return", result.scores), ("training", result.training_scores)):
-            found = statistics.mean(values)
+            found = statistics.mean(values, return_limits(result.spec))
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
         rows.append(
             row | {"seeds": len(result.seeds), "episodes": tabular(result).episodes, "seconds": sum(result.record.seconds)}
@@ -80,7 +81,7 @@ def convergence_table(results: Results, root: Path) -> list[dict[str, Any]]:
     for row, result in zip(rows, results.values(), strict=True):
         p, m = row["noise"], row["delay"]
         best, exact = _best(root, results, [("delayed", p, m)])[m]
-        less = statistics.difference(results["delayed", p, m].scores, result.scores)
+        less = statistics.difference(results["delayed", p, m].scores, result.scores, return_limits(result.spec))
         row |= {"delayed_minus_this": less.value, "difference_low": less.low, "difference_high": less.high}
         row |= {"optimum": best, "optimum_is": "exact" if exact else "upper bound"}
         theirs = paper.TABLE["noisy-maze" if p else "maze"].get((row["agent"], m))  # it does not say its noise
@@ -133,7 +134,7 @@ def draw_sizes(results: Results, root: Path) -> Path:
     figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
     for axis, p in zip(axes, (0.0, 0.1), strict=True):
         for agent in SIZED:
-            found = [statistics.mean(results[agent, p, n].scores) for n in SIZES]
+            found = [statistics.mean(results[agent, p, n].scores, return_limits(results[agent, p, n].spec)) for n in SIZES]
             axis.plot(SIZES, [e.value for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
             axis.fill_between(SIZES, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
         best = [

@@ -84,7 +84,8 @@ def rolled(
         bias = net.biases[-1] + model.changes.mean / model.changes.deviation
         net = MLP(net.weights, [*net.biases[:-1], bias])
         scales = 1 / model.inputs.deviation, zeros, ones, model.changes.deviation
-        return model.inputs.mean + kernel.roll(net, scales, True, obs - model.inputs.mean, queue, delay)
+        state = model.inputs.mean + kernel.roll(net, scales, True, obs - model.inputs.mean, queue, delay)
+        return jnp.where(delay > 0, state, obs)  # to the bit: less the mean and plus the mean is rounded
     if not len(queue) or len(net.weights) == 1:
         return roll(lambda state, action, i: predict(model, net, kind, actions, state, action), obs, queue, delay)
     return _joined(model, net, kind, actions, obs, queue, delay)

@@ -1,0 +1,260 @@
+"""Write the tables of numbers in README.md and docs/ from the records and the CSV files in results/.
+
+    python docs/tables.py            # rewrite them
+    python docs/tables.py --check    # exit 1 if one is not what the records say
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function of `TABLES`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from deadtime.experiments import paper, summary
+from deadtime.experiments.runner import found
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+AGENTS = paper.AGENTS
+Row = dict[str, str]
+
+
+def rows(name: str, **wanted: Any) -> list[Row]:
+    """Return the rows of a CSV file whose columns have the wanted values."""
+    with (ROOT / "results" / "figures" / f"{name}.csv").open() as file:
+        return [row for row in csv.DictReader(file) if all(_same(row[key], value) for key, value in wanted.items())]
+
+
+def _same(text: str, value: Any) -> bool:
+    return text == value if isinstance(value, str) else text == str(value) or float(text) == value
+
+
+def row_of(name: str, **wanted: Any) -> Row:
+    """Return the one row of a CSV file with the wanted values."""
+    (row,) = rows(name, **wanted)
+    return row
+
+
+def number(text: str, digits: int) -> str:
+    """Format a number with a true minus sign; a number that rounds to 0 has none."""
+    shown = f"{float(text):.{digits}f}"
+    return shown.replace("-", "−") if float(shown) else shown.replace("-", "")
+
+
+def interval(row: Row, name: str, digits: int, ends: str = "") -> str:
+    """Format a value and its interval, from the columns `name`, `name`_low and `name`_high."""
+    low, high = (number(row[f"{ends or name}_{end}"], digits) for end in ("low", "high"))
+    return f"{number(row[name], digits)} [{low}, {high}]"
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Format a table of Markdown."""
+    whole = [heads, ["---"] * len(heads), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in whole)
+
+
+def standing() -> str:
+    """How Delayed-Q stands in the 18 comparisons: mazes, and the rest under each preset."""
+    results = {e.part: found(e, ROOT / "results") for e in summary.EXPERIMENTS}
+    groups = [("paper", summary.MAZES), ("paper", summary.ENVS), ("best", summary.ENVS)]
+    so = [summary.standing(preset, results[preset] or {}, envs) for preset, envs in groups]
+    heads = ["m = 5, 15, 25", "mazes, our settings", "CartPole and Acrobot, the authors' protocol", "the same, our settings"]
+    beats = [
+        [f"of its runs beat {agent.title()}-Q's of the same seed, ties half", *(f"{one.beats[agent].value:.0%}" for one in so)]
+        for agent in AGENTS[1:]
+    ]
+    verdicts = [" / ".join(str(one.verdicts[word]) for word in ("above", "agrees", "below")) for one in so]
+    lines = [
+        ["Delayed-Q has the best mean (in the paper: in all)", *(f"{one.won} of {one.of}" for one in so)],
+        ["its return lies above / agrees with / lies below the paper's", *verdicts],
+        *beats,
+    ]
+    return table(heads, lines)
+
+
+def beside_the_paper() -> str:
+    """Delayed-Q's returns at the three delays, beside the paper's."""
+    lines = []
+    for env, title in (summary.MAZES | summary.ENVS).items():
+        digits = 2 if env in summary.MAZES else 0
+        theirs = [number(str(paper.TABLE[env]["delayed", m].mean), digits) for m in paper.DELAYS]
+        ours = [
+            [
+                number(row_of(f"summary-{preset}", environment=env, agent="delayed", delay=m)[score], digits)
+                for m in paper.DELAYS
+            ]
+            for preset, score in (("paper", "training"), ("best", "greedy"))
+        ]
+        if env in summary.MAZES:
+            ours[0] = ["–"]
+        lines.append([title, *(", ".join(cell) for cell in (theirs, *ours))])
+    heads = ["Delayed-Q at m = 5, 15, 25", "paper", "the authors' protocol (training return)", "our settings (greedy return)"]
+    return table(heads, lines)
+
+
+def mazes() -> str:
+    """Final returns in mazes beside the optimum and the paper."""
+    lines = []
+    for p in (0, 0.05, 0.1, 0.2):
+        for m in paper.DELAYS:
+            of = {row["agent"]: row for row in rows("convergence", noise=p, delay=m)}
+            theirs = paper.TABLE["noisy-maze" if p else "maze"]
+            first = of["delayed"]
+            cells = [f"{p:g}", str(m), f"{_plain(theirs['delayed', m].mean)} ± {theirs['delayed', m].spread:.2f}"]
+            bound = "" if first["optimum_is"] == "exact" else "≤ "
+            cells += [interval(first, "return", 3), bound + number(first["optimum"], 3)]
+            for agent in AGENTS[1:]:
+                beside = _plain(theirs[agent, m].mean) if (agent, m) in theirs else "N/A"
+                cells.append(f"{number(of[agent]['return'], 2)} ({beside})")
+            cells += [number(of[agent]["return"], 2) for agent in ("shifted", "mbs")]
+            cells += [interval(of[agent], "delayed_minus_this", 2, "difference") for agent in AGENTS[1:]]
+            lines.append(cells)
+    heads = ["p", "m", "paper: Delayed", "Delayed-Q", "exact optimum", "Augmented-Q (paper)", "Oblivious-Q (paper)"]
+    return table([*heads, "Shifted-Q", "MBS", "Delayed − Augmented", "Delayed − Oblivious"], lines)
+
+
+def _plain(value: float) -> str:
+    return number(str(value), 0 if value == int(value) else 2)
+
+
+def maze_sizes() -> str:
+    """Returns over maze sizes."""
+    lines = []
+    for p in (0, 0.1):
+        for size in (5, 10, 15, 20):
+            of = {row["agent"]: row for row in rows("maze-size", noise=p, size=size)}
+            rest = [number(of[agent]["return"], 2) for agent in ("augmented", "oblivious", "mbs")]
+            lines.append([f"{p:g}", str(size), interval(of["delayed"], "return", 3), *rest])
+    return table(["p", "size", "Delayed-Q", "Augmented-Q", "Oblivious-Q", "MBS"], lines)
+
+
+def whole_law() -> str:
+    """Acting on the whole law against acting on the most likely state."""
+    lines = []
+    for p in (0.1, 0.2):
+        for m in paper.DELAYS:
+            of = {row["agent"]: row for row in rows("whole-law", noise=p, delay=m)}
+            gain = interval(of["distribution"], "law_minus_mode", 3, "difference")
+            lines.append([f"{p:g}", str(m), *(number(of[a]["return"], 3) for a in ("distribution", "delayed")), gain])
+    return table(["p", "m", "Distribution-Q", "Delayed-Q", "difference"], lines)
+
+
+def point_estimates() -> str:
+    """What each prediction of the walk earns."""
+    lines = []
+    for m in (2, 4, 10, 20):
+        row = row_of("point-estimates", delay=m)
+        exact = [number(row[name], 1) for name in ("mean", "mode", "rolled mode", "whole law")]
+        lines.append([str(m), *exact, *(interval(row, agent, 1) for agent in ("delayed", "distribution"))])
+    heads = ["m", "mean", "mode", "mode rolled step by step", "whole law = optimum"]
+    return table([*heads, "Delayed-Q, trained", "Distribution-Q, trained"], lines)
+
+
+def physical(preset: str, score: str) -> str:
+    """CartPole and Acrobot beside the paper, under one preset."""
+    lines = []
+    for env, title in summary.ENVS.items():
+        for m in summary.DELAYS:
+            of = {row["agent"]: row for row in rows(f"summary-{preset}", environment=env, delay=m)}
+            cells = [title, str(m)]
+            for agent in AGENTS:
+                theirs = paper.TABLE[env].get((agent, m))
+                beside = f" ({_plain(theirs.mean)} ± {theirs.spread:g})" if theirs else ""
+                cells.append(interval(of[agent], score, 0) + beside)
+            lines.append([*cells, *(_lead(of[agent], m) for agent in AGENTS[1:])])
+    names = [f"{agent.title()}-Q (paper)" for agent in AGENTS]
+    return table(["environment", "m", *names, "Delayed − Augmented", "Delayed − Oblivious"], lines)
+
+
+def _lead(row: Row, m: int) -> str:
+    same = m == 0 and float(row["delayed_minus_this"]) == float(row["difference_low"]) == 0
+    return "the same runs" if same else interval(row, "delayed_minus_this", 0, "difference")
+
+
+def causes() -> str:
+    """Delayed-Q with the two mistakes of the authors' code."""
+    lines = []
+    for env, title in summary.ENVS.items():
+        for m in paper.DELAYS:
+            theirs = paper.TABLE[env]["delayed", m]
+            cells = [
+                interval(row_of("causes", environment=env, delay=m, double=double, terminals=terminals), "training", 0)
+                for double, terminals in (("True", "True"), ("False", "True"), ("True", "False"), ("False", "False"))
+            ]
+            lines.append([title, str(m), f"{_plain(theirs.mean)} ± {theirs.spread:g}", *cells])
+    ways = ["as it should be", "maximum instead of double Q", "no terminal transitions", "both"]
+    return table(["environment", "m", "paper", *ways], lines)
+
+
+def _atari(row: Row) -> str:
+    return f"{number(row['training'], 0)} ({number(row['greedy'], 0)})"
+
+
+def atari() -> str:
+    """The settings of the paper's Atari table that were run, three agents a row."""
+    lines = []
+    whole = rows("summary-atari", sticky=0)
+    for env, m in dict.fromkeys((row["environment"], row["delay"]) for row in whole):
+        of = {row["agent"]: row for row in whole if (row["environment"], row["delay"]) == (env, m)}
+        theirs = paper.TABLE[env]
+        cells = [f"{_atari(of[a])}; {theirs[a, int(m)].mean:g} ± {theirs[a, int(m)].spread:g}" for a in AGENTS]
+        lines.append([env.removeprefix("atari:"), m, *cells, of["delayed"]["seeds"]])
+    return table(["game", "m", *(f"{agent.title()}-Q; paper" for agent in AGENTS), "seeds"], lines)
+
+
+def atari_sticky() -> str:
+    """MsPacman at m = 15 with sticky actions."""
+    kinds = [(500_000, "500,000 steps"), (1_000_000, "1,000,000 steps")]
+    lines = []
+    for agent in AGENTS:
+        those = [rows("summary-atari", sticky=0.25, steps=steps, agent=agent) for steps, _ in kinds]
+        lines.append([f"{agent.title()}-Q", *(_atari(one[0]) if one else "not run" for one in those)])
+    return table(["MsPacman, m = 15, sticky actions 0.25", *(name for _, name in kinds)], lines)
+
+
+def rnn() -> str:
+    """Frostbite with four agents."""
+    names = {"delayed": "Delayed-Q", "augmented": "Augmented-Q", "recurrent": "A2C-LSTM", "oblivious": "Oblivious-Q"}
+    lines = [[name, _atari(row_of("rnn", agent=agent))] for agent, name in names.items()]
+    return table(["Frostbite, m = 15 (`deadtime reproduce rnn`)", "1,000,000 steps, no sticky actions"], lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "standing": standing,
+    "beside-the-paper": beside_the_paper,
+    "mazes": mazes,
+    "maze-sizes": maze_sizes,
+    "whole-law": whole_law,
+    "point-estimates": point_estimates,
+    "physical-paper": lambda: physical("paper", "training"),
+    "physical-best": lambda: physical("best", "greedy"),
+    "causes": causes,
+    "atari": atari,
+    "atari-sticky": atari_sticky,
+    "rnn": rnn,
+}
+_PLACE = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def written(text: str) -> str:
+    """Return a page with its tables as the records have them."""
+    return _PLACE.sub(lambda place: place[1] + TABLES[place[2]]() + place[3], text)
+
+
+def main() -> int:
+    """Rewrite the pages, or say which are outdated."""
+    outdated = [page for page in PAGES if written(page.read_text()) != page.read_text()]
+    for page in outdated:
+        print(f"{page.relative_to(ROOT)}: {'outdated' if '--check' in sys.argv else 'rewritten'}")
+        if "--check" not in sys.argv:
+            page.write_text(written(page.read_text()))
+    return 1 if outdated and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
