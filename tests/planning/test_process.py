@@ -5,6 +5,7 @@ import pytest
 from brute import policy_value
 
 from deadtime.planning import (
+    MDP,
     at_queue,
     exact_values,
     law_at,
@@ -16,6 +17,7 @@ from deadtime.planning import (
     solve,
     stationary,
 )
+from deadtime.planning.augmented import pending_reward
 from deadtime.planning.examples import random_mdp
 from deadtime.planning.policies import Policy
 
@@ -147,9 +149,18 @@ def test_policies_repeat_and_can_begin_later():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: markov(m, [[0, 1, 0]]), r"a Markov policy is actions of shape \(2,\) or probabilities .*got \(1, 3\)"),
-        (lambda m: stationary(m, [[0.5, 0.6], [1, 0]]), r"not negative and sum to 1; got sums \[1.  1.1\]"),
-        (lambda m: queue_aware(m, 2, [[0, 1], [1, 0]]), r"a queue-aware policy is actions of shape \(2, 2, 2\)"),
+        (
+            lambda m: markov(m, [[0, 1, 0]]),
+            r"a Markov policy of integers .* shape \(steps, 2\) with at least one step; got \(1, 3\)",
+        ),
+        (
+            lambda m: stationary(m, [[0.5, 0.6], [1, 0]]),
+            r"not negative and sum to 1; got a smallest one of 0 and sums \[1.  1.1\]",
+        ),
+        (
+            lambda m: queue_aware(m, 2, [[0, 1], [1, 0]]),
+            r"a queue-aware policy of integers \(actions\) has shape \(2, 2, 2\) or \(steps, 2, 2, 2\)",
+        ),
         (
             lambda m: law_at(m, stationary(m, [0, 1]), 2, 0, [0], 1),
             r"as many actions as the delay, 2, oldest first; got \[0\]",
@@ -164,7 +175,7 @@ def test_policies_repeat_and_can_begin_later():
             r"queue is given by indices or by laws of shape \(1, 2\)",
         ),
         (lambda m: stationary(m, [0, -1]), "chooses actions from 0 to 1; got -1 to 0"),
-        (lambda m: queue_aware(m, 1, np.full((2, 2, 2), 0.9)), "sum to 1; got sums"),
+        (lambda m: queue_aware(m, 1, np.full((2, 2, 2), 0.9)), "sum to 1; got a smallest one of 0.9 and sums"),
         (lambda m: queue_aware(m, 1, np.full((2, 2), 2)), "chooses actions from 0 to 1; got 2 to 2"),
         (
             lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0], start=[5, 0]),
@@ -219,6 +230,113 @@ def test_a_policy_with_a_horizon_can_be_followed():
     states, actions = simulate(mdp, solution.as_policy(), 1, 0, [1], steps=6, paths=100_000, seed=0)
     returns = mdp.r[states[:, :-1], actions].sum(axis=1)
     assert returns.mean() == pytest.approx(solution.value(0, (1,)), abs=5 * returns.std() / 100_000**0.5)
+
+
+def earned(mdp, policy, delay, horizon, at):
+    """Return the discounted sum of `horizon` rewards from the augmented state `at`, path by path."""
+
+    def follow(t, state, pending):
+        if t == horizon:
+            return 0.0
+        rule = policy.rule(t)
+        queue = 0
+        for action in pending if rule.shape[1] > 1 else ():
+            queue = queue * mdp.actions + action
+        total = 0.0
+        for chosen in np.flatnonzero(rule[state, queue]):
+            now, *rest = (*pending, int(chosen))
+            row = mdp.dense[state, now]
+            later = sum(row[s] * follow(t + 1, s, tuple(rest)) for s in np.flatnonzero(row))
+            total += rule[state, queue, chosen] * (mdp.r[state, now] + mdp.gamma * later)
+        return total
+
+    return follow(0, at[0], tuple(at[1:]))
+
+
+SIZES = list(product((1, 2, 3), (1, 2, 3), (0, 1, 2)))
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3])
+def test_the_policy_of_a_solution_with_a_horizon_earns_its_value(horizon):
+    """216 problems a horizon; where S = A = horizon, only its type tells actions from probabilities."""
+    rng = np.random.default_rng(horizon)
+    for states, actions, delay in SIZES * 8:
+        mdp = random_mdp(rng, states, actions, float(rng.choice([0.7, 1.0])))
+        solution = solve(mdp, delay, horizon=horizon)
+        policy = solution.as_policy()
+        assert policy.period == horizon
+        for at in [tuple(int(rng.integers(n)) for n in solution.values.shape) for _ in range(3)]:
+            optimum = solution.value(at[0], at[1:])
+            assert earned(mdp, policy, delay, horizon, at) == pytest.approx(optimum, abs=1e-12)
+
+
+def test_the_policy_of_a_solution_without_a_horizon_earns_its_value():
+    rng = np.random.default_rng(0)
+    for states, actions, delay in SIZES * 8:
+        mdp = random_mdp(rng, states, actions, 0.7)
+        solution = solve(mdp, delay, tol=1e-10)
+        policy = solution.as_policy()
+        assert policy.period == 1
+        later = exact_values(mdp, policy, delay).reshape(states, -1)
+        values = (pending_reward(mdp, delay) + 0.7**delay * later).reshape(solution.values.shape)
+        np.testing.assert_allclose(values, solution.values, atol=1e-8)
+
+
+def test_actions_are_not_read_as_probabilities_where_shapes_coincide():
+    """With horizon = S = A = 2 a rule a step and one rule of probabilities have the same shape."""
+    mdp = MDP(np.full((2, 2, 2), 0.5), np.eye(2), 1.0)
+    policy = solve(mdp, 0, horizon=2).as_policy()
+    assert policy.probabilities[:, :, 0].tolist() == [[[1, 0], [0, 1]]] * 2
+    actions = [[0, 1], [1, 0]]
+    np.testing.assert_array_equal(queue_aware(mdp, 0, actions).probabilities, markov(mdp, actions).probabilities)
+    floats = np.array(actions, float)
+    np.testing.assert_array_equal(queue_aware(mdp, 0, floats).probabilities, stationary(mdp, floats).probabilities)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda m: stationary(m, [[1, 0], [0, 1]]),
+            r"^a stationary policy of integers \(actions\) has shape \(2\); got \(2, 2\): "
+            "reshape it, or give floats for probabilities$",
+        ),
+        (
+            lambda m: stationary(m, [0.0, 1.0]),
+            r"of floats \(probabilities\) has shape \(2, 2\); got \(2,\): reshape it, or give integers for actions$",
+        ),
+        (
+            lambda m: markov(m, [[0.0, 1.0]]),
+            r"of floats \(probabilities\) has shape \(steps, 2, 2\) with at least one step; got \(1, 2\)",
+        ),
+        (lambda m: queue_aware(m, 1, np.zeros((0, 2, 2), int)), r"at least one step; got \(0, 2, 2\)"),
+        (lambda m: solve(m, 1, horizon=0).as_policy(), r"at least one step; got \(0, 2, 2\)"),
+        (
+            lambda m: stationary(m, [True, False]),
+            r"^a stationary policy is given as integers \(actions\) or floats \(probabilities\); got bool: "
+            "convert it to one of these$",
+        ),
+        (lambda m: stationary(m, [[1.5, -0.5], [1, 0]]), r"a smallest one of -0.5 and sums \[1.\]: divide each row by its sum"),
+    ],
+)
+def test_rules_that_are_neither_actions_nor_probabilities(make, message):
+    with pytest.raises(ValueError, match=message):
+        make(random_mdp(np.random.default_rng(3), 2, 2, 0.8))
+
+
+@pytest.mark.parametrize("start", [1, [0.5, 0.5]])
+@pytest.mark.parametrize("queue", [[-1], [0.7], [2], [True]])
+def test_pending_actions_are_indices_whatever_the_start(start, queue):
+    mdp = random_mdp(np.random.default_rng(3), 2, 2, 0.8)
+    with pytest.raises(ValueError, match="each pending action is a whole number from 0 to 1; got"):
+        law_at(mdp, stationary(mdp, [0, 1]), 1, start, queue, 1)
+
+
+@pytest.mark.parametrize("start", [-1, 2, 0.5])
+def test_a_start_is_an_index_whatever_the_queue(start):
+    mdp = random_mdp(np.random.default_rng(3), 2, 2, 0.8)
+    with pytest.raises(ValueError, match="each state is a whole number from 0 to 1; got"):
+        law_at(mdp, stationary(mdp, [0, 1]), 1, start, [[0.5, 0.5]], 1)
 
 
 def test_long_delays_are_simulated_without_all_queues():

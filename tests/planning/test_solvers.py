@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from deadtime.planning import MDP, augment, solve
 from deadtime.planning.augmented import Operator, delayed_reward, pending_reward
-from deadtime.planning.examples import chain, random_mdp, two_state, two_state_optimum
+from deadtime.planning.examples import chain, random_mdp, stretched, two_state, two_state_optimum
 
 METHODS = ["modified_policy_iteration", "policy_iteration", "value_iteration"]
 problems = st.builds(
@@ -139,6 +139,36 @@ def test_howards_chain_counts_evaluations(states):
 
 def test_counts_on_augmented_chains():
     assert [solve(chain(12), m, "policy_iteration").iterations - 1 for m in range(4)] == [11, 10, 9, 8]
+
+
+@pytest.mark.parametrize(("states", "delay"), [(2, 3), (7, 1), (12, 0), (12, 3), (24, 2), (40, 1)])
+def test_counts_on_stretched_chains_do_not_depend_on_the_delay(states, delay):
+    mdp = stretched(chain(states), delay)
+    assert mdp.states == states * (delay + 1)
+    assert solve(mdp, delay, "policy_iteration").iterations - 1 == states - 1
+
+
+def test_a_stretched_chain_by_hand():
+    """Two states, action 1 pays 0.75 in the first; one dummy before each, γ = ¼ becomes ½."""
+    mdp = stretched(chain(2, 0.25), 1)
+    assert mdp.gamma == 0.5
+    assert mdp.r.tolist() == [[0, 0], [0, 0.75], [0, 0], [0, 0]]
+    assert mdp.dense.argmax(axis=-1).tolist() == [[1, 1], [2, 0], [3, 3], [2, 2]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_stretching_an_mdp_undoes_its_delay(seed):
+    """Policy iteration with delay takes as many steps as Howard's without, to the same decisions."""
+    rng = np.random.default_rng(seed)
+    mdp, delay = random_mdp(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)), 0.8, 2), seed % 4
+    undelayed = solve(mdp, 0, "policy_iteration")
+    delayed = solve(stretched(mdp, delay), delay, "policy_iteration")
+    assert delayed.iterations == undelayed.iterations
+    first = delayed.values[:: delay + 1].reshape(mdp.states, -1)
+    scale = mdp.gamma ** (delay / (delay + 1))
+    assert np.abs(first - scale * undelayed.values[:, None]).max() < 1e-9
+    chosen = delayed.policy[:: delay + 1].reshape(mdp.states, -1)
+    assert (chosen == undelayed.policy[:, None]).all()
 
 
 def test_ties_go_to_the_lowest_index():

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from deadtime.planning.claims_optima import Finding, random_problems
+from deadtime.planning.claims_optima import Finding, judged, random_problems
 from deadtime.planning.delayed_value import at_queue, exact_values
 from deadtime.planning.examples import hidden_queue, random_mdp
 from deadtime.planning.mdp import MDP
@@ -42,7 +42,7 @@ def paths() -> Finding:
         worst = max(worst, abs(law.sum() - 1), np.abs(law - exact).max(), np.abs(frequency - exact).max() / 0.0125 * 1e-10)
         cases += 1
     return Finding(
-        cases, worst < 1e-10, "path probabilities sum to 1, give the laws of states, and match 40,000 simulated paths"
+        cases, judged(worst < 1e-10), "path probabilities sum to 1, give the laws of states, and match 40,000 simulated paths"
     )
 
 
@@ -66,7 +66,7 @@ def not_markov() -> Finding:
     holds = max(gaps[False]) < 1e-12 and min(gaps[True]) > 1e-6
     return Finding(
         len(gaps[True]) + len(gaps[False]),
-        holds,
+        judged(holds),
         f"P(s_3 | s_2, s_1) varies with s_1 by {np.mean(gaps[True]):.2g} on average at m = 1, by 0 at m = 0",
     )
 
@@ -82,7 +82,7 @@ def independence() -> Finding:
             given = joint / joint.sum(axis=2, keepdims=True)
             plain = joint.sum(axis=3) / joint.sum(axis=(2, 3), keepdims=True)[..., 0]
         worst, cases = max(worst, float(np.nanmax(np.abs(given - plain[..., None])))), cases + 1
-    return Finding(cases, worst < 1e-12, f"P(s_3 | a_3, s_2, a_2) = P(s_3 | s_2, a_2) to {worst:.1g}")
+    return Finding(cases, judged(worst < 1e-12), f"P(s_3 | a_3, s_2, a_2) = P(s_3 | s_2, a_2) to {worst:.1g}")
 
 
 def markov_twin_gap(mdp: MDP, policy: Policy, delay: int, start: int, queue: np.ndarray, steps: int) -> float:
@@ -114,7 +114,7 @@ def equal_laws() -> Finding:
         gaps.append(markov_twin_gap(mdp, queue_aware(mdp, delay, rule), delay, 0, rng.integers(mdp.actions, size=delay), 8))
     detail = f"hidden queue, revealing: laws differ by {example:.3g} (not revealing: {same:.1g}); "
     detail += f"random MDPs: by up to {max(gaps):.2g}, in {sum(gap > 1e-9 for gap in gaps)} of {len(gaps)}"
-    return Finding(len(gaps) + 2, max(example, *gaps) < 1e-9, detail)
+    return Finding(len(gaps) + 2, judged(max(example, *gaps) < 1e-9), detail)
 
 
 def markov_optimal() -> Finding:
@@ -134,7 +134,7 @@ def markov_optimal() -> Finding:
         worst = max(worst, abs(whole - found.value) - slack)
     detail = f"hidden queue, γ = 0.9: best Markov {best.value:.6g} = γ(½+¼γ), queue known {with_queue.value:.6g} = γ(½+½γ); "
     detail += f"equal on {cases} deterministic MDPs" if worst <= 1e-9 else f"and not equal on deterministic MDPs: {worst:.2g}"
-    return Finding(cases + 1, best.value >= with_queue.value - 1e-9, detail)
+    return Finding(cases + 1, judged(best.value >= with_queue.value - 1e-9), detail)
 
 
 def deterministic_markov() -> Finding:
@@ -157,7 +157,9 @@ def deterministic_markov() -> Finding:
             above, cases = max(above, value - best), cases + 1
     holds = above < 1e-10 and lost < 1e-10
     return Finding(
-        cases, holds, f"a decision made deterministic never lost ({lost:.1g}); none exceeded the best deterministic policy"
+        cases,
+        judged(holds),
+        f"a decision made deterministic never lost ({lost:.1g}); none exceeded the best deterministic policy",
     )
 
 
@@ -209,7 +211,7 @@ def recursion(periodic: bool) -> Finding:
             one_step = max(one_step, abs(value - stepped))
     shown = ", ".join(f"{max(gap):.2g}" for gap in gaps.values())
     detail = f"the m-step form is off by up to {shown} at m = 1, 2, 3; the one-step form by {one_step:.1g}"
-    return Finding(24, all(max(gap) < 1e-9 for gap in gaps.values()), detail)
+    return Finding(24, judged(all(max(gap) < 1e-9 for gap in gaps.values())), detail)
 
 
 def history() -> Finding:
@@ -234,4 +236,4 @@ def history() -> Finding:
             weight = path_probability(mdp, remembers, 1, [0], whole)
             total += weight * sum(0.9 ** (k - 1) * mdp.r[path[k], actions[k]] for k in range(1, 4))
     detail = f"hidden queue: a policy of past states earns {total:.6g}, the best that sees only the present one {best:.6g}"
-    return Finding(1, total <= best + 1e-9, detail)
+    return Finding(1, judged(total <= best + 1e-9), detail)

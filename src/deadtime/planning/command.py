@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.progress import track
-from rich.table import Column, Table
+from rich.table import Table
+from rich.text import Text
 
 from deadtime import files
 from deadtime.delay import check_delay
@@ -20,13 +22,15 @@ from deadtime.machine import free_memory
 from deadtime.pictures import check_picture
 from deadtime.planning import figures
 from deadtime.planning.beliefs import BeliefSolution
-from deadtime.planning.claims import CLAIMS
+from deadtime.planning.claims import CLAIMS, Claim, tally
+from deadtime.planning.claims_optima import Finding, Verdict
 from deadtime.planning.examples import chain, two_state, two_state_optimum
 from deadtime.planning.mdp import MDP, check_augmented_state
 from deadtime.planning.solvers import solve
 
 Method = Literal["modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs"]
 _PRINTED = 100_000
+_COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "yellow", Verdict.UNPROVEN: "magenta"}
 
 
 @dataclass(frozen=True)
@@ -217,17 +221,28 @@ def verify(arguments: Verify) -> int:
     steps = chosen if arguments.json else track(chosen, "checking", console=Console(stderr=True, emoji=False), transient=True)
     found = [(claim, claim.check()) for claim in steps]
     if arguments.json:
-        rows = [
-            {"claim": c.name, "where": c.where, "statement": c.statement, **vars(f), "as_expected": f.holds == c.expected}
-            for c, f in found
-        ]
-        print(json.dumps({"claims": rows}))
+        print(json.dumps({"claims": [_row(claim, finding) for claim, finding in found]}))
     else:
-        table = Table("claim", "where", Column("statement", overflow="fold"), "cases", "verdict", "what was found")
-        for claim, finding in found:
-            verdict = "[green]holds" if finding.holds else "[yellow]fails as written"
-            if finding.holds != claim.expected:
-                verdict += " [red](unexpected)"
-            table.add_row(claim.name, claim.where, claim.statement, str(finding.cases), verdict, finding.detail)
-        Console(width=max(Console(emoji=False).width, 140)).print(table)
-    return 0 if all(finding.holds == claim.expected for claim, finding in found) else 1
+        _print_findings(found)
+    return 0 if all(finding.verdict == claim.expected for claim, finding in found) else 1
+
+
+def _row(claim: Claim, finding: Finding) -> dict[str, Any]:
+    about = {"claim": claim.name, "where": claim.where, "statement": claim.statement}
+    return {**about, **vars(finding), "as_expected": finding.verdict == claim.expected}
+
+
+def _print_findings(found: list[tuple[Claim, Finding]]) -> None:
+    """Print one block a claim, wrapped to the console's width, and the number of each verdict."""
+    console = Console(emoji=False, highlight=False)
+    wrapper = TextWrapper(console.width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    for claim, finding in found:
+        verdict = (str(finding.verdict), _COLOURS[finding.verdict])
+        head = Text.assemble((f"{claim.name:<18}", "bold"), f"  {claim.where:<9}  ", verdict)
+        if finding.verdict != claim.expected:
+            head.append(f" (expected: {claim.expected})", "red")
+        console.print(head.append(f", {finding.cases} case{'s' * (finding.cases > 1)}"))
+        for text in (f"Claim: {claim.statement}", f"Found: {finding.detail}"):
+            console.print(Text(wrapper.fill(text)))
+        console.print()
+    console.print(tally(finding.verdict for _, finding in found))

@@ -42,6 +42,27 @@ def chain(states: int, gamma: float = 0.9) -> MDP:
     return MDP(P, r, gamma)
 
 
+def stretched(mdp: MDP, delay: int) -> MDP:
+    """Put m = `delay` dummy states before each state of `mdp`, so that a decision lands where it is due.
+
+    State s becomes the m + 1 states s(m+1) … s(m+1)+m. The first m are dummies: every action leads to
+    the next state and pays 0. The last one is s itself; its transitions lead to the first dummy of the
+    next state. An action chosen in the first dummy is executed m steps later, in s itself. An action
+    chosen anywhere else is executed in a dummy and changes nothing. The discount is γ^(1/(m+1)), so that
+    m + 1 steps discount by γ. The value at the first dummy of s is γ^(m/(m+1)) times the value of s in
+    `mdp`, whatever is pending. So policy iteration with delay m changes its policy here as often as
+    Howard's policy iteration does in `mdp` without delay.
+    """
+    steps = check_delay(delay) + 1
+    size = mdp.states * steps
+    P, r = np.zeros((size, mdp.actions, size)), np.zeros((size, mdp.actions))
+    dummies = np.arange(size).reshape(mdp.states, steps)[:, :-1].ravel()
+    P[dummies, :, dummies + 1] = 1
+    P[steps - 1 :: steps, :, ::steps] = mdp.dense
+    r[steps - 1 :: steps] = mdp.r
+    return MDP(P, r, mdp.gamma ** (1 / steps))
+
+
 def hidden_queue(gamma: float = 0.9, revealing: bool = False) -> MDP:
     """A delay-1 problem in which the state does not reveal the pending action, and that matters. Start in state 0.
 

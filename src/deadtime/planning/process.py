@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from deadtime.delay import check_delay
-from deadtime.planning.augmented import check_memory, on_threads
+from deadtime.planning.augmented import check_memory, on_threads, queue_shape
 from deadtime.planning.mdp import MDP, check_augmented_state, check_index
 
 _DRAWS = 2**22
@@ -42,39 +42,60 @@ class Policy:
 
 
 def markov(mdp: MDP, rules: Any) -> Policy:
-    """A Markov policy from rules d_0, d_1, … (repeated after the last): actions d_k[s], or probabilities d_k[s, a]."""
-    return Policy(_rules(mdp, rules, (mdp.states,), "a Markov policy")[:, :, None, :])
+    """Return a Markov policy of rules d_0, d_1, …: actions d_k[s], or probabilities d_k[s, a].
+
+    The rules repeat after the last one. Integers are actions and floats are probabilities, here and in
+    `stationary` and `queue_aware`.
+    """
+    return _policy(mdp, rules, (mdp.states,), "a Markov policy", one=False)
 
 
 def stationary(mdp: MDP, rule: Any) -> Policy:
-    """A stationary policy from one rule: actions d[s], or probabilities d[s, a]."""
-    return markov(mdp, np.asarray(rule)[None])
+    """Return a stationary policy of one rule: actions d[s], or probabilities d[s, a]."""
+    return _policy(mdp, rule, (mdp.states,), "a stationary policy", many=False)
 
 
 def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
-    """A queue-aware policy: actions d[s, a_0, …, a_{m-1}] or probabilities with one more axis; an axis for time may lead."""
-    rule, shape = np.asarray(rule), (mdp.states, *([mdp.actions] * check_delay(delay)))
-    one = rule.shape in (shape, (*shape, mdp.actions))
-    rules = _rules(mdp, rule[None] if one else rule, shape, "a queue-aware policy")
-    return Policy(rules.reshape(len(rules), mdp.states, -1, mdp.actions))
+    """Return a policy that sees its queue: actions d[s, a_0, …, a_{m-1}], or probabilities d[…, a].
+
+    An axis for time may stand before the others: one rule a step, repeated after the last.
+    """
+    return _policy(mdp, rule, queue_shape(mdp, delay), "a queue-aware policy")
 
 
-def _rules(mdp: MDP, rules: Any, shape: tuple[int, ...], what: str) -> Float[np.ndarray, " period *x A"]:
-    given = np.asarray(rules)
-    if given.shape[1:] == shape and np.issubdtype(given.dtype, np.integer):
-        if given.size and (given.min() < 0 or given.max() >= mdp.actions):
+def _policy(mdp: MDP, rule: Any, shape: tuple[int, ...], what: str, *, one: bool = True, many: bool = True) -> Policy:
+    """Return the policy of `one` rule or of `many`, one a step; the numbers' type says what they are."""
+    given = np.asarray(rule)
+    if given.dtype.kind not in "iuf":
+        raise ValueError(
+            f"{what} is given as integers (actions) or floats (probabilities); got {given.dtype}: convert it to one of these"
+        )
+    actions = given.dtype.kind != "f"
+    wanted = shape if actions else (*shape, mdp.actions)
+    if one and given.shape == wanted:
+        given = given[None]
+    elif not many or given.shape[1:] != wanted or len(given) == 0:
+        kind = "integers (actions)" if actions else "floats (probabilities)"
+        other = "floats for probabilities" if actions else "integers for actions"
+        axes = ", ".join(map(str, wanted))
+        forms = [f"({axes})"] * one + [f"(steps, {axes}) with at least one step"] * many
+        raise ValueError(f"{what} of {kind} has shape {' or '.join(forms)}; got {given.shape}: reshape it, or give {other}")
+    return Policy(_probabilities(mdp, given, what).reshape(len(given), mdp.states, -1, mdp.actions))
+
+
+def _probabilities(mdp: MDP, given: np.ndarray, what: str) -> Float[np.ndarray, " *x A"]:
+    """Return actions as probabilities of 0 and 1, and check probabilities."""
+    if given.dtype.kind != "f":
+        if given.min() < 0 or given.max() >= mdp.actions:
             raise ValueError(
                 f"{what} chooses actions from 0 to {mdp.actions - 1}; got {given.min()} to {given.max()}: count from 0"
             )
-        given = np.eye(mdp.actions)[given]
-    if given.shape[1:] != (*shape, mdp.actions) or len(given) == 0:
-        raise ValueError(
-            f"{what} is actions of shape {shape} or probabilities of shape {(*shape, mdp.actions)} for each step of a period; "
-            f"got {np.shape(rules)}, the first axis being time: give one rule a step"
-        )
+        return np.eye(mdp.actions)[given]
     if (given < 0).any() or not np.allclose(given.sum(axis=-1), 1):
         raise ValueError(
-            f"{what} has probabilities that are not negative and sum to 1; got sums {np.unique(given.sum(axis=-1))[:3]}"
+            f"{what} has probabilities that are not negative and sum to 1; "
+            f"got a smallest one of {given.min():.3g} and sums {np.unique(given.sum(axis=-1))[:3]}: "
+            "divide each row by its sum"
         )
     return given.astype(np.float64)
 
@@ -90,13 +111,14 @@ def check_policy(mdp: MDP, delay: int, policy: Policy) -> None:
 
 
 def _start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The laws of s_0 and of each pending action, validated."""
-    queue = np.asarray(queue)
-    if np.ndim(start) == 0 and queue.ndim < 2:
-        start, *pending = check_augmented_state(mdp, delay, start, queue)
-        queue = np.array(pending, int)
-    laws = queue if queue.ndim == 2 else np.eye(mdp.actions)[queue.astype(int)].reshape(-1, mdp.actions)
+    """Return the laws of s_0 and of each pending action; raise if an index or a law is wrong."""
+    if np.ndim(start) == 0:
+        check_index("state", start, mdp.states)
     law = np.eye(mdp.states)[start] if np.ndim(start) == 0 else np.asarray(start, np.float64)
+    laws = np.asarray(queue)
+    if laws.ndim < 2:
+        _, *pending = check_augmented_state(mdp, delay, 0, queue)
+        laws = np.eye(mdp.actions)[np.array(pending, int)]
     for what, part, shape in (("start", law, (mdp.states,)), ("queue", laws, (delay, mdp.actions))):
         if part.shape != shape or (part < 0).any() or not np.allclose(part.sum(axis=-1), 1):
             raise ValueError(

@@ -93,8 +93,8 @@ class Solution:
         return int(self.policy[at] if self.horizon is None else self.policy[check_time(time, self.horizon)][at])
 
     def as_policy(self) -> Policy:
-        """The solution as a policy that can be simulated and evaluated."""
-        return queue_aware(self.mdp, self.delay, self.policy.astype(int))
+        """Return the solution as a policy to simulate or evaluate; after a horizon its rules repeat."""
+        return queue_aware(self.mdp, self.delay, self.policy)
 
 
 def solve(
