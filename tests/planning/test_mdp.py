@@ -1,8 +1,11 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from deadtime.planning import MDP, solve
+from deadtime.planning.command import load
 from deadtime.planning.examples import random_mdp
 
 P = np.full((2, 3, 2), 0.5)
@@ -62,3 +65,30 @@ def test_sparse_arguments_are_left_as_they_were():
     before = given.data.copy()
     assert MDP(given, [[1.0], [0.0]], 0.9).dense[0, 0, 0] == 1
     assert (given.data == before).all()
+
+
+def test_whole_numbers_are_checked_before_they_take_memory(tmp_path):
+    """A file of 0.6 MB took 5.3 GiB: all of it was converted to doubles first."""
+    states = 1500
+    P = np.zeros((states, 2, states), np.uint8)
+    P[:, :, 0] = 1
+    np.savez_compressed(tmp_path / "good.npz", P=P, r=np.zeros((states, 2)), gamma=0.9)
+    P[:] = 1
+    np.savez_compressed(tmp_path / "bad.npz", P=P, r=np.zeros((states, 2)), gamma=0.9)
+    tracemalloc.start()
+    try:
+        assert load(tmp_path / "good.npz").P.nnz == 2 * states
+        with pytest.raises(ValueError, match=r"P\[0, 0\] sums to 1500, not 1: divide it by its sum"):
+            load(tmp_path / "bad.npz")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * P.nbytes
+
+
+def test_an_mdp_must_fit(tmp_path, monkeypatch):
+    P = np.full((40, 1, 40), 1 / 40)
+    np.savez(tmp_path / "mdp.npz", P=P, r=np.zeros((40, 1)), gamma=0.9)
+    monkeypatch.setattr("deadtime.planning.command.free_memory", lambda: 100_000.0)
+    with pytest.raises(ValueError, match=r"half of the free memory, .* GiB; .*mdp.npz would take .* GiB: use fewer states"):
+        load(tmp_path / "mdp.npz")

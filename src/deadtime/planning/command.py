@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import TextWrapper
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import tyro
 from rich.console import Console
 from rich.progress import track
@@ -30,6 +31,8 @@ from deadtime.planning.solvers import solve
 
 Method = Literal["modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs"]
 _PRINTED = 100_000
+_BYTES_A_TRANSITION = 60
+"""While P becomes sparse: two indices and a number, some of them twice."""
 _COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "yellow", Verdict.UNPROVEN: "magenta"}
 
 
@@ -113,9 +116,20 @@ def load(path: Path) -> MDP:
     for name in ("P", "r", "gamma"):
         if name not in arrays:
             raise ValueError(f"{path} must hold P, r and gamma; {name} is missing: save it with numpy.savez")
+    check_size(path, arrays["P"])
     if arrays["gamma"].size != 1:
         raise ValueError(f"gamma is one number; {path} holds {arrays['gamma'].shape}: save it with numpy.savez")
     return MDP(arrays["P"], arrays["r"], float(arrays["gamma"].item()))
+
+
+def check_size(path: Path, P: np.ndarray) -> None:
+    """Raise if the sparse form of P would take more than half of the free memory."""
+    needed, most = P.nbytes + _BYTES_A_TRANSITION * int(np.count_nonzero(P)), free_memory() / 2
+    if needed > most:
+        raise ValueError(
+            f"an MDP must fit into half of the free memory, {most / 2**30:.3g} GiB; {path} would take {needed / 2**30:.3g} GiB: "
+            "use fewer states, or a sparser P"
+        )
 
 
 def _mdp(problem: Any) -> tuple[MDP, dict[str, Any]]:

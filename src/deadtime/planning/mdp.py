@@ -30,10 +30,14 @@ class MDP:
                 f"r has shape (S, A), at least one of each; got {r.shape}: give one reward for each state and action"
             )
         states, actions = r.shape
-        dense = self.P if issparse(self.P) else np.asarray(self.P, np.float64)
+        dense = self.P if issparse(self.P) else np.asarray(self.P)
+        if dense.dtype.kind not in "iuf":
+            dense = dense.astype(np.float64)  # others are converted once they are sparse, which takes less memory
         wanted = (states * actions, states) if issparse(self.P) else (states, actions, states)
         if dense.shape != wanted:
             raise ValueError(f"P has shape {wanted} when r has shape {r.shape}; got {dense.shape}: reorder or reshape it")
+        if self.check and dense.dtype.kind in "iu":  # before such a P that is none takes 30 times its size
+            _check_sums(dense.sum(axis=-1, dtype=np.float64).ravel(), actions)
         P = csr_array(dense if issparse(dense) else dense.reshape(-1, states), dtype=np.float64, copy=True)
         P.sum_duplicates()
         gamma = self.gamma
@@ -97,7 +101,11 @@ def _check(P: csr_array, r: np.ndarray) -> None:
         k = np.flatnonzero(wrong)[0]
         s, a = divmod(int(rows[k]), actions)
         raise ValueError(f"P[{s}, {a}, {P.indices[k]}] is {P.data[k]}: probabilities are finite and not negative")
-    total = P.sum(axis=1)
+    _check_sums(P.sum(axis=1), actions)
+
+
+def _check_sums(total: np.ndarray, actions: int) -> None:
+    """Raise at the first row of P, numbered s·A + a, that does not sum to 1."""
     off = np.abs(total - 1)
     if (off > 1e-9).any():
         s, a = divmod(int(np.argmax(off > 1e-9)), actions)
