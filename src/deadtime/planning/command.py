@@ -127,8 +127,8 @@ def check_size(path: Path, P: np.ndarray) -> None:
     needed, most = P.nbytes + _BYTES_A_TRANSITION * int(np.count_nonzero(P)), free_memory() / 2
     if needed > most:
         raise ValueError(
-            f"an MDP must fit into half of the free memory, {most / 2**30:.3g} GiB; {path} would take {needed / 2**30:.3g} GiB: "
-            "use fewer states, or a sparser P"
+            f"an MDP must fit into half of the free memory, {most / 2**30:.3g} GiB; {path} would take "
+            f"{needed / 2**30:.3g} GiB: use fewer states, or a sparser P"
         )
 
 
