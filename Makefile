@@ -3,9 +3,10 @@ PYTHON ?= python3
 EXTRAS ?= dev
 comma := ,
 BIN := .venv/bin
+NEWEST := .venv-newest/bin
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test test-all smoke lint bench benchmarks clean
+.PHONY: demo test test-all test-newest smoke lint bench benchmarks clean
 
 demo: $(READY)
 	$(BIN)/python examples/late_cartpole.py
@@ -15,6 +16,14 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup -m "full or not full"
+
+# The second install brings what `pip install deadtime` brings: it goes past the caps of the extras (gymnax has
+# gymnasium<1.4, moviepy pillow<12), about which pip complains without failing.
+test-newest:
+	$(PYTHON) -m venv .venv-newest
+	$(NEWEST)/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --editable '.[$(EXTRAS)]'
+	$(NEWEST)/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --editable .
+	$(NEWEST)/python -m pytest -n 4 --dist loadgroup
 
 smoke: $(READY)
 	$(BIN)/deadtime reproduce all --smoke
@@ -36,7 +45,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/engines.py
 
 clean:
-	rm -rf .venv out
+	rm -rf .venv .venv-newest out
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -1,14 +1,49 @@
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import deadtime
+from tests import commands
 
 COMMAND = Path(sys.executable).parent / "deadtime"
 
 
-def run(*arguments):
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+ROBOT = """
+import gymnasium as gym
+import numpy as np
+
+
+class Arm(gym.Env):
+    action_space, observation_space = gym.spaces.Discrete(2), gym.spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, False, False, {}
+
+
+gym.register("Arm-v0", Arm, max_episode_steps=7)
+"""
+SWEEP = """
+environments = ["gym:my_robot:Arm-v0"]
+agents = ["oblivious"]
+delays = [1]
+seeds = 1
+[overrides]
+steps = 20
+hidden = [4]
+evaluation_episodes = 1
+"""
+
+
+def run(*arguments, **how):
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, **how)
 
 
 def test_version():
@@ -29,3 +64,32 @@ def test_unknown_argument():
 def test_as_a_module():
     done = subprocess.run([sys.executable, "-m", "deadtime", "--version"], capture_output=True, text=True, check=False)
     assert done.stdout == f"deadtime {deadtime.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "help_of"),
+    [
+        (["train", "--env", "maze", "--delay", "2.5"], "train"),
+        (["train", "--env", "maze", "--dely", "2"], "train"),
+        (["compare", "--env", "maze", "--delays", "1", "x"], "compare"),
+        (["plan", "maze", "--delay", "2.5"], "plan"),
+    ],
+)
+def test_errors_point_to_the_help_of_their_command(command, help_of):
+    done = commands.run(*command)
+    assert done.returncode == 2
+    assert f"deadtime {help_of} --help" in done.stderr
+    assert "deadtime --help" not in done.stderr
+
+
+def test_a_module_in_the_current_folder(tmp_path):
+    """The command and its workers find it, and nothing there shadows an installed module."""
+    (tmp_path / "my_robot.py").write_text(ROBOT)
+    for shadow in ("numpy", "tyro", "queue"):
+        (tmp_path / f"{shadow}.py").write_text("raise SystemExit('shadowed')")
+    (tmp_path / "arm.toml").write_text(SWEEP)
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = run("sweep", "arm.toml", "--engine", "local", cwd=tmp_path, env=alone)
+    assert done.returncode == 0, done.stderr
+    (record,) = tmp_path.glob("arm/*/run.json")
+    assert json.loads(record.read_text())["scores"] == [7.0]

@@ -1,5 +1,6 @@
 import copy
 import pickle
+from itertools import combinations
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from deadtime.nested import map_leaves
 ACTION_SPACES = [
     spaces.Discrete(5),
     spaces.Discrete(4, start=-2),
+    spaces.Discrete(200, dtype=np.uint8),
     spaces.MultiDiscrete([2, 3]),
     spaces.MultiBinary(3),
     spaces.Box(-1, 1, (2,), np.float32),
@@ -77,17 +79,30 @@ def _leaves(space, value):
     return found
 
 
-def test_snapshots_stay_as_they_were_beyond_the_log_and_cannot_be_written():
-    queue = PendingActions(spaces.Discrete(10), 3)
-    queue.fill([0, 1, 2])
-    snapshots = [queue.push(t % 10)[1] for t in range(10_000)]
-    assert snapshots[5_000].tolist() == [4998 % 10, 4999 % 10, 5000 % 10]
-    with pytest.raises(ValueError, match="read-only"):
-        snapshots[0][0] = 1
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+@pytest.mark.parametrize("twin", [lambda queue: queue, copy.deepcopy], ids=["itself", "copied"])
+def test_snapshots_stay_as_they_were_and_are_read_only_and_share_no_memory(space, twin):
+    space.seed(0)
+    queue = PendingActions(space, 3)
+    queue.fill(WarmUp("random", space, 3).draw(None))
+    queue = twin(queue)
+    snapshots = [queue.actions, *(queue.push(space.sample())[1] for _ in range(6))]
+    before = copy.deepcopy(snapshots)
+    for _ in range(10):
+        queue.push(space.sample())
+    for was, now in zip(before, snapshots, strict=True):
+        for wanted, leaf in zip(_leaves(space, was), _leaves(space, now), strict=True):
+            np.testing.assert_array_equal(wanted, leaf)
+            assert not leaf.flags.writeable
+            with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
+                leaf.setflags(write=True)
+    for one, other in combinations(snapshots, 2):
+        for a, b in zip(_leaves(space, one), _leaves(space, other), strict=True):
+            assert not np.shares_memory(a, b)
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(10), spaces.Box(0, 9, (1,), np.int64)])
-def test_executed_actions_across_the_ends_of_the_log(space):
+def test_executed_actions_over_many_steps(space):
     queue = PendingActions(space, 3)
     queue.fill(np.array([7, 8, 9]).reshape(3, *space.shape))
     chosen = [(t * t) % 10 for t in range(10_000)]
@@ -112,7 +127,7 @@ def test_an_executed_array_is_not_the_queues_memory():
     np.testing.assert_array_equal(pending, [[1, 1]])
 
 
-@pytest.mark.parametrize("twin", [copy.deepcopy, lambda queue: pickle.loads(pickle.dumps(queue))])
+@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, lambda queue: pickle.loads(pickle.dumps(queue))])
 def test_copies_go_their_own_way(twin):
     queue = PendingActions(spaces.Discrete(9), 2)
     queue.fill([1, 2])
@@ -165,10 +180,55 @@ def test_box_bounds_are_the_environments_business():
     np.testing.assert_array_equal(queue.push([3, -np.inf])[0], [3, -np.inf])
 
 
-@pytest.mark.parametrize("delay", [-1, 1.5, 2.0, "3", None, True])
-def test_bad_delay(delay):
-    with pytest.raises(ValueError, match=r"delay is a whole number of steps, 0 or more; got .*: pass 0 for no delay"):
+RANDOM = "random delays are not supported yet, so pass one number, such as the longest delay"
+
+
+@pytest.mark.parametrize(
+    ("delay", "remedy"),
+    [
+        (-1, "pass 0 for no delay"),
+        (-1.5, "pass 0 for no delay"),
+        (float("nan"), "pass 0 for no delay"),
+        (float("inf"), "pass 0 for no delay"),
+        ("3", "pass 0 for no delay"),
+        (None, "pass 0 for no delay"),
+        (True, "pass 0 for no delay"),
+        (2.5, "pass a whole number, such as 3"),
+        (2.0, "pass a whole number, such as 2"),
+        (np.float32(0.5), "pass a whole number, such as 1"),
+        ((2, 6), RANDOM),
+        ([2, 6], RANDOM),
+        (range(2, 6), RANDOM),
+        (max, RANDOM),
+        (np.random.default_rng(0), RANDOM),
+    ],
+    ids=str,
+)
+def test_bad_delay(delay, remedy):
+    with pytest.raises(ValueError) as error:
         check_delay(delay)
+    assert str(error.value) == f"delay is a whole number of steps, 0 or more; got {delay!r}: {remedy}"
+
+
+@pytest.mark.parametrize("delay", [2**31, 2**40, 10**20, np.uint64(2**63)])
+def test_absurd_delay(delay):
+    with pytest.raises(ValueError) as error:
+        check_delay(delay)
+    assert str(error.value) == f"delay is a whole number of steps, at most 2147483647; got {delay!r}: pass a smaller one"
+    assert check_delay(2**31 - 1) == 2**31 - 1
+
+
+def test_a_queue_that_does_not_fit_in_memory(monkeypatch):
+    monkeypatch.setattr("deadtime.delay.free_memory", lambda: 1e9)
+    PendingActions(spaces.Discrete(5), 10**6)
+    message = (
+        "a queue of pending actions must fit in memory; got a delay of 30000000, "
+        r"which needs 3.0 GB with 1.0 GB free: pass a smaller delay"
+    )
+    with pytest.raises(ValueError, match=message):
+        PendingActions(spaces.Discrete(5), 30_000_000)
+    with pytest.raises(ValueError, match="got a delay of 1000000, which needs 2.0 GB with 1.0 GB free"):
+        PendingActions(spaces.Box(-1, 1, (4, 5)), 10**6)
 
 
 @pytest.mark.parametrize("warmup", [5, -1, 0.5, [0], None])

@@ -11,9 +11,7 @@ now and the newly chosen one joins the end:
 Actions still pending when the episode ends are dropped.
 
 :func:`push` is the rule itself, a pure function of arrays (JAX under ``jit``, ``vmap`` and ``scan``, or NumPy).
-:class:`PendingActions` is the same rule for a host loop, at a cost that does not grow with m, for any Gymnasium action.
-A delay that varies from step to step would change these two and nothing else: the queue's length is the longest delay,
-and which entry leaves it is decided here.
+:class:`PendingActions` is the same rule for a host loop and any Gymnasium action.
 """
 
 from __future__ import annotations
@@ -21,26 +19,69 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from operator import index
-from typing import Any, TypeVar
+from struct import pack, unpack_from
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
+from numpy import frombuffer
 
+from deadtime.machine import free_memory
 from deadtime.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
 
 ArrayT = TypeVar("ArrayT", bound=Any)
 Warmup = Any
 """``"random"``, one action that fills the queue, or ``callable(observation, delay, rng)`` that returns all m actions."""
 
-_LOG_ITEMS = 4096
+_LONGEST = 2**31 - 1
+_RESET_BYTES = 100  # measured: a reset's peak for each number in the queue, its random draws included
+_SMALL_BYTES = 2**26  # no need to look up the free memory for less
 
 
 def check_delay(delay: Any) -> int:
-    """Return `delay` as an int, or say what is wrong with it."""
+    """Return `delay` as an int, or raise if it is not one whole number of steps."""
     if isinstance(delay, bool) or not isinstance(delay, int | np.integer) or delay < 0:
-        raise ValueError(f"delay is a whole number of steps, 0 or more; got {delay!r}: pass 0 for no delay")
+        raise ValueError(f"delay is a whole number of steps, 0 or more; got {delay!r}: {_delay_remedy(delay)}")
+    if delay > _LONGEST:
+        raise ValueError(f"delay is a whole number of steps, at most {_LONGEST}; got {delay!r}: pass a smaller one")
     return int(delay)
+
+
+def _delay_remedy(delay: Any) -> str:
+    if delay is not None and not isinstance(delay, int | float | str | np.generic):
+        return "random delays are not supported yet, so pass one number, such as the longest delay"
+    if isinstance(delay, float | np.floating) and math.isfinite(delay) and delay > 0:
+        return f"pass a whole number, such as {math.ceil(delay)}"
+    return "pass 0 for no delay"
+
+
+def check_memory(what: str, delay: int, size: int) -> None:
+    """Raise if `size` bytes, which `what` needs at this delay, are more than the free memory."""
+    if size > _SMALL_BYTES and size > (free := free_memory()):
+        raise ValueError(
+            f"{what} must fit in memory; got a delay of {delay}, "
+            f"which needs {size / 1e9:.1f} GB with {free / 1e9:.1f} GB free: pass a smaller delay"
+        )
+
+
+class FixedDelay:
+    """Mixin that gives a wrapper the read-only property `delay`."""
+
+    _delay: int
+
+    @property
+    def delay(self) -> int:
+        """The delay in steps."""
+        return self._delay
+
+    @delay.setter
+    def delay(self, delay: Any) -> None:
+        name = type(self).__name__
+        raise AttributeError(
+            f"the delay of {name} is fixed when it is made; got {delay!r} after that: "
+            f"make a new wrapper, {name}(env, delay={delay!r})"
+        )
 
 
 def second_delay(first: int, second: Any) -> ValueError:
@@ -92,9 +133,9 @@ def checked_leaves(space: spaces.Space, action: Any) -> list[np.ndarray]:
 def _held(space: spaces.Space, leaf: Any) -> np.ndarray | None:
     given = np.asarray(leaf)
     if not isinstance(space, spaces.Box):
-        return given if space.contains(given) else None
+        return given.astype(space.dtype) if space.contains(given) else None
     held = given.astype(space.dtype)
-    exact = np.isnan(given).sum() == 0 if held.dtype.kind == "f" else np.array_equal(held, given)
+    exact = not np.isnan(given).any() if held.dtype.kind == "f" else np.array_equal(held, given)
     return held if exact and given.shape == space.shape else None
 
 
@@ -105,48 +146,57 @@ def _outside(space: spaces.Space, action: Any) -> ValueError:
     )
 
 
-class PendingActions:
-    """The queue for a host loop: a NumPy log that every action is written to once, and a window of m that slides over it.
+class _Leaf(NamedTuple):
+    """One leaf of the action space, as a queue keeps it: the bytes of m + 1 actions."""
 
-    What `actions` returns is a read-only view of that log, and stays as it was when later actions arrive.
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    size: int
+
+    @classmethod
+    def of(cls, space: spaces.Space, delay: int) -> _Leaf:
+        """Return the layout of a leaf; `shape` is of all m + 1 actions, `size` the bytes of one."""
+        dtype, shape = np.dtype(space.dtype), space.shape or ()
+        return cls(dtype, (delay + 1, *shape), dtype.itemsize * math.prod(shape))
+
+    def array(self, slots: bytes) -> np.ndarray:
+        """Return the actions in `slots` as a read-only array."""
+        return frombuffer(slots, self.dtype).reshape(self.shape)
+
+
+class PendingActions:
+    """The queue for a host loop: the bytes of the action executed last and of the m pending ones.
+
+    Each step makes new bytes. So the arrays that an earlier step returned are read-only, stay as they were, and share
+    no memory with later ones. A step copies m actions, which shows from a delay of a few hundred on.
     """
 
     def __init__(self, space: spaces.Space, delay: int):
-        """`space` is that of one action (for a vector environment, of one batch of actions)."""
+        """`space` holds one action; for a vector environment, one batch of actions."""
         self.space, self.delay = space, check_delay(delay)
+        self._leaves = [_Leaf.of(leaf, self.delay) for leaf in leaf_spaces(space)]
+        numbers = sum(math.prod(leaf.shape) for leaf in self._leaves)
+        check_memory("a queue of pending actions", self.delay, _RESET_BYTES * numbers)
+        self._slots = [bytes(leaf.size * (self.delay + 1)) for leaf in self._leaves]
+        self._nested = isinstance(space, spaces.Dict | spaces.Tuple)
         self._discrete = isinstance(space, spaces.Discrete)
         if isinstance(space, spaces.Discrete):
             self._low, self._high = int(space.start), int(space.start) + int(space.n)
-        self._new_log([np.zeros((self.delay, *(leaf.shape or ())), leaf.dtype) for leaf in leaf_spaces(space)])
-
-    def _new_log(self, pending: list[np.ndarray]) -> None:
-        largest = max((math.prod(part.shape[1:]) for part in pending), default=1)
-        self._first, self._room = 0, self.delay + max(self.delay, _LOG_ITEMS // max(largest, 1), 16)
-        self._logs = [np.empty((self._room, *part.shape[1:]), part.dtype) for part in pending]
-        self._read_only = [log.view() for log in self._logs]
-        for log, view, part in zip(self._logs, self._read_only, pending, strict=True):
-            log[: self.delay] = part
-            view.setflags(write=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy needs the pending actions, not the log."""
-        return {"space": self.space, "delay": self.delay, "actions": self.actions}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start a new log with the actions that were pending."""
-        PendingActions.__init__(self, state["space"], state["delay"])
-        self.fill(state["actions"])
+            dtype = self._leaves[0].dtype
+            self._number = dtype.char, dtype.itemsize, dtype
 
     def fill(self, actions: Any) -> None:
         """Start an episode with these m pending actions, oldest first (stacked, as an element of the batched space)."""
-        pending = [np.asarray(leaf) for _, leaf in space_leaves(self.space, actions)]
-        self._new_log([part.astype(log.dtype) for part, log in zip(pending, self._logs, strict=True)])
+        stacked = [np.asarray(part) for _, part in space_leaves(self.space, actions)]
+        self._slots = [
+            bytes(leaf.size) + part.astype(leaf.dtype).reshape(self.delay, *leaf.shape[1:]).tobytes()
+            for leaf, part in zip(self._leaves, stacked, strict=True)
+        ]
 
     @property
     def actions(self) -> Any:
-        """The m pending actions, oldest first: each leaf has shape (m, …)."""
-        window = slice(self._first, self._first + self.delay)
-        return from_leaves(self.space, iter([log[window] for log in self._read_only]))
+        """The m pending actions, oldest first: each leaf is a read-only array of shape (m, …)."""
+        return self._joined([leaf.array(slots)[1:] for leaf, slots in zip(self._leaves, self._slots, strict=True)])
 
     def push(self, action: Any) -> tuple[Any, Any]:
         """Add the newly chosen action; return the one to execute now, and the actions that are pending after it."""
@@ -158,24 +208,22 @@ class PendingActions:
             raise _outside(self.space, action) from None
         if not self._low <= chosen < self._high:
             raise _outside(self.space, action)
-        first = self._advance()
-        last = first + self.delay
-        log = self._logs[0]
-        log[last] = chosen
-        return log.item(first), self._read_only[0][first + 1 : last + 1]
+        code, size, dtype = self._number
+        slots = self._slots[0][size:] + pack(code, chosen)
+        self._slots = [slots]
+        return unpack_from(code, slots)[0], frombuffer(slots, dtype, -1, size)
 
     def _push_any(self, action: Any) -> tuple[Any, Any]:
-        leaves = checked_leaves(self.space, action)
-        first = self._advance()
-        for log, leaf in zip(self._logs, leaves, strict=True):
-            log[first + self.delay] = leaf
-        return from_leaves(self.space, iter([log[first].copy() for log in self._logs])), self.actions
+        chosen = checked_leaves(self.space, action)
+        self._slots = [
+            b"".join((memoryview(slots)[leaf.size :], part.tobytes()))
+            for leaf, slots, part in zip(self._leaves, self._slots, chosen, strict=True)
+        ]
+        arrays = [leaf.array(slots) for leaf, slots in zip(self._leaves, self._slots, strict=True)]
+        return self._joined([array[0].copy() for array in arrays]), self._joined([array[1:] for array in arrays])
 
-    def _advance(self) -> int:
-        if self._first + self.delay == self._room:
-            self._new_log([log[self._first :] for log in self._logs])
-        self._first += 1
-        return self._first - 1
+    def _joined(self, leaves: list[Any]) -> Any:
+        return from_leaves(self.space, iter(leaves)) if self._nested else leaves[0]
 
 
 class WarmUp:

@@ -1,4 +1,4 @@
-"""What this process may use of its machine, and how it starts others."""
+"""The limits of this process on its machine, and how it starts others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,20 @@ def cores() -> int:
 def free_memory() -> float:
     """Bytes that can be allocated without swapping."""
     try:
-        with open("/proc/meminfo") as file:
+        with open("/proc/meminfo", encoding="utf-8") as file:
             lines = dict(line.split(":") for line in file)
         return float(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError):
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def resident_memory() -> int:
+    """Return the bytes of memory that this process holds; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", encoding="utf-8") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def started(module: str, *words: str, env: dict[str, str] | None = None, **how: Any) -> subprocess.Popen[bytes]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image, ImageDraw, ImageFont
 
-from deadtime.files import whole
+from deadtime.files import printable_lines, whole
 
 COLORS = {
     "delayed": "#0072B2",
@@ -29,8 +31,26 @@ def check_picture(path: Path | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
 
 
+def put_title(axes: Axes, words: str) -> None:
+    """Write a title with text of a user's or a record's, in which $ is a letter and begins no formula."""
+    axes.set_title(printable_lines(words), fontsize=10, parse_math=False)
+
+
+def mark_picture(path: Path, words: str) -> Path:
+    """Write words in red on a band above a picture that was saved."""
+    size = 28
+    with Image.open(path) as picture:
+        marked = Image.new("RGB", (picture.width, picture.height + 2 * size), "white")
+        marked.paste(picture.convert("RGB"), (0, 2 * size))
+    font = ImageFont.load_default(size)
+    ImageDraw.Draw(marked).text((marked.width / 2, size), words, "red", font, anchor="mm")
+    with whole(path) as part:
+        marked.save(part, format="PNG")
+    return path
+
+
 def save_picture(figure: Figure, path: Path) -> Path:
-    """Write whole or not at all."""
+    """Write a figure as a PNG, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
         figure.savefig(part, format="png", dpi=130)

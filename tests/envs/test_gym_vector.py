@@ -102,8 +102,8 @@ PAIRS = {
         lambda e, m: AugmentObservation(ActionDelay(e, m), flat=True),
     ),
     "augment-all": (
-        lambda e, m: VectorAugmentObservation(VectorObservationDelay(VectorActionDelay(e, m), 2), flat=True),
-        lambda e, m: AugmentObservation(ObservationDelay(ActionDelay(e, m), 2), flat=True),
+        lambda e, m: VectorAugmentObservation(VectorObservationDelay(VectorActionDelay(e, m), 0), flat=True),
+        lambda e, m: AugmentObservation(ObservationDelay(ActionDelay(e, m), 0), flat=True),
     ),
     "both": (
         lambda e, m: VectorObservationDelay(VectorActionDelay(e, m), m + 1),
@@ -223,6 +223,50 @@ def test_two_delays_on_one_environment_are_refused():
     once = VectorObservationDelay(VectorActionDelay(vector([[3]], AutoresetMode.NEXT_STEP), 2), 1)
     with pytest.raises(ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"):
         VectorActionDelay(once, 3)
+
+
+DELAYED_TWICE = {
+    "observation-action": lambda e, k: VectorAugmentObservation(VectorObservationDelay(VectorActionDelay(e, 3), k)),
+    "action-observation": lambda e, k: VectorAugmentObservation(VectorActionDelay(VectorObservationDelay(e, k), 3)),
+    "outside": lambda e, k: VectorObservationDelay(VectorAugmentObservation(VectorActionDelay(e, 3)), k),
+}
+
+
+@pytest.mark.parametrize("wrap", DELAYED_TWICE.values(), ids=DELAYED_TWICE.keys())
+def test_an_augmented_observation_that_is_not_markov_is_refused(wrap):
+    with pytest.raises(ValueError) as error:
+        wrap(vector([[3]], AutoresetMode.NEXT_STEP), 2)
+    assert str(error.value) == (
+        "VectorAugmentObservation shows the queue of VectorActionDelay, which is enough only for observations without delay; "
+        "got an action delay of 3 and an observation delay of 2: "
+        "use VectorActionDelay(env, 5) without VectorObservationDelay, which is equivalent"
+    )
+    assert wrap(vector([[3]], AutoresetMode.NEXT_STEP), 0).reset()[0]["pending_actions"].shape == (1, 3)
+
+
+@pytest.mark.parametrize("wrapper", [VectorActionDelay, VectorObservationDelay])
+def test_delay_is_read_only(wrapper):
+    envs = wrapper(vector([[3]], AutoresetMode.NEXT_STEP), 4)
+    with pytest.raises(AttributeError) as error:
+        envs.delay = 5
+    assert str(error.value) == (
+        f"the delay of {wrapper.__name__} is fixed when it is made; got 5 after that: "
+        f"make a new wrapper, {wrapper.__name__}(env, delay=5)"
+    )
+    assert envs.delay == 4
+
+
+def test_queues_and_histories_that_do_not_fit_in_memory(monkeypatch):
+    monkeypatch.setattr("deadtime.delay.free_memory", lambda: 1e9)
+    envs = vector([[3]] * 4, AutoresetMode.NEXT_STEP)
+    with pytest.raises(
+        ValueError, match="a queue of pending actions must fit in memory; got a delay of 5000000, which needs 2.0 GB"
+    ):
+        VectorActionDelay(envs, 5_000_000)
+    with pytest.raises(
+        ValueError, match="a history of observations must fit in memory; got a delay of 30000000, which needs 1.9 GB"
+    ):
+        VectorObservationDelay(envs, 30_000_000)
 
 
 def test_observations_that_are_no_arrays():

@@ -11,7 +11,8 @@ from threading import Event, Thread
 
 import pytest
 
-from deadtime.experiments import driver, engines
+from deadtime.experiments import cluster as ray_engine
+from deadtime.experiments import driver
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.driver import Status
 from deadtime.experiments.runner import Where, train_missing
@@ -114,7 +115,7 @@ def test_what_a_cluster_can_not_do_and_what_is_interrupted(cluster, tmp_path, mo
         raise NotImplementedError
 
     monkeypatch.chdir(tmp_path)
-    engine, unit = engines.Ray(cluster.address), Unit(((MAZE, 0),))
+    engine, unit = ray_engine.Ray(cluster.address), Unit(((MAZE, 0),))
     for asked, words in (
         (unit._replace(memory=2**60), "it needs 1.07e+09 GiB, and no node of the cluster has that"),
         (unit._replace(gpus=1), "it needs a core and a GPU, and no node of the cluster has that"),
@@ -124,7 +125,7 @@ def test_what_a_cluster_can_not_do_and_what_is_interrupted(cluster, tmp_path, mo
     assert engine.start(unit._replace(cpus=64), str(tmp_path))  # as many as a node has
     wait_for(lambda: any(event.records for event in engine.events()))
     with monkeypatch.context() as patched:
-        patched.setattr(engines, "_on_ray", says_nothing)
+        patched.setattr(ray_engine, "_on_ray", says_nothing)
         assert engine.start(unit, "")
         assert _ended(engine).failed.startswith("RayTaskError(NotImplementedError): ")
     long = DeepSpec("cartpole", "oblivious", 1, "paper", 5_000_000, changes=TINY)
@@ -140,7 +141,7 @@ def test_what_a_cluster_can_not_do_and_what_is_interrupted(cluster, tmp_path, mo
         sweep.run(engine)
     (kept,) = (tmp_path / "sub/.checkpoints").rglob("*.safetensors")
     kept.write_bytes(b"damaged")
-    again = engines.Ray(cluster.address)
+    again = ray_engine.Ray(cluster.address)
     assert again.start(sweep.units[0], str(tmp_path / "sub/.checkpoints"))
     why = _ended(again).failed
     assert re.fullmatch(rf"ValueError: {kept} is no checkpoint of this run .*: delete it.* \(checkpoint\.py, line \d+\)", why)

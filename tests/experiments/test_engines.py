@@ -10,6 +10,7 @@ import tempfile
 import time
 from itertools import count
 from pathlib import Path
+from queue import Queue
 from threading import active_count
 from types import SimpleNamespace
 
@@ -17,14 +18,16 @@ import numpy as np
 import pytest
 
 from deadtime import machine
-from deadtime.experiments import driver, engines, records, store, units
+from deadtime.experiments import driver, engines, records, store, unit_worker, units
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.driver import Status
 from deadtime.experiments.runner import Where, train_missing
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.units import Unit, heard, units_of
+from deadtime.timeouts import limited_steps
 from deadtime.training import deep
 from tests.commands import full
+from tests.experiments import stuck_env
 
 TINY = {"hidden": (4,), "batch": 4, "replay_transitions": 50}
 MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4}, evaluation_episodes=3)
@@ -114,6 +117,57 @@ def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(tmp_path, 
     assert train_missing(ASKED, tmp_path, Where("local")) == 0
     assert len(killed) == 2
     assert everything(tmp_path) == expected
+
+
+def test_a_process_that_has_grown_is_replaced_and_the_records_are_the_same(tmp_path, expected, monkeypatch):
+    """Here one that has not shrunk, so that each does one unit."""
+    code = "import sys, deadtime.experiments.unit_worker as it; it._MOST_GROWTH = -1; it.main(*map(int, sys.argv[1:]))"
+    pids = []
+
+    def small(module, *words, env, **how):
+        worker = subprocess.Popen([sys.executable, "-c", code, *words], env={**os.environ, **env}, **how)
+        pids.append(worker.pid)
+        return worker
+
+    monkeypatch.setattr(engines, "started", small)
+    before = children()
+    assert train_missing(ASKED, tmp_path, Where("local", retries=0)) == 0
+    assert len({*pids}) == 4
+    assert everything(tmp_path) == expected
+    assert children() == before
+
+
+@pytest.mark.parametrize(("sizes", "sent"), [([10, 10, 310, 311, 0], b"ffflf"), ([400, 500, 700], b"fff"), ([0] * 9, b"f" * 9)])
+def test_a_process_ends_after_a_unit_that_left_it_too_large(sizes, sent, monkeypatch):
+    """It then holds over 300 MB more than after its first unit."""
+    asked, answers, left = Queue(), [], iter(sizes)
+    for content in [b"\n[]"] * len(sizes) + [b""]:
+        asked.put(content)
+    monkeypatch.setattr(unit_worker, "resident_memory", lambda: next(left) * 2**20)
+    monkeypatch.setattr(unit_worker, "done", lambda *unit: b"f")
+    unit_worker._serve(SimpleNamespace(send_bytes=answers.append), asked)
+    assert b"".join(answers) == sent
+
+
+def test_an_environment_that_hangs_fails_its_unit_and_not_the_next(tmp_path, monkeypatch, capsys):
+    """A stuck process ends with its unit; the second attempt, in a new one, is done."""
+    spec = DeepSpec(f"gym:{stuck_env.__name__}:deadtime-test/Stuck-v0", "oblivious", 1, "paper", 60, changes=TINY)
+    monkeypatch.setenv("STUCK", "once")
+    monkeypatch.setenv("ONCE", str(tmp_path / "once"))
+    asked = [(spec, [0]), (MAZE, range(2))]
+    with limited_steps(2):
+        assert train_missing(asked, tmp_path / "all", Where("local", retries=1)) == 0
+    assert (tmp_path / "once").exists()
+    monkeypatch.setenv("STUCK", "greedy")
+    with limited_steps(1):
+        assert train_missing([(spec, [1])], tmp_path / "all", Where("local", retries=0)) == 1
+    assert (
+        "Stuck-v0 oblivious m=1 seed 1: its process ended with exit status 1; what it said is above" in capsys.readouterr().err
+    )
+    monkeypatch.setenv("STUCK", "sleep")
+    with limited_steps(1):
+        assert train_missing([(spec, [1])], tmp_path / "all", Where("local", retries=0)) == 1
+    assert "Stuck-v0 takes at most 1 s (--step-timeout); one took longer: mend the" in capsys.readouterr().err
 
 
 def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(tmp_path, expected, monkeypatch, capsys):
@@ -284,7 +338,7 @@ def test_a_status_that_no_driver_wrote(tmp_path, capsys):
 
 def test_gpus_are_given_out_one_a_process(monkeypatch):
     class Worker:
-        def __init__(self, gpu, narrow):
+        def __init__(self, gpu, narrow, group):
             self.gpu, self.narrow, self.unit = gpu, narrow, None
             self.connection = SimpleNamespace(send_bytes=lambda content: None)
 
@@ -293,6 +347,7 @@ def test_gpus_are_given_out_one_a_process(monkeypatch):
 
     ended = []
     monkeypatch.setattr(engines, "_Worker", Worker)
+    monkeypatch.setattr(engines, "Guard", lambda: SimpleNamespace(group=0))
     monkeypatch.setattr(engines, "cores", lambda: 4)
     local = engines.Local(["3", "5"])
     deep, plain = [Unit(((CART, seed),), gpus=1) for seed in range(3)], Unit(((MAZE, 0),))

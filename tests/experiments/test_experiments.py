@@ -1,7 +1,11 @@
 """Ceilings, statistics, the walk's predictors and the experiments' drawings."""
 
 import csv
+import json
+from collections import defaultdict
+from functools import cache
 from itertools import product
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,9 +17,12 @@ from deadtime.envs.walk import Walk
 from deadtime.experiments import driver, runner, statistics
 from deadtime.experiments.ceiling import ceiling, mean_ceiling
 from deadtime.experiments.command import EXPERIMENTS, Reproduce
+from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.walk import PREDICTORS, exact_return, law_after
 from deadtime.planning import MDP, solve
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.mark.parametrize("delay", [0, 1, 3])
@@ -101,7 +108,7 @@ def test_no_such_walk(wrong, words):
         make("walk", **wrong)
 
 
-@pytest.mark.parametrize("n", [2, 5, 20])
+@pytest.mark.parametrize("n", [3, 5, 20])
 def test_intervals_cover_the_mean(n):
     rng = np.random.default_rng(n)
     covered = [low <= 1.0 <= high for _, low, high in (statistics.mean(rng.normal(1, size=n)) for _ in range(2000))]
@@ -112,9 +119,10 @@ def test_intervals():
     assert np.isnan(statistics.mean([2.0]).low)
     assert str(statistics.mean([2.0])) == "2.000"
     assert statistics.mean([2.0]).said() == {"mean": 2.0, "low": None, "high": None}
-    assert statistics.mean([3.0, 3.0]) == (3.0, 3.0, 3.0)
-    half = 12.706204736432095 / np.sqrt(2) * np.std([1, 2], ddof=1)
-    assert statistics.mean([1.0, 2.0]) == pytest.approx((1.5, 1.5 - half, 1.5 + half))
+    assert statistics.mean([1.0, 2.0]).said() == {"mean": 1.5, "low": None, "high": None}
+    assert statistics.mean([3.0, 3.0, 3.0]) == (3.0, 3.0, 3.0)
+    half = 4.302652729911275 / np.sqrt(3)
+    assert statistics.mean([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2.0 - half, 2.0 + half))
     values = np.random.default_rng(0).normal(size=20)
     assert statistics.difference(values + 0.5, values) == pytest.approx((0.5, 0.5, 0.5))
     assert statistics.difference(values + 0.5, np.zeros(20)).value == pytest.approx(values.mean() + 0.5)
@@ -158,3 +166,80 @@ def test_reproduce_draws_from_records(tmp_path, monkeypatch, capsys):
     rows = list(csv.DictReader(table.open()))
     assert len(rows) == 36
     assert {row["seeds"] for row in rows} == {"2"}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_figures_of_a_smoke_test_say_so(exact, tmp_path):
+    def draw(results, root):
+        Image.new("RGB", (400, 100), "blue").save(root / "x.png")
+        return root / "x.png"
+
+    runs = {} if exact else {0: TabularSpec("maze", "delayed", 0, 30)}
+    tiny = runner.Experiment("x", "", runs, range(3), draw, lambda results, root: []).tiny()
+    assert tiny.draw({}, tmp_path) == tmp_path / "x.png"
+    with Image.open(tmp_path / "x.png") as image:
+        colours = {colour for _, colour in image.getcolors(10_000)}
+        assert ((255, 0, 0) in colours) is not exact
+        below = image.crop((0, image.height - 100, 400, image.height))
+    assert below.getcolors() == [(40_000, (0, 0, 255))]
+
+
+@cache
+def recorded(name):
+    """The device and the seconds of each recorded seed."""
+    path = RESULTS / name / "run.json"
+    if not path.exists():
+        return {}
+    said = json.loads(path.read_text())
+    device = {seed: made["device"] for made in said["made"] for seed in made["seeds"]}
+    return {seed: (device[seed], took) for seed, took in zip(said["seeds"], said["seconds"], strict=True)}
+
+
+def recorded_together():
+    """Runs and their seconds, by device and experiment.
+
+    Deep runs are kept by preset and environment, since on a GPU those share a program.
+    """
+    runs, seconds = defaultdict(dict), defaultdict(dict)
+    for experiment in EXPERIMENTS.values():
+        for spec, seeds in experiment.wanted:
+            kind = experiment.name
+            if not isinstance(spec, TabularSpec):
+                kind = spec.preset, spec.env.removeprefix("noisy-").split(":")[0]
+            for seed, (device, took) in recorded(spec.name).items():
+                if seed in seeds:
+                    runs[device, kind][spec.name, seed] = spec, [seed]
+                    seconds[device, kind][spec.name, seed] = took
+    return {key: ([*runs[key].values()], sum(seconds[key].values())) for key in runs}
+
+
+def test_estimates_agree_with_the_records(monkeypatch):
+    """`seconds` of a run are those of one core, or its share of a GPU's."""
+    monkeypatch.setattr(runner, "cores", lambda: 1)
+    wrong, devices = {}, set()
+    for (device, kind), (runs, took) in recorded_together().items():
+        devices.add(device.split()[0])
+        ratio = runner.seconds_needed(runs, int("NVIDIA" in device)) / took
+        if not 1 / 2.5 < ratio < 2.5:
+            wrong[device, kind] = ratio
+    assert devices == {"CPU,", "NVIDIA"}
+    assert not wrong
+
+
+def test_more_gpus_share_the_groups():
+    runs = [(DeepSpec(env, "delayed", 5, "paper"), range(10)) for env in ("cartpole", "acrobot")]
+    one, two, three = (runner.seconds_needed(runs, gpus) for gpus in (1, 2, 3))
+    rest = runner.STARTED_IN_SECONDS
+    assert one - rest == pytest.approx(2 * (two - rest))
+    assert two == three
+
+
+def test_estimates_in_words(tmp_path, capsys):
+    tiny = [(TabularSpec("maze", "delayed", 0, 10, {"size": 3}), [0])]
+    assert runner.time_needed(tiny) == runner.time_needed([]) == "under a minute"
+    long = TabularSpec("maze", "distribution", 5, 100_000)
+    assert runner.time_needed([(long, [0])]) == "about 2.5 min"
+    runner.train_missing(tiny, tmp_path / "one")
+    runner.train_tiny(tiny, tmp_path / "other")
+    assert capsys.readouterr().err == "1 run to do, under a minute\n" * 2
+    assert runner.counted(1234, "run") == "1,234 runs"

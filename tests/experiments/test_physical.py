@@ -91,7 +91,7 @@ def test_evaluation_under_other_delays(tmp_path):
     result.save(tmp_path / "run")
     assert training.Result(records.read(tmp_path / "run")).spec == spec
     np.testing.assert_array_equal(records.read(tmp_path / "run").others, result.record.others)
-    with pytest.raises(ValueError, match="augmented has learned nothing about queues longer than its own 2"):
+    with pytest.raises(ValueError, match="augmented learns only from queues of exactly its own delay, 2"):
         DeepSpec("cartpole", "augmented", 2, evaluation_delays=(3,))
     plain = DeepSpec("cartpole", "delayed", 2, "paper", **TINY)
     assert spec.id != plain.id

@@ -40,6 +40,11 @@ def test_fewer_than_three_seeds_have_no_interval():
     assert np.isnan(statistics.improvement([[1.0]], [[0.0]]).low)
 
 
+def test_words_of_seeds():
+    shown = [statistics.seeds_shown(count) for count in (1, 2, 3)]
+    assert shown == ["1 seed", "2 seeds", "3 seeds, 95% intervals"]
+
+
 def test_no_interval_goes_beyond_what_returns_can_be():
     values = [-500.0, -499.0, -181.0]
     assert statistics.mean(values).low < -500

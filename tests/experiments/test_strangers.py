@@ -33,8 +33,9 @@ from deadtime import files
 from deadtime.agents.pixel_policy import PixelPolicy
 from deadtime.agents.pixels import PixelQ, named_arrays, new_q
 from deadtime.agents.views import VIEWS
+from deadtime.cli import main
 from deadtime.envs.emulator import Game, Lane, installed
-from deadtime.experiments import ceiling, own, records, sweep
+from deadtime.experiments import ceiling, own, record_checks, records, sweep
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.report import page
 from deadtime.experiments.specs import TabularSpec
@@ -44,6 +45,7 @@ from deadtime.training.result import Result, from_canonical
 
 STATE = {"weights": jnp.arange(12.0).reshape(3, 4), "updates": jnp.int32(7)}
 FURTHER = {"ended": np.zeros((0, 3))}
+EXTENT = checkpoint.Extent(10, runs=2)
 BIG = 2**28
 
 
@@ -223,6 +225,9 @@ TEXTS = {
     "deep lists": lambda marker: b"[" * 100_000,
     "deep names": lambda marker: b'{"a":' * 100_000,
     "deep, and whole": lambda marker: b'{"digest": "", "schema": 1, "made": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    "deep, and long": lambda marker: (
+        b'{"digest": "", "schema": 1, "made": ' + b"[" * 900 + b"1," * 10**6 + b"1" + b"]" * 900 + b"}"
+    ),
     "a number of 5000 digits": lambda marker: b'{"schema": ' + b"1" * 5000 + b"}",
     "no UTF-8": lambda marker: b'{"schema": "\xff"}',
     "a word": lambda marker: b'"schema"',
@@ -254,7 +259,7 @@ def test_another_format_of_arrays():
 
 def test_sizes_of_text(folder):
     os.truncate(folder / "run.json", files.TEXT_BYTES + 1)
-    refused(lambda: records.read(folder), "run.json has 67,108,865 bytes, and at most 67,108,864 are read")
+    refused(lambda: records.read(folder), "run.json has 16,777,217 bytes, and at most 16,777,216 are read")
 
 
 FALSE = [
@@ -279,8 +284,20 @@ FALSE = [
     {"spec": []},
     {"spec": {}},
     {"spec": {"env": ["maze"]}},
+    {"spec": {"env": "maze", "agent": "delayed"}},
+    {"spec": {"kind": "other", "env": "maze", "agent": "delayed"}},
+    {"scores": [1e308, 1.0]},
+    {"training_scores": [1.0, -1e39]},
+    {"scores": [float("inf"), 1.0]},
+    {"seconds": [float("nan"), 1.0]},
+    {"seconds": [-1.0, 1.0]},
+    {"episodes": [-1, 20]},
+    {"status": ["x" * 201, "complete"]},
+    {"policy_seeds": [0, 0]},
+    {"made": []},
     {"made": {}},
     {"made": ["x"]},
+    {"made": [{"date": "2026-01-01", "seeds": [0]}]},
     {"made": [{"date": "2026-01-01", "seeds": [0, 0]}]},
     {"made": [{"date": "yesterday", "seeds": [0, 1]}]},
     {"made": [{"date": 5, "seeds": [0, 1]}]},
@@ -304,7 +321,7 @@ def test_what_no_training_says_is_refused(changes, folder):
 
 @pytest.mark.parametrize("seeds", [[], [0, 0], [0, -1]], ids=str)
 def test_records_of_no_seeds(seeds, folder):
-    said = {name: [kind(1)] * len(seeds) for name, kind in records._KINDS.items()}
+    said = {name: [kind(1)] * len(seeds) for name, kind in record_checks.KINDS.items()}
     said |= {"seeds": seeds, "policy_seeds": seeds, "made": [{"date": "2026-01-01", "seeds": seeds}]}
     forge(folder, {"curves.npz": npz(points=np.arange(3), curve=np.zeros((len(seeds), 3), np.float32))}, **said)
     refused(lambda: records.read(folder), "is damaged, its seeds are not each there once")
@@ -341,6 +358,11 @@ CURVES = {
     "points of two axes": rows(points=np.zeros((3, 1), int)),
     "points that are no whole numbers": rows(points=np.arange(3.0)),
     "curve of whole numbers": rows(curve=np.zeros((2, 3), int)),
+    "curve of wide numbers": rows(curve=np.zeros((2, 3))),
+    "negative points": rows(points=np.arange(-1, 2)),
+    "no points": rows(points=np.zeros(0, int), curve=np.zeros((2, 0), np.float32)),
+    "more points than a page shows": rows(points=np.arange(10_001), curve=np.zeros((2, 10_001), np.float32)),
+    "other delays of wide numbers": rows(others=np.zeros((2, 1))),
     "other delays of other seeds": rows(others=np.zeros((3, 1), np.float32)),
     "other delays of one axis": rows(others=np.zeros(2, np.float32)),
     "no curve": rows(curve=None),
@@ -372,14 +394,23 @@ def spec_of(env="maze", kind="tabular", **more):
 
 
 def test_no_module_is_imported(evil, folder, trained, tmp_path):
-    """By no record, in whatever form, and by no sweep that lies among records."""
+    """By no record, in whatever form, and by no sweep without consent."""
     why = "a file can't have modules imported; this one asks for 'evil_module': if you trust it, import it first, or set "
-    forge(folder, spec=spec_of(evil, "deep"))
-    for load in (records.read, deadtime.load, lambda path: own.experiments(path.parent), lambda path: page(path.parent, "")):
-        refused(lambda load=load: load(folder), re.escape(f"{why}DEADTIME_IMPORT=evil_module"))
-    refused(lambda: records.unpacked(records.packed([replace(trained["delayed"], spec=spec_of(evil, "deep"))])), why)
+    spec = from_canonical(spec_of(evil, "deep"))
+    forge(folder, spec=spec.canonical(), id=spec.id)
+    result = Result(records.read(folder))
+    assert result.spec == spec
+    assert evil in page(folder.parent, "")
+    refused(lambda: deadtime.load(folder), "train it again")
+    refused(lambda: result.spec.environment(0), re.escape(f"{why}DEADTIME_IMPORT=evil_module"))
+    for command in ("evaluate", "watch"):
+        with pytest.raises(SystemExit, match="2"):
+            main([command, str(folder)])
+    (unpacked,) = records.unpacked(records.packed([replace(trained["delayed"], spec=spec.canonical(), id=spec.id)]))
+    refused(lambda: Result(unpacked).spec.environment(0), why)
     (tmp_path / "x.toml").write_text(f'environments = ["{evil}"]')
-    refused(lambda: sweep.read(tmp_path / "x.toml", imports=False), why)
+    why = f"x.toml, line 1: {why}DEADTIME_IMPORT=evil_module, or pass --allow-import evil_module$"
+    refused(lambda: sweep.read(tmp_path / "x.toml"), why)
 
 
 def test_modules_that_are_trusted(evil, folder, marker, monkeypatch):
@@ -390,6 +421,8 @@ def test_modules_that_are_trusted(evil, folder, marker, monkeypatch):
     monkeypatch.setenv("DEADTIME_IMPORT", "other,evil_module")
     with pytest.raises(ValueError, match="was made with another version"):
         Result(records.read(folder)).spec  # noqa: B018
+    assert not marker.exists(), "to read takes no module"
+    from_canonical(spec_of(evil, "deep")).environment(0)
     marker.rmdir()  # it ran, as it was told to
 
 
@@ -423,8 +456,8 @@ SPECS = [
     spec_of("cartpole", "deep", preset=[]),
     spec_of("cartpole", "deep", evaluation_delays=5),
     spec_of("cartpole", "deep", learner={}),
-    spec_of("gym:CartPole-v1", "deep", settings={"id": "x"}),
-    spec_of("gym:CartPole-v1", "deep", settings={"render_mode": "human"}),
+    spec_of("cartpole", "deep", recorded=False),
+    spec_of("gym:../../x", "deep"),
 ]
 
 
@@ -432,6 +465,13 @@ SPECS = [
 def test_specs_that_name_no_run(spec, tmp_path):
     refused(lambda: from_canonical(spec))
     refused(lambda: Result(records.Record("", spec, [], [], [], [], [], [], np.zeros(0, int), np.zeros((0, 0)))).spec)
+
+
+@pytest.mark.parametrize("settings", [{"id": "x"}, {"render_mode": "human"}])
+def test_specs_that_can_be_read_and_not_run(settings):
+    spec = from_canonical(spec_of("gym:CartPole-v1", "deep", settings=settings))
+    refused(lambda: spec.environment(0), next(iter(settings)))
+    refused(lambda: replace(spec), next(iter(settings)))
 
 
 def test_games_have_plain_names_without_the_emulator_too(monkeypatch):
@@ -594,12 +634,46 @@ def test_strange_words_on_the_page_and_the_terminal(evil, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 99_999, "[]", "5", '{"a": 5}', '{"a": {"0": 5}}', '{"a": {"0": [1]}}', '{"a": {"0": ["x", 1]}}']
+    "text",
+    [
+        "[" * 99_999,
+        "[]",
+        "5",
+        '{"a": 5}',
+        '{"a": {"0": 5}}',
+        '{"a": {"0": [1]}}',
+        '{"a": {"0": ["x", 1]}}',
+        '{"a": {"0": [Infinity, 1]}}',
+        '{"a": {"0": [0.5, 1.5]}}',
+        '{"a": {"0": [0.5, -1]}}',
+    ],
 )
 def test_kept_optima(text, tmp_path):
-    (tmp_path / "ceilings.json").write_text(text)
     spec = TabularSpec("maze", "delayed", settings={"size": 3})
+    contents = [text]
+    if text[0] == "{":
+        known = json.loads(text)
+        contents.append(json.dumps(known | {"digest": ceiling._digest(known)}))
+    for content in contents:
+        (tmp_path / "ceilings.json").write_text(content)
+        refused(lambda: ceiling.mean_ceiling(tmp_path, spec, [0]), "keeps solved optima and can't be read: delete it")
+
+
+def test_optima_that_were_changed(tmp_path):
+    """Or that no digest stands for, as in files of old."""
+    spec, path = TabularSpec("maze", "delayed", settings={"size": 3}), tmp_path / "ceilings.json"
+    found = ceiling.mean_ceiling(tmp_path, spec, [0])
+    assert ceiling.mean_ceiling(tmp_path, spec, [0]) == found
+    text = path.read_text()
+    said = json.loads(text)
+    path.write_text(json.dumps({name: value for name, value in said.items() if name != "digest"}))
     refused(lambda: ceiling.mean_ceiling(tmp_path, spec, [0]), "keeps solved optima and can't be read: delete it")
+    number = f"{found.value!r}"
+    assert number in text
+    path.write_text(text.replace(number, f"{number[:-1]}{(int(number[-1]) + 1) % 10}"))
+    refused(lambda: ceiling.mean_ceiling(tmp_path, spec, [0]), "keeps solved optima and can't be read: delete it")
+    results = Path(__file__).parents[2] / "results"
+    assert len(ceiling.kept(results)) > 20
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 99_999, 'environments = ["maze"]\n[overrides]\nsize = 1000000'])
@@ -617,7 +691,7 @@ def checkpointed(path, parts=None, about='{"steps": 7, "seconds": 1.5}', right=T
 
 
 def test_a_checkpoint_is_read(tmp_path):
-    state, arrays, about = checkpoint.load(checkpointed(tmp_path / "x"), STATE, FURTHER)
+    state, arrays, about = checkpoint.load(checkpointed(tmp_path / "x"), STATE, FURTHER, EXTENT)
     assert (state["weights"] == STATE["weights"]).all()
     assert (arrays["ended"].tolist(), about) == ([[1.0] * 3] * 4, {"steps": 7, "seconds": 1.5, "resumed_at": []})
 
@@ -656,12 +730,15 @@ HEADERS = {
 def test_no_checkpoint_does_harm(what, tmp_path, marker):
     path = tmp_path / "x.safetensors"
     path.write_bytes(HEADERS[what](marker))
-    refused(lambda: checkpoint.load(path, STATE, FURTHER), "x.safetensors is no checkpoint of this run .*: delete it")
+    refused(lambda: checkpoint.load(path, STATE, FURTHER, EXTENT), "x.safetensors is no checkpoint of this run .*: delete it")
 
 
 @pytest.mark.parametrize("about", ABOUT, ids=lambda about: about[:50])
 def test_checkpoints_that_say_what_no_run_says(about, tmp_path):
-    refused(lambda: checkpoint.load(checkpointed(tmp_path / "x", about=about), STATE, FURTHER), "is no checkpoint of this run")
+    refused(
+        lambda: checkpoint.load(checkpointed(tmp_path / "x", about=about), STATE, FURTHER, EXTENT),
+        "is no checkpoint of this run",
+    )
 
 
 @pytest.mark.parametrize(
@@ -678,11 +755,11 @@ def test_checkpoints_that_say_what_no_run_says(about, tmp_path):
     ids=str,
 )
 def test_checkpoints_of_other_runs(parts, tmp_path):
-    refused(lambda: checkpoint.load(checkpointed(tmp_path / "x", parts), STATE, FURTHER), "is .* of shape .*; got ")
+    refused(lambda: checkpoint.load(checkpointed(tmp_path / "x", parts), STATE, FURTHER, EXTENT), "is .* of shape .*; got ")
 
 
 def test_a_damaged_checkpoint(tmp_path):
-    refused(lambda: checkpoint.load(checkpointed(tmp_path / "x", right=False), STATE, FURTHER), "it is damaged")
+    refused(lambda: checkpoint.load(checkpointed(tmp_path / "x", right=False), STATE, FURTHER, EXTENT), "it is damaged")
 
 
 @pytest.fixture(scope="module")
@@ -786,7 +863,7 @@ def fuzz(data, trained, scratch):
         read = lambda: dict(enumerate(records.unpacked(path.read_bytes())))  # noqa: E731
     elif which == "checkpoint":
         path = checkpointed(scratch / "x.safetensors")
-        read = lambda: dict(enumerate(checkpoint.load(path, STATE, FURTHER)))  # noqa: E731
+        read = lambda: dict(enumerate(checkpoint.load(path, STATE, FURTHER, EXTENT)))  # noqa: E731
     else:
         shutil.rmtree(scratch / "record", ignore_errors=True)
         path = records.write(scratch / "record", record) / which

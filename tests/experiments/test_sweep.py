@@ -4,9 +4,12 @@ import multiprocessing
 import os
 import platform
 import random
+import re
 import shutil
 import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,7 @@ from deadtime.experiments.runner import Where, time_needed
 from deadtime.experiments.specs import tabular_spec
 from deadtime.experiments.store import alone
 from deadtime.experiments.sweep import Place, Sweep, line_of, read
-from deadtime.training.result import train_recorded
+from deadtime.training.result import from_canonical, train_recorded
 
 GOOD = """environments = ["maze", "noisy-cartpole"]
 agents = [
@@ -132,6 +135,70 @@ def test_more_that_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"line 3: gymnax:CartPole-v1 can't be made with"):
         read(written(tmp_path, 'environments = ["gymnax:CartPole-v1"]\n[overrides]\nnois = 0.1'))
     assert len(read(written(tmp_path, '\ufeffenvironments = ["walk"]\ndelays = [50]\n[overrides]\nlength = 100'))) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("seeds = 2_000_000_000", "line 2: a sweep has at most 1,000,000 runs; got 18,000,000,000: name fewer seeds"),
+        (f"delays = {[*range(9000)]}", "line 2: a sweep has at most 10,000 environments, agents, delays and presets in all"),
+        (f"delays = {[*range(9000)] * 2}", "line 2: delays names each once; got 0 twice"),
+        ("a" + ".a" * 20_000 + " = 1", "a sweep has no line with more than 100 dots: write shorter keys"),
+        ("a" + " " * 200_000, "this is not TOML"),
+        ("[overrides]\n" + "\n".join(f"x{i} = 1" for i in range(101)), "a table has at most 100 settings; got 101"),
+        ("[overrides.maze.deep]\nx = 1", "deep is a number, a word, true, false or a list of such; got a table"),
+        ("#" * 2**18, "a sweep is a small text file, and mine.toml has 262,168 bytes, and at most 262,144 are read"),
+        ("[overrides]\nsize = [[1]]", "line 3: "),
+        ("[overrides]\nsize = 1e308", "line 3: "),
+    ],
+    ids=lambda part: part[:30],
+)
+def test_a_small_file_that_asks_for_very_much(text, words, tmp_path):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        read(written(tmp_path, f'environments = ["maze"]\n{text}'))
+
+
+def test_a_line_of_spaces_is_gone_through_once():
+    assert line_of("a" + " " * 200_000 + "\nb = 1\n", Place("", "b")) == 2
+
+
+def test_modules_are_imported_with_consent_alone(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_envs.py").write_text("import gymnasium, pathlib\npathlib.Path('it ran').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path, 'environments = ["gym:my_envs:CartPole-v1"]\nagents = ["oblivious"]\ndelays = [0]\nseeds = 1\n')
+    why = "a file can't have modules imported; this one asks for 'my_envs': if you trust it, import it first, or set "
+    why += "DEADTIME_IMPORT=my_envs, or pass --allow-import my_envs"
+    with pytest.raises(SystemExit, match="2"):
+        main(["sweep", str(path)])
+    assert f"mine.toml, line 1: {why}\n" in capsys.readouterr().err
+    assert not (tmp_path / "it ran").exists()
+    assert len(read(path, ["my_envs"])) == 1
+    assert (tmp_path / "it ran").exists()
+    monkeypatch.delitem(sys.modules, "my_envs")
+    monkeypatch.setenv("DEADTIME_IMPORT", "other,my_envs")
+    assert len(read(path)) == 1
+    monkeypatch.delitem(sys.modules, "my_envs")
+
+
+def test_consent_by_an_option(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("deadtime.experiments.sweep.read", lambda path, allowed: seen.append(allowed) or [])
+    with pytest.raises(SystemExit):
+        main(["sweep", str(written(tmp_path)), "--allow-import", "a.b", "--allow-import", "c"])
+    assert seen == [("a.b", "c")]
+
+
+def test_a_record_of_a_module_blocks_no_sweep(tmp_path, capsys):
+    """Its scores are read, and nothing that it names is imported."""
+    spec = from_canonical({"kind": "deep", "env": "gym:no_such_module:X-v0", "agent": "delayed"})
+    record = deadtime.train("maze", size=3, episodes=5).record
+    records.write(
+        tmp_path / "mine" / "theirs", replace(record, id=spec.id, spec=spec.canonical(), policies={}, policy_seeds=[])
+    )
+    assert Sweep(written(tmp_path, SMALL.format(episodes=2))).run() == 0
+    out = capsys.readouterr()
+    assert "gym:no_such_module:X-v0" in out.out
+    assert "not shown" not in out.err
 
 
 def test_memory_is_checked_before_anything_runs(tmp_path):
@@ -303,7 +370,7 @@ def test_killed_at_random_moments(tmp_path):
 def test_one_seed_decides_nothing(tmp_path):
     path = written(tmp_path, SMALL.format(episodes=20).replace("seeds = 3", "seeds = 1"))
     Sweep(path).run()
-    assert "One seed of each decides nothing." in page(tmp_path / "mine", "2026-01-01")
+    assert "Fewer than three seeds of each decide nothing." in page(tmp_path / "mine", "2026-01-01")
 
 
 def test_a_second_sweep_that_is_refused_changes_nothing(tmp_path):

@@ -59,9 +59,9 @@ class DiaryEnv(gym.Env):
 class SpacesEnv(gym.Env):
     """Whatever spaces are asked for."""
 
-    def __init__(self, continuous=False, axes=1):
+    def __init__(self, continuous=False, axes=1, side=2):
         self.action_space = spaces.Box(-1, 1, (1,)) if continuous else spaces.Discrete(2)
-        self.observation_space = spaces.Box(0, 1, (2,) * axes) if axes else spaces.Discrete(5)
+        self.observation_space = spaces.Box(0, 1, (side,) * axes) if axes else spaces.Discrete(5)
 
 
 gym.register("deadtime-test/Probe-v0", ProbeEnv, max_episode_steps=20)

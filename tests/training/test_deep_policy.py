@@ -85,7 +85,7 @@ def test_commands(tmp_path):
     small = ["--env", "noisy-cartpole", "--preset", "paper", "--steps", "400", "--seeds", "2", "--json"]
     said = json.loads(run("train", *small, "--delay", "2", cwd=tmp_path))
     assert len(said["scores"]) == 2
-    assert json.loads(run("train", *small, "--delay", "2", cwd=tmp_path)) == said
+    assert json.loads(run("train", *small, "--delay", "2", cwd=tmp_path)) == said | {"trained": 0}
     seen = run("watch", said["record"], "--out", "pole.gif", cwd=tmp_path)
     assert seen.startswith("pole.gif: ")
     both = json.loads(run("compare", *small, "--agents", "delayed", "oblivious", "--delays", "2", cwd=tmp_path))

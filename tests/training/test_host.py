@@ -258,14 +258,22 @@ def test_stopping_writes_a_checkpoint(tmp_path):
 
 REFUSALS = [
     ({"env": SPACES, "continuous": True}, "choose among numbered actions (Discrete); those of .* are Box"),
-    ({"env": SPACES, "axes": 2}, "take observations of one axis (Box); those of .*: wrap it"),
+    (
+        {"env": SPACES, "axes": 2},
+        "take observations of one axis (Box); those of .*: wrap it, for example in gymnasium.wrappers.FlattenObservation",
+    ),
     ({"env": SPACES, "axes": 0}, "those of .* are Discrete(5): wrap it"),
+    (
+        {"env": SPACES, "axes": 2, "side": 84},
+        "(84, 84), float32), and images are supported only as frames of Atari: choose an environment that gives numbers",
+    ),
     ({"env": DIARY, "first": 1}, "actions are numbered from 0; those of .* are Discrete(3, start=1)"),
     ({"env": "gym:CartPol-v1"}, "knows no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
     ({"env": "gym:LunarLander-v2"}, "knows no environment 'LunarLander-v2'; did you mean 'LunarLander-v3'?"),
     ({"env": "gym:"}, "can't make '' with no settings (Malformed environment ID"),
-    ({"env": "gym:nowhere:Thing-v0"}, "needs what can't be imported here (No module named 'nowhere'): install that"),
+    ({"env": "gym:nowhere:Thing-v0"}, "needs what can't be imported (No module named 'nowhere'): install it, or go to"),
     ({"env": "gim:CartPole-v1"}, "choose one of .*, gymnax:NAME, gym:ID"),
+    ({"env": "LunarLander-v3"}, "no environment is called 'LunarLander-v3'; did you mean 'gym:LunarLander-v3'?: choose"),
     ({"model": "simulator"}, "model='simulator' looks ahead in the environment itself, and gym:CartPole-v1 can't be copied"),
     ({"shaped": True}, "gym:CartPole-v1 has no shaped reward"),
     ({"agent": "mbs"}, "gym:CartPole-v1 has no agent 'mbs'"),
@@ -292,7 +300,7 @@ def test_a_missing_dependency_says_how_to_get_it(monkeypatch):
         raise gym.error.DependencyNotInstalled('Box2D is not installed, run `pip install "gymnasium[box2d]"`')
 
     monkeypatch.setattr(gym, "make", absent)
-    with pytest.raises(ValueError, match="gym:CartPole-v1 needs what can't be imported here .Box2D .*pip install"):
+    with pytest.raises(ValueError, match="gym:CartPole-v1 needs what can't be imported .Box2D .*pip install"):
         make_spec("gym:CartPole-v1", "delayed", 0, {})
 
 

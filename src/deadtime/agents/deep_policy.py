@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numba
 import numpy as np
 from jaxtyping import Float
 
+from deadtime.agents.policy import Policy
 from deadtime.agents.presets import DoubleQ
 from deadtime.agents.views import View
-from deadtime.delay import check_delay
 
 
-class DeepPolicy:
+class DeepPolicy(Policy):
     """Acts on an observation and its pending actions, through its forward model if it has one."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], view: View, settings: DoubleQ, actions: int, delay: int, capacity: int):
+    def __init__(self, arrays: dict[str, np.ndarray], view: View, settings: DoubleQ, delay: int, capacity: int):
         """`arrays` are those of one seed's record; `capacity` is the queue's room in the program that trained them."""
         if settings.model == "simulator" and view.predicts:
             raise ValueError(
                 "this agent was trained with the simulator as its model, which it can't take along: train a learned one"
             )
-        self.delay, self._view, self._settings, self._actions = delay, view, settings, actions
+        self.delay, self.agent, self.sees_queue = delay, view.name, view.sees == "queue"
+        self._settings = settings
         self._q = _network(arrays, "q", 0)
+        self.num_actions = len(self._q[-1])
         self._models = [_network(arrays, "model", i) for i in range(settings.members)] if view.predicts else []
         self._scales = tuple(
             np.ascontiguousarray(arrays[f"{part}/{name}"], np.float32)
@@ -32,53 +33,45 @@ class DeepPolicy:
             for name in ("mean", "deviation")
         )
         self._inputs = self._q[0].shape[1]
+        self.observation_shape = self._scales[0].shape
         self._numbers = len(self._scales[0])
-        self._room, self._longest = capacity, delay
+        self._room = capacity
         self._one_hot = settings.model == "change"
         self._check()
 
     def _check(self) -> None:
-        """Refuse layers that do not fit each other: compiled code checks no index, and would read or write outside them."""
-        n, actions, sees_queue = self._numbers, self._actions, self._view.sees == "queue"
+        """Raise if the layers do not fit each other: compiled code checks no index, and would read outside them."""
+        n, actions, sees_queue = self._numbers, self.num_actions, self.sees_queue
         seen = n + (actions if self._settings.one_hot_queue else 1) * self._room if sees_queue else self._inputs
         into = n + (actions if self._one_hot else 1)
-        good = n <= seen and all(scale.shape == (n,) for scale in self._scales) and (self._room >= self.delay or not sees_queue)
+        good = n <= seen and actions > 0 and all(scale.shape == (n,) for scale in self._scales)
+        good = good and (self._room >= self.delay or not sees_queue)
         if not good or not _fit(self._q, seen, actions) or not all(_fit(model, into, n) for model in self._models):
             raise ValueError("the layers of a policy fit each other and its environment; these do not: train it again")
 
-    def at_delay(self, delay: int) -> DeepPolicy:
-        """The same policy under another delay; one that sees the queue knows none longer than it was trained with."""
-        if self._view.sees == "queue" and check_delay(delay) > self._longest:
-            raise ValueError(
-                f"this agent has learned from queues of {self._longest} actions; got a delay of {delay}: train it for that"
-            )
-        twin = copy(self)
-        twin.delay = check_delay(delay)
-        return twin
-
     def act(self, observation: Any, pending_actions: Any = ()) -> int:
-        """The action to choose now, which is executed after the pending ones."""
+        """Return the action to choose now, which is executed after the pending ones."""
         return int(np.argmax(self.q_values(observation, pending_actions)))
 
     def q_values(self, observation: Any, pending_actions: Any = ()) -> Float[np.ndarray, " A"]:
-        """The value of each action, averaged over the predictions."""
+        """Return the value of each action, averaged over the predictions."""
         obs, queue = self._checked(observation, pending_actions)
-        if self._view.sees == "queue":
+        if self.sees_queue:
             return _forward(self._q, self._with_queue(obs, queue))
         if not self._models:
             return _forward(self._q, self._padded(obs))
-        total = np.zeros(self._actions, np.float32)
+        total = np.zeros(self.num_actions, np.float32)
         for model in self._models:
-            ahead = _roll(model, self._scales, self._one_hot, self._actions, obs, queue)
+            ahead = _roll(model, self._scales, self._one_hot, self.num_actions, obs, queue)
             total += _forward(self._q, self._padded(ahead))
         return total / len(self._models)
 
     def predicted_observation(self, observation: Any, pending_actions: Any = ()) -> Float[np.ndarray, " D"]:
-        """What it believes to see when the next action is executed; the present, if it has no forward model."""
+        """Return the observation predicted for the next action's execution; without a model, the present one."""
         obs, queue = self._checked(observation, pending_actions)
         if not self._models:
             return obs
-        ahead = [_roll(model, self._scales, self._one_hot, self._actions, obs, queue) for model in self._models]
+        ahead = [_roll(model, self._scales, self._one_hot, self.num_actions, obs, queue) for model in self._models]
         return np.mean(ahead, axis=0)
 
     def _padded(self, obs: np.ndarray) -> np.ndarray:
@@ -88,7 +81,7 @@ class DeepPolicy:
         return np.concatenate([obs, np.zeros(self._inputs - self._numbers, np.float32)])
 
     def _with_queue(self, obs: np.ndarray, queue: np.ndarray) -> np.ndarray:
-        x, per_action = np.zeros(self._inputs, np.float32), self._actions if self._settings.one_hot_queue else 1
+        x, per_action = np.zeros(self._inputs, np.float32), self.num_actions if self._settings.one_hot_queue else 1
         x[: self._numbers] = obs
         first = self._numbers + per_action * (self._room - len(queue))
         if self._settings.one_hot_queue:
@@ -105,10 +98,10 @@ class DeepPolicy:
             )
         if queue.size == 0:
             queue = np.zeros(0, np.int64)
-        outside = queue.dtype.kind not in "iu" or ((queue < 0) | (queue >= self._actions)).any()
+        outside = queue.dtype.kind not in "iu" or ((queue < 0) | (queue >= self.num_actions)).any()
         if queue.shape != (self.delay,) or outside:
             raise ValueError(
-                f"pending_actions are the {self.delay} chosen last, oldest first, each from 0 to {self._actions - 1}; "
+                f"pending_actions are the {self.delay} chosen last, oldest first, each from 0 to {self.num_actions - 1}; "
                 f"got {pending_actions!r}: pass info['pending_actions'], or use policy.at_delay(m) for another delay"
             )
         return obs.astype(np.float32), queue.astype(np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -14,36 +13,29 @@ from jaxtyping import Float
 from deadtime.agents.a2c import Memory, nothing
 from deadtime.agents.pixel_a2c import PixelActorCritic, new_pixel_actor_critic
 from deadtime.agents.pixels import MOST_ACTIONS, PixelA2C, PixelQ, QNetwork, new_q, one_hot_queue, torso_outputs, with_arrays
+from deadtime.agents.policy import Policy
 from deadtime.agents.views import View
-from deadtime.delay import check_delay
 from deadtime.envs.emulator import SIDE, STACK
 
 
-class PixelPolicy:
+class PixelPolicy(Policy):
     """Acts on the last four frames, on them and the queue, or on the frames that are foreseen at the queue's end."""
 
+    observation_shape = (STACK, SIDE, SIDE)
+
     def __init__(self, arrays: dict[str, np.ndarray], view: View, settings: PixelQ, actions: int, delay: int):
-        """`arrays` are those of one seed's record."""
-        self.delay, self._view, self._actions, self._longest = delay, view, actions, delay
+        """`arrays` are those of one seed's record; `actions` is the number of the game's own actions."""
+        self.delay, self.agent, self.sees_queue = delay, view.name, view.sees == "queue"
+        self.num_actions = _checked_actions(actions)
         self.looks_ahead = settings.model if view.predicts else ""
         self._room = max(arrays[".hidden"].shape[1] - torso_outputs(settings.channels), 0) // MOST_ACTIONS
-        if view.sees == "queue" and self._room < delay:
+        if self.sees_queue and self._room < delay:
             raise ValueError(f"this policy has room for {self._room} pending actions, and its delay is {delay}: train it again")
         make = partial(new_q, settings=settings, queue_inputs=self._room * MOST_ACTIONS)
         self._q = with_arrays(jax.eval_shape(make, jax.random.key(0)), arrays)
 
-    def at_delay(self, delay: int) -> PixelPolicy:
-        """The same policy under another delay; one that sees the queue knows none longer than it was trained with."""
-        if self._view.sees == "queue" and check_delay(delay) > self._longest:
-            raise ValueError(
-                f"this agent has learned from queues of {self._longest} actions; got a delay of {delay}: train it for that"
-            )
-        twin = copy(self)
-        twin.delay = check_delay(delay)
-        return twin
-
     def act(self, observation: Any, pending_actions: Any = (), predicted_observation: Any = None) -> int:
-        """The action to choose now, which is executed after the pending ones."""
+        """Return the action to choose now, which is executed after the pending ones."""
         return int(np.argmax(self.q_values(observation, pending_actions, predicted_observation)))
 
     def q_values(
@@ -57,11 +49,11 @@ class PixelPolicy:
             )
         frames = observation if predicted_observation is None or not self.looks_ahead else predicted_observation
         queue = np.zeros(self._room, np.int32)
-        if self._view.sees == "queue" and self.delay:
-            queue[self._room - self.delay :] = _checked_queue(pending_actions, self.delay, self._actions)
-        pending = self.delay if self._view.sees == "queue" else 0
-        found = _q_values(self._q, _checked_frames(frames), queue, pending, self._actions)
-        return np.asarray(found)[: self._actions]
+        if self.sees_queue and self.delay:
+            queue[self._room - self.delay :] = _checked_queue(pending_actions, self.delay, self.num_actions)
+        pending = self.delay if self.sees_queue else 0
+        found = _q_values(self._q, _checked_frames(frames), queue, pending, self.num_actions)
+        return np.asarray(found)[: self.num_actions]
 
     def predicted_observation(self, observation: Any, pending_actions: Any = ()) -> Any:
         """What it was given: what lies ahead only the emulator knows."""
@@ -73,12 +65,16 @@ def _q_values(q: QNetwork, frames: Any, queue: Any, pending: Any, actions: Any) 
     return q(frames, one_hot_queue(queue, pending, True), jnp.int32(actions))
 
 
-class RecurrentPixelPolicy:
+class RecurrentPixelPolicy(Policy):
     """Acts on the frames that it has seen since `reset`; it never looks at the queue."""
 
+    agent = "recurrent"
+    observation_shape = (STACK, SIDE, SIDE)
+
     def __init__(self, arrays: dict[str, np.ndarray], settings: PixelA2C, actions: int, delay: int):
-        """`arrays` are those of one seed's record."""
-        self.delay, self._actions, self._units = delay, actions, settings.lstm
+        """`arrays` are those of one seed's record; `actions` is the number of the game's own actions."""
+        self.delay, self._units = delay, settings.lstm
+        self.num_actions = _checked_actions(actions)
         make = partial(new_pixel_actor_critic, settings=settings)
         self._net = with_arrays(jax.eval_shape(make, jax.random.key(0)), arrays)
         self.reset()
@@ -87,21 +83,14 @@ class RecurrentPixelPolicy:
         """Start an episode: forget what was seen."""
         self._memory = nothing(self._units)
 
-    def at_delay(self, delay: int) -> RecurrentPixelPolicy:
-        """The same policy under another delay, at the start of an episode."""
-        twin = copy(self)
-        twin.delay = check_delay(delay)
-        twin.reset()
-        return twin
-
     def act(self, observation: Any, pending_actions: Any = ()) -> int:
-        """The likeliest action now, which is executed after the pending ones; the frames are remembered."""
+        """Return the likeliest action, which is executed after the pending ones; the frames are remembered."""
         return int(np.argmax(self.see(observation)))
 
     def see(self, observation: Any) -> Float[np.ndarray, " A"]:
         """Take in the last four frames; return the policy's logits."""
-        self._memory, logits = _seen(self._net, self._memory, _checked_frames(observation), self._actions)
-        return np.asarray(logits)[: self._actions]
+        self._memory, logits = _seen(self._net, self._memory, _checked_frames(observation), self.num_actions)
+        return np.asarray(logits)[: self.num_actions]
 
     def predicted_observation(self, observation: Any, pending_actions: Any = ()) -> Any:
         """The present: it has no forward model."""
@@ -112,6 +101,12 @@ class RecurrentPixelPolicy:
 def _seen(net: PixelActorCritic, memory: Memory, frames: Any, actions: Any) -> tuple[Memory, Any]:
     memory, logits, _ = net(memory, frames, actions)
     return memory, logits
+
+
+def _checked_actions(actions: int) -> int:
+    if not 1 <= actions <= MOST_ACTIONS:
+        raise ValueError(f"a game has 1 to {MOST_ACTIONS} actions; this policy says {actions}: train it again")
+    return actions
 
 
 def _checked_frames(frames: Any) -> np.ndarray:

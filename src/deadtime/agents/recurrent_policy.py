@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from deadtime.delay import check_delay
+from deadtime.agents.policy import Policy
 
 
-class RecurrentPolicy:
+class RecurrentPolicy(Policy):
     """Acts on what it has seen since `reset`; it never looks at the queue."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], delay: int, actions: int | None = None):
-        """`arrays` are those of one seed's record, which may be tried on so many actions."""
+    agent = "recurrent"
+
+    def __init__(self, arrays: dict[str, np.ndarray], delay: int):
+        """`arrays` are those of one seed's record."""
         self.delay = delay
         part = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
         layers = sum(name.startswith("layer/") for name in part) // 2
@@ -24,14 +25,15 @@ class RecurrentPolicy:
         norms = sum(name.startswith("norm/") for name in part) // 2
         self._norms = [(part[f"norm/{i}/gain"], part[f"norm/{i}/shift"]) for i in range(norms)]
         self._numbers = self._layers[0][0].shape[1]
+        self.observation_shape = (self._numbers,)
+        self.num_actions = len(self._layers[-1][1]) - 1
         self.reset()
-        if actions is not None:
-            self._try(actions)
+        self._check()
 
-    def _try(self, actions: int) -> None:
-        """Refuse layers that do not fit each other."""
+    def _check(self) -> None:
+        """Raise if the layers do not fit each other."""
         try:
-            good = self.see(np.zeros(self._numbers)).shape == (actions,)
+            good = self.see(np.zeros(self._numbers)).shape == (self.num_actions,) != (0,)
         except ValueError:
             good = False
         if not good:
@@ -42,15 +44,8 @@ class RecurrentPolicy:
         """Start an episode: forget what was seen."""
         self._cell = self._output = np.zeros(len(self._gates[2]) // 4, np.float32)
 
-    def at_delay(self, delay: int) -> RecurrentPolicy:
-        """The same policy under another delay, at the start of an episode."""
-        twin = copy(self)
-        twin.delay = check_delay(delay)
-        twin.reset()
-        return twin
-
     def act(self, observation: Any, pending_actions: Any = ()) -> int:
-        """The likeliest action now, which is executed after the pending ones; the observation is remembered."""
+        """Return the likeliest action, which is executed after the pending ones; the observation is remembered."""
         return int(np.argmax(self.see(observation)))
 
     def see(self, observation: Any) -> Float[np.ndarray, " A"]:

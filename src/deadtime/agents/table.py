@@ -30,6 +30,11 @@ def bits_of(actions: int) -> int:
     return max((actions - 1).bit_length(), 1)
 
 
+def words_of(actions: int, delay: int) -> int:
+    """Return the length of a key: a word for the state, and those of a packed queue."""
+    return 1 + -(-delay // (64 // bits_of(actions)))
+
+
 def by_state(states: int, actions: int) -> Table:
     """A plain table: row s for state s."""
     return Table(np.zeros(1, np.int32), np.zeros((1, 1), np.uint64), np.zeros((states, actions)), np.full(1, states, np.int64))
@@ -37,10 +42,17 @@ def by_state(states: int, actions: int) -> Table:
 
 def by_queue(actions: int, delay: int) -> Table:
     """An empty table over (state, queue)."""
-    per_word = 64 // bits_of(actions)
-    words = 1 + -(-delay // per_word)
-    slots = np.zeros(4 * _ROWS, np.int32)
-    return Table(slots, np.zeros((_ROWS, words), np.uint64), np.zeros((_ROWS, actions)), np.ones(1, np.int64))
+    slots, keys = np.zeros(4 * _ROWS, np.int32), np.zeros((_ROWS, words_of(actions, delay)), np.uint64)
+    return Table(slots, keys, np.zeros((_ROWS, actions)), np.ones(1, np.int64))
+
+
+def with_rows(keys: UInt64[np.ndarray, "rows words"], q: Float[np.ndarray, "rows A"]) -> Table:
+    """Return a table of these rows; the first stands for every pair that was never visited."""
+    slots = np.zeros(1 << (2 * len(q)).bit_length(), np.int32)
+    table = Table(slots, np.zeros(keys.shape, np.uint64), q, np.ones(1, np.int64))
+    for key in keys[1:]:
+        find(table.slots, table.keys, table.used, key, True)
+    return table
 
 
 @numba.njit(cache=True)

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
 
 from deadtime.agents.exploration import epsilon_greedy
-from deadtime.agents.table import by_queue, by_state, find, pack, with_room
-from deadtime.agents.tabular import Agent, new_agent
-from deadtime.agents.views import VIEWS, View
-from deadtime.delay import check_delay
-from deadtime.envs.finite import Finite
+from deadtime.agents.policy import Policy
+from deadtime.agents.table import Table, bits_of, by_state, find, pack, with_rows, words_of
+from deadtime.agents.tabular import Agent
+from deadtime.agents.views import CREDITS, SEES, VIEWS, View
 from deadtime.files import check_fit
-from deadtime.models.counts import roll_law
+from deadtime.models.counts import empty, roll_law
+
+_MODEL = ("successors", "visits", "likely")
+"""The arrays of a forward model that acting needs."""
 
 
-class TabularPolicy:
-    """Acts on a state and its pending actions; where actions are equally good, as in a pair never visited, it draws one."""
+class TabularPolicy(Policy):
+    """Acts on a state and its pending actions; among equally good actions, as in a pair never visited, it draws one."""
 
     def __init__(self, agent: Agent, view: View, states: int, seed: int = 0):
         """`seed` decides ties."""
-        self.delay, self._agent, self._view, self._states = agent.delay, agent, view, states
-        self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))
+        self.delay, self.agent, self.sees_queue = agent.delay, view.name, view.sees == "queue"
+        self.num_states, self.num_actions = states, agent.table.q.shape[1]
+        self._learned, self._view, self._seed = agent, view, seed
+        self._rng = _ties(seed)
 
-    def at_delay(self, delay: int) -> TabularPolicy:
-        """The same policy under another delay than it was trained for; one that sees the queue can't do that."""
-        if self._view.sees == "queue" and delay != self.delay:
-            raise ValueError(
-                f"this agent's values are of queues of {self.delay} actions; got a delay of {delay}: train it for that"
-            )
-        return TabularPolicy(self._agent._replace(delay=check_delay(delay)), self._view, self._states)
+    def at_delay(self, delay: int) -> Self:
+        """Return the same policy under another delay, whose ties are drawn from the beginning."""
+        twin = super().at_delay(delay)
+        twin._rng = _ties(self._seed)
+        return twin
 
     def act(self, observation: int, pending_actions: Any = ()) -> int:
-        """The action to choose now, which is executed after the pending ones."""
+        """Return the action to choose now, which is executed after the pending ones."""
         values = self.q_values(observation, pending_actions)[None]
         return int(epsilon_greedy(values, 0, 0.0, self._rng.random()))
 
     def q_values(self, observation: int, pending_actions: Any = ()) -> Float[np.ndarray, " A"]:
-        """The value of each action as this agent sees it."""
-        agent = self._agent
+        """Return the value of each action as this agent sees it."""
+        agent = self._learned
         if self._view.sees == "law":
             return self.predicted_law(observation, pending_actions) @ agent.table.q
-        if self._view.sees == "queue":
+        if self.sees_queue:
             state, queue = self._checked(observation, pending_actions)
             key = np.zeros(agent.table.keys.shape[1], np.uint64)
             pack(key, state, queue, len(queue), agent.bits)
@@ -51,26 +53,26 @@ class TabularPolicy:
         return agent.table.q[self.predicted_state(observation, pending_actions)].copy()
 
     def predicted_state(self, observation: int, pending_actions: Any = ()) -> int:
-        """Where it believes to be when the next action is executed: the present state, if it has no forward model."""
+        """Return the state predicted for the next action's execution; without a forward model, the present one."""
         state, queue = self._checked(observation, pending_actions)
         if self._view.predicts:
             for action in queue:
-                state = int(self._agent.model.likely[state, action])
+                state = int(self._learned.model.likely[state, action])
         return state
 
     def predicted_law(self, observation: int, pending_actions: Any = ()) -> Float[np.ndarray, " S"]:
-        """The probability of each state then."""
+        """Return the probability of each state at the next action's execution."""
         state, queue = self._checked(observation, pending_actions)
-        model, law = self._agent.model, np.zeros((2, self._states))
+        model, law = self._learned.model, np.zeros((2, self.num_states))
         if not self._view.predicts:
             law[0, state] = 1.0
             return law[0]
-        roll_law(model.successors, model.visits, state, queue, 0, len(queue), law, np.zeros((2, self._states), np.int32))
+        roll_law(model.successors, model.visits, state, queue, 0, len(queue), law, np.zeros((2, self.num_states), np.int32))
         return law[0]
 
     def _checked(self, observation: Any, pending_actions: Any) -> tuple[int, np.ndarray]:
-        """A state and a queue of the right length that compiled code can take, or an error."""
-        queue, actions = np.asarray(pending_actions), self._agent.table.q.shape[1]
+        """Return a state and a queue of the right length that compiled code can take, or raise."""
+        queue, actions = np.asarray(pending_actions), self.num_actions
         if queue.size == 0:
             queue = queue.reshape(-1).astype(np.int64)
         if queue.shape != (self.delay,) or queue.dtype.kind not in "iu" or ((queue < 0) | (queue >= actions)).any():
@@ -79,43 +81,61 @@ class TabularPolicy:
                 f"got {pending_actions!r}: pass info['pending_actions']"
             )
         state = np.asarray(observation)
-        if state.shape != () or state.dtype.kind not in "iu" or not 0 <= state < self._states:
-            raise ValueError(f"an observation is the number of a state, 0 to {self._states - 1}; got {observation!r}: pass one")
+        if state.shape != () or state.dtype.kind not in "iu" or not 0 <= state < self.num_states:
+            raise ValueError(
+                f"an observation is the number of a state, 0 to {self.num_states - 1}; got {observation!r}: pass one"
+            )
         return int(state), queue.astype(np.int64)
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
-    """All that acting needs."""
+    """Return all that acting needs."""
     used = int(agent.table.used[0])
     kept = {"q": agent.table.q[:used], "keys": agent.table.keys[:used]}
-    return kept | {name: getattr(agent.model, name) for name in ("successors", "visits", "likely")}
+    return kept | {name: getattr(agent.model, name) for name in _MODEL}
 
 
-def from_arrays(arrays: dict[str, np.ndarray], env: Finite, agent: str, delay: int, seed: int) -> TabularPolicy:
-    """The policy of an agent that was saved with `to_arrays`."""
-    view = VIEWS[agent]
-    bare = new_agent(env, view, delay)
-    _check(arrays, bare, view)
-    table, model = bare.table, bare.model._replace(**{name: arrays[name] for name in ("successors", "visits", "likely")})
+def from_arrays(arrays: dict[str, np.ndarray], agent: str, delay: int, states: int, seed: int) -> TabularPolicy:
+    """Return the policy of an agent that was saved with `to_arrays`, in an environment of so many states."""
+    view, actions = VIEWS[agent], arrays["q"].shape[1]
+    _check(arrays, view, delay, states, actions)
+    model = empty(1, actions, 1)._replace(**{name: arrays[name] for name in _MODEL})
+    learned = Agent(_table(arrays, view), model, SEES.index(view.sees), CREDITS.index(view.credits), delay, bits_of(actions))
+    return TabularPolicy(learned, view, states, seed)
+
+
+def _table(arrays: dict[str, np.ndarray], view: View) -> Table:
     if view.sees == "queue":
-        table = with_room(by_queue(env.successors.shape[1], delay), len(arrays["q"]))
-        for key in arrays["keys"][1:]:
-            find(table.slots, table.keys, table.used, key, True)
-        table.q[: len(arrays["q"])] = arrays["q"]
-    else:
-        table = by_state(*arrays["q"].shape)._replace(q=arrays["q"])
-    return TabularPolicy(bare._replace(table=table, model=model), view, len(env.terminal), seed)
+        return with_rows(arrays["keys"], arrays["q"])
+    return by_state(*arrays["q"].shape)._replace(q=arrays["q"])
 
 
-def _check(arrays: dict[str, np.ndarray], bare: Agent, view: View) -> None:
-    """Refuse what compiled code, which checks no index, would read or write outside of."""
-    wanted = {name: getattr(bare.model, name) for name in ("successors", "visits", "likely")} | {"q": bare.table.q}
+def _ties(seed: int) -> np.random.Generator:
+    """Return the generator that decides ties."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))
+
+
+def _check(arrays: dict[str, np.ndarray], view: View, delay: int, states: int, actions: int) -> None:
+    """Raise if compiled code, which checks no index, would read or write outside the arrays; nothing large is built."""
+    rows, outcomes = (states, arrays["successors"].shape[2]) if view.predicts else (1, 1)
+    wanted = {
+        "q": _shaped(np.float64, states, actions),
+        "successors": _shaped(np.int32, rows, actions, outcomes),
+        "visits": _shaped(np.int64, rows, actions, outcomes),
+        "likely": _shaped(np.int32, rows, actions),
+    }
     if view.sees == "queue":
-        wanted["keys"] = bare.table.keys
+        wanted["keys"] = _shaped(np.uint64, 0, words_of(actions, delay))
     check_fit(arrays, wanted, ("q", "keys") if view.sees == "queue" else ())
-    states = len(bare.model.likely)
     for name, least in (("successors", -1), ("likely", 0)):
-        if ((arrays[name] < least) | (arrays[name] >= states)).any():
-            raise ValueError(f"{name} are numbers of states, 0 to {states - 1}; this policy has others: train it again")
+        if ((arrays[name] < least) | (arrays[name] >= rows)).any():
+            raise ValueError(f"{name} are numbers of states, 0 to {rows - 1}; this policy has others: train it again")
     if view.sees == "queue" and (len(arrays["keys"]) != len(arrays["q"]) or len(arrays["q"]) < 1):
         raise ValueError("a policy has values for each of its keys; this one has not: train it again")
+    if actions < 1 or outcomes < 1:
+        raise ValueError("a policy has one action or more, and outcomes of each; this one has none: train it again")
+
+
+def _shaped(kind: type, *shape: int) -> np.ndarray:
+    """Return an array of this kind and shape that takes no memory."""
+    return np.broadcast_to(np.zeros((), kind), shape)

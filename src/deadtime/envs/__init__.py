@@ -23,6 +23,18 @@ FUNCTIONAL: dict[str, tuple[str, dict[str, Any]]] = {
     "acrobot": ("acrobot:Acrobot", {}),
     "noisy-acrobot": ("acrobot:Acrobot", {"noise": 0.1}),
 }
+_ANY_GYM = f"{PREFIX}ID"
+"""What lists of environments say for all of Gymnasium's."""
+_SYNONYMS = (
+    ("steps", "episodes"),
+    ("gamma", "discount"),
+    ("lr", "alpha", "step_size", "learning_rate"),
+    ("eps", "epsilon", "epsilon_floor"),
+    ("batch_size", "batch"),
+    ("buffer_size", "replay_transitions"),
+    ("tau", "target_rate"),
+)
+"""Names of one thing, here or elsewhere."""
 
 
 def make(name: str, **settings: Any) -> Any:
@@ -34,8 +46,9 @@ def make(name: str, **settings: Any) -> Any:
     if name.startswith("gymnax:"):
         return _make_gymnax(name.removeprefix("gymnax:"), settings)
     if name not in FUNCTIONAL:
-        names = ", ".join([*FUNCTIONAL, "gymnax:NAME", "gym:ID", "atari:NAME"])
-        raise ValueError(f"no environment is called {name!r}{nearest(name, FUNCTIONAL)}: choose one of {names}")
+        names = [*FUNCTIONAL, "gymnax:NAME", _ANY_GYM, "atari:NAME"]
+        hint, all_of_them = nearest(name, names), ", ".join(names)
+        raise ValueError(f"no environment is called {name!r}{hint}: choose one of {all_of_them}")
     where, defaults = FUNCTIONAL[name]
     module, _, kind = where.partition(":")
     environment = getattr(import_module(f"deadtime.envs.{module}"), kind)
@@ -94,9 +107,14 @@ def check_options(name: str, options: Any, others: set[str], known_elsewhere: Co
                 raise ValueError(f"{name} has no setting {option!r}{nearest(option, known)}: it takes {', '.join(known)}")
 
 
-def nearest(name: str, names: Any) -> str:
-    """A hint at the known name that is closest to an unknown one, if any is close."""
-    close = get_close_matches(name, names, n=1)
+def nearest(name: str, names: Collection[str]) -> str:
+    """Return a hint at the known name that means the same as an unknown one or is close to it.
+
+    Where ``gym:ID`` is among the known names, so are Gymnasium's registered environments.
+    """
+    same = [one for group in _SYNONYMS if name in group for one in group if one in names]
+    registered = [f"{PREFIX}{one}" for one in gymnasium.registry] if _ANY_GYM in names else []
+    close = same or get_close_matches(name, [*names, *registered], n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -1,8 +1,9 @@
 """Atari games by name, ``atari:MsPacman``: what a learner must know of one, a pool of many, and one as a Gymnasium environment.
 
 ale-py holds the interpreter while it emulates, so games are played in processes of their own (`emulator_worker`), which write
-what they see to memory that all share. That memory is a file without a name, and a worker ends when its input does, so nothing
-stays behind, whatever becomes of the process that made the pool. A worker that dies is replaced, and its episodes are lost.
+what they see to memory that all share. That memory is a file without a name. A worker ends when its input does, or else is
+killed a little later (`ending.Guard`), so nothing stays behind, whatever becomes of the process that made the pool. A worker
+that dies is replaced, and its episodes are lost; so is one that takes longer for a step than it may (`--step-timeout`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -26,13 +28,17 @@ from gymnasium import spaces
 from jaxtyping import Bool, Float, Int, UInt8
 
 from deadtime.delay import check_delay
+from deadtime.ending import Guard
 from deadtime.envs.emulator import SIDE, STACK, Emulator, Game, Lane, games, installed
 from deadtime.envs.emulator_worker import REFUSED, views
 from deadtime.envs.outside import ATARI
 from deadtime.machine import cores, started
+from deadtime.timeouts import step_timeout
 
 _DEATHS = 3
 """In a row, without a step between them, after which a worker is not replaced any more."""
+_STARTED_IN_SECONDS = 60.0
+"""How long a worker may take for its first answer, whatever the time limit for steps is."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +135,23 @@ class Pool:
         self._file.truncate(needed)
         self.memory = views(mmap.mmap(self._file.fileno(), needed), len(lanes), self._capacity)
         self._waiting: set[int] = set()
+        self._deadlines: dict[int, float] = {}
+        self._seconds, self._guard = step_timeout(), Guard(grace=1.0)
         self._selector = selectors.DefaultSelector()
         self._mine = _shared_out(self._games, workers or cores())
         self._workers = [self._started(i) for i in range(len(self._mine))]
 
     def _started(self, i: int) -> subprocess.Popen[bytes]:
         pipe, memory = subprocess.PIPE, self._file.fileno()
-        worker = started("deadtime.envs.emulator_worker", bufsize=0, stdin=pipe, stdout=pipe, pass_fds=[memory])
+        worker = started(
+            "deadtime.envs.emulator_worker",
+            bufsize=0,
+            stdin=pipe,
+            stdout=pipe,
+            pass_fds=[memory],
+            process_group=self._guard.group,
+        )
+        self._deadlines[i] = monotonic() + _STARTED_IN_SECONDS
         mine = {place: asdict(self._games[place]) for place in self._mine[i]}
         told = {"memory": memory, "lanes": len(self._games), "capacity": self._capacity, "games": mine}
         self._selector.register(worker.stdout, selectors.EVENT_READ, i)  # type: ignore[arg-type]
@@ -201,20 +217,34 @@ class Pool:
         for worker in self._workers:
             self._tell(worker, command)
         self._waiting = {*range(len(self._workers))}
+        if self._seconds is not None:
+            until = monotonic() + self._seconds
+            self._deadlines = {i: max(until, self._deadlines.get(i, 0.0)) for i in self._waiting}
 
     def _wait(self) -> Played:
         while self._waiting:
-            for key, _ in self._selector.select():
+            for key, _ in self._selector.select(self._time_left()):
                 if key.data in self._waiting and (answer := os.read(key.fd, 1)):
                     if answer == REFUSED:
                         raise ValueError("a game can't go on from what was saved of it, the reason is above: begin it anew")
                     self._waiting.discard(key.data)
+                    self._deadlines.pop(key.data, None)
                 else:
                     self._replace(key.data)
         if not self._lost.any():
             self._deaths = 0
         fields = {name: self.memory[name] for name in Played._fields if name != "lost"}
         return Played(**fields, lost=self._lost)
+
+    def _time_left(self) -> float | None:
+        """Return the seconds until a worker must have answered; one that did not in time is killed, and so replaced."""
+        if self._seconds is None:
+            return None
+        now = monotonic()
+        for i in self._waiting:
+            if self._deadlines[i] < now:
+                self._workers[i].kill()
+        return max(0.0, min(self._deadlines[i] for i in self._waiting) - now) + 0.05
 
     def _replace(self, i: int) -> None:
         """Start a worker again whose process has died; its episodes begin anew, from other seeds."""
@@ -224,7 +254,7 @@ class Pool:
             self.close()
             raise RuntimeError(
                 f"workers that play Atari keep dying, the last one with exit status {code}: what it said is above; "
-                "if it was killed, there may be too little memory"
+                "if it was killed, there may be too little memory, or too little time (--step-timeout)"
             )
         self._end(i)
         for place in self._mine[i]:
@@ -247,15 +277,12 @@ class Pool:
         return int(self.memory["emulated"].sum())
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers: they have nothing to lose."""
+        for i in range(len(self._workers)):
+            self._end(i)
+        self._guard.end()
         while self._workers:
-            self._end(len(self._workers) - 1)
-            worker = self._workers.pop()
-            try:
-                worker.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+            self._workers.pop().wait()
         self._selector.close()
         self._file.close()
 

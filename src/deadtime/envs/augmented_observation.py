@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
 from deadtime.nested import leaf_spaces, map_leaves, space_leaves
+
+
+def beneath(env: Any, kind: type) -> Iterator[Any]:
+    """Yield the wrappers of type `kind` in `env`, outermost first."""
+    while isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
+        if isinstance(env, kind):
+            yield env
+        env = env.env
+
+
+def check_present(action_delay: int, observation_delay: int, prefix: str = "") -> None:
+    """Raise if observations are delayed: the queue then lacks actions that the observation does not show either."""
+    if observation_delay:
+        raise ValueError(
+            f"{prefix}AugmentObservation shows the queue of {prefix}ActionDelay, which is enough only for observations "
+            f"without delay; got an action delay of {action_delay} and an observation delay of {observation_delay}: "
+            f"use {prefix}ActionDelay(env, {action_delay + observation_delay}) without {prefix}ObservationDelay, "
+            "which is equivalent"
+        )
 
 
 class Augmentation:
@@ -22,15 +43,15 @@ class Augmentation:
                 "write AugmentObservation(ActionDelay(env, delay)) (VectorActionDelay for a vector environment)"
             )
         self._observation_space, self._flat = observation_space, flat
-        self._action_space, self._delay = pending_spec
-        queue_space = batch_space(self._action_space, self._delay)
+        self._action_space, self.delay = pending_spec
+        queue_space = batch_space(self._action_space, self.delay)
         self.space: spaces.Space = spaces.Dict({"observation": observation_space, "pending_actions": queue_space})
         if flat:
             self.space = self._flat_space()
 
     def _flat_space(self) -> spaces.Box:
         bounds = [_bounds(leaf) for leaf in leaf_spaces(self._observation_space)]
-        bounds += [_bounds(leaf) for leaf in leaf_spaces(self._action_space)] * self._delay
+        bounds += [_bounds(leaf) for leaf in leaf_spaces(self._action_space)] * self.delay
         low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
         wide = any(leaf.dtype == np.float64 for leaf in leaf_spaces(self._observation_space))
         dtype = np.float64 if wide else np.float32
@@ -41,7 +62,7 @@ class Augmentation:
         if not self._flat:
             return {"observation": observation, "pending_actions": map_leaves(np.copy, self._action_space, queue)}
         seen = [_encode(leaf, part, batch) for leaf, part in space_leaves(self._observation_space, observation)]
-        lead = (*batch, self._delay)
+        lead = (*batch, self.delay)
         pending = [_encode(leaf, part, lead) for leaf, part in space_leaves(self._action_space, queue)]
         seen.append(np.concatenate(pending, axis=-1).reshape(*batch, -1))
         return np.concatenate(seen, axis=-1).astype(self.space.dtype)

@@ -59,12 +59,13 @@ def installed() -> bool:
 
 
 def library() -> Any:
-    """ale-py, or how to get it."""
+    """Import ale-py, or say how to install it."""
     try:
         import ale_py  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"atari:NAME needs ale-py, which can't be imported ({error}): pip install 'deadtime[atari]'"
+            f"atari:NAME needs ale-py, which can't be imported ({error}): pip install ale-py, "
+            "or in a clone of this repository pip install '.[atari]'"
         ) from error
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     return ale_py

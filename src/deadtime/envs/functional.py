@@ -104,20 +104,20 @@ class Delayed(Environment):
 
     @property
     def default_params(self) -> Any:
-        """Those of the environment itself."""
+        """The default parameters of the environment itself."""
         return self.env.default_params
 
     @property
     def num_actions(self) -> int:
-        """That of the environment itself."""
+        """The number of actions of the environment itself."""
         return self.env.num_actions
 
     def action_space(self, params: Any = None) -> Any:
-        """That of the environment itself."""
+        """Return the space of one action of the environment itself."""
         return self.env.action_space(self.default_params if params is None else params)
 
     def observation_space(self, params: Any = None) -> Any:
-        """That of the environment itself."""
+        """Return the space of one observation of the environment itself."""
         return self.env.observation_space(self.default_params if params is None else params)
 
     def reset_env(self, key: Key, params: Any) -> tuple[Any, DelayedState]:

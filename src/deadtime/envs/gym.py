@@ -12,25 +12,25 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from deadtime.delay import PendingActions, WarmUp, Warmup, check_delay, second_delay
-from deadtime.envs.augmented_observation import Augmentation
+from deadtime.delay import FixedDelay, PendingActions, WarmUp, Warmup, check_delay, second_delay
+from deadtime.envs.augmented_observation import Augmentation, beneath, check_present
 
 
 def _check_single(env: Any, name: str) -> None:
     if isinstance(env, gym.vector.VectorEnv):
         raise ValueError(f"{name} wraps one environment; got the vector environment {env}: use Vector{name}")
-    inner = env
-    while isinstance(inner, gym.Wrapper):
-        if isinstance(inner, gym.wrappers.Autoreset):
-            raise ValueError(f"{name} must see every reset, and {inner} hides them: put Autoreset around {name} instead")
-        inner = inner.env
+    for hidden in beneath(env, gym.wrappers.Autoreset):
+        raise ValueError(f"{name} must see every reset, and {hidden} hides them: put Autoreset around {name} instead")
 
 
-class ActionDelay(gym.Wrapper, RecordConstructorArgs):
+class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
     """Execute each action `delay` steps after it was chosen.
 
     ``info["pending_actions"]`` (oldest first, an element of ``batch_space(action_space, delay)``) is there after reset and
-    step, ``info["executed_action"]`` after step.
+    step, ``info["executed_action"]`` after step. The pending actions are read-only, and later steps never change them.
+
+    An action outside the action space is refused when it is chosen. A Box is checked for shape and type only: the
+    environment may clip or refuse what lies outside its bounds, when the action is executed.
     """
 
     def __init__(self, env: gym.Env, delay: int, warmup: Warmup = "random"):
@@ -38,12 +38,12 @@ class ActionDelay(gym.Wrapper, RecordConstructorArgs):
         _check_single(env, "ActionDelay")
         if env.has_wrapper_attr("pending_spec"):
             raise second_delay(env.get_wrapper_attr("pending_spec")[1], delay)
-        RecordConstructorArgs.__init__(self, delay=check_delay(delay), warmup=warmup)
+        self._delay = check_delay(delay)
+        RecordConstructorArgs.__init__(self, delay=self._delay, warmup=warmup)
         gym.Wrapper.__init__(self, env)
-        self._warmup = WarmUp(warmup, env.action_space, delay)
         self._pending = PendingActions(env.action_space, delay)
-        self.delay = self._pending.delay
-        self.pending_spec = (env.action_space, self.delay)
+        self._warmup = WarmUp(warmup, env.action_space, delay)
+        self.pending_spec = (env.action_space, self._delay)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and draw the actions that are already pending; `seed` decides both."""
@@ -60,7 +60,7 @@ class ActionDelay(gym.Wrapper, RecordConstructorArgs):
         return obs, reward, terminated, truncated, {**info, "executed_action": executed, "pending_actions": pending}
 
 
-class ObservationDelay(gym.Wrapper, RecordConstructorArgs):
+class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
     """Show the observation of `delay` steps ago; until then, the one of the reset. Rewards and ends are not delayed.
 
     ``info["observation_age"]`` says how many steps old the observation is.
@@ -69,9 +69,12 @@ class ObservationDelay(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, delay: int):
         """At delay 0 the observation is the present one."""
         _check_single(env, "ObservationDelay")
-        RecordConstructorArgs.__init__(self, delay=check_delay(delay))
+        self._delay = check_delay(delay)
+        for augmented in beneath(env, AugmentObservation):
+            check_present(augmented.augmentation.delay, self._delay)
+        RecordConstructorArgs.__init__(self, delay=self._delay)
         gym.Wrapper.__init__(self, env)
-        self._seen: deque[Any] = deque(maxlen=check_delay(delay) + 1)
+        self._seen: deque[Any] = deque(maxlen=self._delay + 1)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset; the first observation is of age 0."""
@@ -91,11 +94,14 @@ class ObservationDelay(gym.Wrapper, RecordConstructorArgs):
 
 
 class AugmentObservation(gym.Wrapper, RecordConstructorArgs):
-    """Show (observation, pending actions) as one observation: what the paper's augmented state x_t holds.
+    """Show (observation, pending actions) as one observation: the paper's augmented state x_t.
 
-    A Dict with the keys "observation" and "pending_actions", or with `flat` one vector: the observation, then each
-    pending action, oldest first, discrete ones as one-hot vectors. At delay 0 the queue is there and empty. The queue is
-    that of `ActionDelay`: an `ObservationDelay` in between makes the observation older, and adds nothing to the queue.
+    The observation is a Dict with the keys "observation" and "pending_actions". With `flat` it is one vector: the
+    observation, then each pending action, oldest first, discrete ones as one-hot vectors. At delay 0 the queue is empty.
+
+    An `ObservationDelay` of 1 or more, beneath or around this wrapper, is refused. The queue of `ActionDelay` would lack
+    the actions since the delayed observation, so the augmented state would not be Markov. One `ActionDelay` of the sum of
+    both delays is equivalent.
     """
 
     def __init__(self, env: gym.Env, flat: bool = False):
@@ -104,15 +110,16 @@ class AugmentObservation(gym.Wrapper, RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, flat=flat)
         gym.Wrapper.__init__(self, env)
         spec = env.get_wrapper_attr("pending_spec") if env.has_wrapper_attr("pending_spec") else None
-        self._augmentation = Augmentation(env.observation_space, spec, flat)
-        self.observation_space = self._augmentation.space
+        self.augmentation = Augmentation(env.observation_space, spec, flat)
+        check_present(self.augmentation.delay, sum(wrapper.delay for wrapper in beneath(env, ObservationDelay)))
+        self.observation_space = self.augmentation.space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset; the observation includes the warm-up actions."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._augmentation.join(obs, info["pending_actions"]), info
+        return self.augmentation.join(obs, info["pending_actions"]), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step; the observation includes the action just chosen, as the queue's last."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._augmentation.join(obs, info["pending_actions"]), reward, terminated, truncated, info
+        return self.augmentation.join(obs, info["pending_actions"]), reward, terminated, truncated, info

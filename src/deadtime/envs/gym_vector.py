@@ -9,6 +9,7 @@ An environment that starts a new episode gets a new queue and a new observation 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, iterate
 
-from deadtime.delay import PendingActions, WarmUp, Warmup, check_delay, second_delay
-from deadtime.envs.augmented_observation import Augmentation
+from deadtime.delay import FixedDelay, PendingActions, WarmUp, Warmup, check_delay, check_memory, second_delay
+from deadtime.envs.augmented_observation import Augmentation, beneath, check_present
 from deadtime.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
 
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]
@@ -62,15 +63,11 @@ class _Episodes:
 
 
 def _pending_spec(env: Any) -> tuple[spaces.Space, int] | None:
-    """What a `VectorActionDelay` somewhere beneath says of its queue (vector wrappers do not pass attributes on)."""
-    while isinstance(env, VectorWrapper):
-        if isinstance(env, VectorActionDelay):
-            return env.pending_spec
-        env = env.env
-    return None
+    """Return the action space and delay of the `VectorActionDelay` in `env`, or None if there is none."""
+    return next((wrapper.pending_spec for wrapper in beneath(env, VectorActionDelay)), None)
 
 
-class VectorActionDelay(VectorWrapper):
+class VectorActionDelay(FixedDelay, VectorWrapper):
     """`ActionDelay` on each environment of a batch: ``info["pending_actions"]`` has leaves of shape (num_envs, delay, …)."""
 
     def __init__(self, env: VectorEnv, delay: int, warmup: Warmup = "random"):
@@ -79,10 +76,10 @@ class VectorActionDelay(VectorWrapper):
         if (spec := _pending_spec(env)) is not None:
             raise second_delay(spec[1], delay)
         super().__init__(env)
+        self._delay = check_delay(delay)
         self._pending = PendingActions(env.action_space, delay)
         self._warmups = [WarmUp(warmup, env.single_action_space, delay) for _ in range(env.num_envs)]
-        self.delay = self._pending.delay
-        self.pending_spec = (env.single_action_space, self.delay)
+        self.pending_spec = (env.single_action_space, self._delay)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset; environment i is seeded as `ActionDelay` with its own seed would be."""
@@ -131,7 +128,7 @@ class VectorActionDelay(VectorWrapper):
         }
 
 
-class VectorObservationDelay(VectorWrapper):
+class VectorObservationDelay(FixedDelay, VectorWrapper):
     """`ObservationDelay` on each environment of a batch; ``info["observation_age"]`` has shape (num_envs,)."""
 
     def __init__(self, env: VectorEnv, delay: int):
@@ -144,7 +141,13 @@ class VectorObservationDelay(VectorWrapper):
                     f"VectorObservationDelay keeps Discrete, MultiDiscrete, MultiBinary, Box, Dict and Tuple; got {leaf}: "
                     "put ObservationDelay on each environment instead"
                 )
-        self._length = check_delay(delay) + 1
+        self._delay = check_delay(delay)
+        for augmented in beneath(env, VectorAugmentObservation):
+            check_present(augmented.augmentation.delay, self._delay, "Vector")
+        self._length = self._delay + 1
+        leaves = leaf_spaces(env.observation_space)
+        size = sum(np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape or ()) for leaf in leaves)
+        check_memory("a history of observations", self._delay, self._length * size)
         self._history: list[np.ndarray] | None = None
         self._now = 0
         self._age = np.zeros(env.num_envs, np.int64)
@@ -203,21 +206,23 @@ class VectorAugmentObservation(VectorWrapper):
         self._episodes = _Episodes(env, "AugmentObservation")
         super().__init__(env)
         self._pending_spec = _pending_spec(env)
-        self._augmentation = Augmentation(env.single_observation_space, self._pending_spec, flat)
-        self.single_observation_space = self._augmentation.space
-        self.observation_space = batch_space(self._augmentation.space, env.num_envs)
+        self.augmentation = Augmentation(env.single_observation_space, self._pending_spec, flat)
+        observation_delay = sum(wrapper.delay for wrapper in beneath(env, VectorObservationDelay))
+        check_present(self.augmentation.delay, observation_delay, "Vector")
+        self.single_observation_space = self.augmentation.space
+        self.observation_space = batch_space(self.augmentation.space, env.num_envs)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset; the observations include the warm-up actions."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._augmentation.join(obs, info["pending_actions"], (self.num_envs,)), info
+        return self.augmentation.join(obs, info["pending_actions"], (self.num_envs,)), info
 
     def step(self, actions: Any) -> Step:
         """Step; the observations include the actions just chosen, and `final_obs` the queue its episode ended with."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
         if self._episodes.same_step and "final_obs" in info:
             info = {**info, "final_obs": self._final(info)}
-        obs = self._augmentation.join(obs, info["pending_actions"], (self.num_envs,))
+        obs = self.augmentation.join(obs, info["pending_actions"], (self.num_envs,))
         return obs, reward, terminated, truncated, info
 
     def _final(self, info: dict[str, Any]) -> np.ndarray:
@@ -227,5 +232,5 @@ class VectorAugmentObservation(VectorWrapper):
         for i, obs in enumerate(shown):
             if obs is not None:
                 queue = map_leaves(lambda leaf, row=i: leaf[row], self._pending_spec[0], queues)
-                shown[i] = self._augmentation.join(obs, queue)
+                shown[i] = self.augmentation.join(obs, queue)
         return shown

@@ -8,20 +8,29 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from importlib import import_module
+from importlib import import_module, invalidate_caches
+from importlib.util import find_spec
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import error, spaces
 
+from deadtime.ending import same_signals
+from deadtime.envs.timed import TimedEnv
+from deadtime.timeouts import step_timeout
+
 PREFIX, ATARI = "gym:", "atari:"
 ALLOWED = "DEADTIME_IMPORT"
 """The variable of the process that names the modules, with commas between them, that records may have imported."""
 _OWN = "max_episode_steps"
 """The setting of `gymnasium.make` itself."""
+_MOST_FLATTENED = 1000
+"""Numbers of an observation of several axes that is worth flattening; a larger one is an image."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,11 @@ class Outside:
         return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
 
     def make(self, **further: Any) -> gym.Env:
-        """The environment itself."""
-        return _made(self.id, {**self.settings, **further})
+        """Make the environment itself; where steps have a time limit, in a thread of its own."""
+        seconds, settings = step_timeout(), {**self.settings, **further}
+        if seconds is None:
+            return _made(self.id, settings)
+        return TimedEnv(lambda: _made(self.id, settings), f"{PREFIX}{self.id}", seconds)
 
 
 def outside(name: str, settings: dict[str, Any]) -> Outside:
@@ -68,10 +80,10 @@ def outside(name: str, settings: dict[str, Any]) -> Outside:
     return Outside(known, actions, numbers, draws, changed)
 
 
-def check_imported(name: str) -> None:
-    """Refuse a name from a file that would have a module imported, and so run, that the user neither imported nor allowed."""
+def check_imported(name: str, allowed: Collection[str] = ()) -> None:
+    """Raise if a name from a file has a module imported, and so run, that the user neither imported nor allowed."""
     module = name.removeprefix(PREFIX).rpartition(":")[0] if name.startswith(PREFIX) else ""
-    if module and module not in sys.modules and module not in os.environ.get(ALLOWED, "").split(","):
+    if module and module not in {*sys.modules, *allowed, *os.environ.get(ALLOWED, "").split(",")}:
         raise ValueError(
             f"a file can't have modules imported; this one asks for {module!r:.100}: if you trust it, import it first, or set "
             f"{ALLOWED}={module:.100}"
@@ -87,7 +99,7 @@ def _accepted(known: str) -> tuple[list[str] | None, dict[str, Any]]:
     """The names of settings (None: any), and the usual values of those that have one."""
     module, _, registered = known.rpartition(":")
     if module:
-        _asked(known, lambda: import_module(module))
+        _asked(known, lambda: _imported(module))
     spec = _asked(known, lambda: gym.spec(registered))
     entry = spec.entry_point
     creator = _asked(known, lambda: gym.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry)
@@ -99,8 +111,24 @@ def _accepted(known: str) -> tuple[list[str] | None, dict[str, Any]]:
     return [*(key for key in parameters if key != "render_mode"), _OWN], usual
 
 
+def _imported(module: str) -> None:
+    """Import a module that the user named, from the current folder if it is nowhere else.
+
+    The folder then stays last on `sys.path`, so it shadows nothing.
+    Workers get it too (see `machine.started`).
+    """
+    top = module.partition(".")[0]
+    here = Path.cwd()
+    is_here = (here / top).is_dir() or (here / f"{top}.py").is_file()
+    if is_here and top not in sys.modules and find_spec(top) is None:
+        sys.path.append(str(here))
+        invalidate_caches()
+    import_module(module)
+
+
 def _made(known: str, settings: dict[str, Any]) -> gym.Env:
-    return _asked(known, lambda: gym.make(known, **settings), settings)
+    with same_signals():
+        return _asked(known, lambda: gym.make(known, **settings), settings)
 
 
 def _asked(known: str, ask: Any, settings: dict[str, Any] | None = None) -> Any:
@@ -115,7 +143,8 @@ def _asked(known: str, ask: Any, settings: dict[str, Any] | None = None) -> Any:
             "gymnasium.registry, or write gym:MODULE:ID for one that MODULE registers"
         ) from problem
     except (error.DependencyNotInstalled, ImportError) as problem:
-        raise ValueError(f"gym:{known} needs what can't be imported here ({problem}): install that") from problem
+        why = f"gym:{known} needs what can't be imported ({problem})"
+        raise ValueError(f"{why}: install it, or go to its folder") from problem
     except (error.Error, TypeError, ValueError, AssertionError) as problem:
         raise ValueError(
             f"Gymnasium can't make {known!r} with {settings or 'no settings'} ({problem}): give it an id and settings that "
@@ -149,7 +178,10 @@ def _check_spaces(name: str, env: gym.Env) -> None:
             f"actions are numbered from 0; those of {name} are {actions}: wrap it in gymnasium.wrappers.TransformAction"
         )
     if not isinstance(seen, spaces.Box) or len(seen.shape) != 1:
-        raise ValueError(
-            f"the agents take observations of one axis (Box); those of {name} are {seen}: wrap it, for example in "
-            "gymnasium.wrappers.FlattenObservation"
-        )
+        given = f"the agents take observations of one axis (Box); those of {name} are {seen}"
+        if isinstance(seen, spaces.Box) and np.prod(seen.shape) > _MOST_FLATTENED:
+            raise ValueError(
+                f"{given}, and images are supported only as frames of Atari: choose an environment "
+                "that gives numbers, or atari:NAME"
+            )
+        raise ValueError(f"{given}: wrap it, for example in gymnasium.wrappers.FlattenObservation")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,9 @@ from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.mdp import MDP
 from deadtime.planning.solvers import solve
 
+_FILE = "ceilings.json"
+Kept = dict[str, dict[str, list[Any]]]
+"""Solved optima, each with the delay it was solved at, by spec and seed."""
 LARGEST = 6
 """The largest delay at which noisy dynamics are solved here; its optimum bounds that of every longer delay."""
 
@@ -77,22 +82,43 @@ def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
 
 
 def mean_ceiling(root: Path, spec: TabularSpec, seeds: Sequence[int], largest: int = LARGEST) -> Ceiling:
-    """The mean over seeds, kept in `root` with the records so that a figure is drawn without solving anything twice."""
-    path = root / "ceilings.json"
-    try:
-        known = files.said(files.plain(path, files.TEXT_BYTES)) if path.exists() else {}
-        if any(len(files.listed(one, float)) != 2 for found in known.values() for one in found.values()):
-            raise ValueError
-    except (ValueError, AttributeError):
-        raise ValueError(f"{path} keeps solved optima and can't be read: delete it, they are solved again") from None
+    """Return the mean over seeds, kept in `root` so that a figure is drawn without solving anything twice."""
+    known = kept(root)
     about = json.dumps([spec.env, spec.settings, spec.delay, largest, VERSIONS], sort_keys=True)
     found = known.setdefault(about, {})
     missing = [seed for seed in seeds if str(seed) not in found]
     for seed in missing:
         found[str(seed)] = list(ceiling(spec.environment(seed), spec.delay, largest))
     if missing:
-        root.mkdir(parents=True, exist_ok=True)
-        with whole(path) as part:
-            part.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        keep(root, known)
     chosen = [found[str(seed)] for seed in seeds]
     return Ceiling(float(np.mean([value for value, _ in chosen])), min(solved for _, solved in chosen))
+
+
+def keep(root: Path, known: Kept) -> None:
+    """Write optima to the file in `root` that keeps them."""
+    root.mkdir(parents=True, exist_ok=True)
+    said = json.dumps(known | {"digest": _digest(known)}, indent=1, sort_keys=True)
+    with whole(root / _FILE) as part:
+        part.write_text(said + "\n", encoding="utf-8")
+
+
+def kept(root: Path) -> Kept:
+    """Return the optima that are kept in `root`."""
+    path = root / _FILE
+    try:
+        known = files.said(files.plain(path))
+        good = known.pop("digest") == _digest(known)
+        for value, delay in (one for found in known.values() for one in found.values()):
+            good = good and math.isfinite(value) and type(delay) is int and delay >= 0
+    except FileNotFoundError:
+        return {}
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+        good = False
+    if not good:
+        raise ValueError(f"{path} keeps solved optima and can't be read: delete it, they are solved again")
+    return known
+
+
+def _digest(known: Any) -> str:
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()

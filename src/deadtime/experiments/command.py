@@ -11,7 +11,6 @@ from typing import Any
 
 import tyro
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Column, Table
 
 from deadtime.agents.presets import PRESETS
@@ -21,8 +20,9 @@ from deadtime.experiments.runner import Experiment, Where, count, found, missing
 from deadtime.experiments.specs import check_count
 from deadtime.experiments.stationarity import STATIONARITY
 from deadtime.experiments.store import Store, copied, opened
-from deadtime.files import whole
-from deadtime.training.command import Place, Whole, Word
+from deadtime.files import folder_in, whole
+from deadtime.terminal import console
+from deadtime.training.options import Limits, Place, Whole, Word
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
@@ -72,20 +72,21 @@ class Reproduce:
     tensorboard: bool = False
     """Also write TensorBoard event files, to its folder `tensorboard`."""
     where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
+    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
         """Run, draw, write."""
         experiments = chosen(self.ids or (ALL,), self.preset, self.smoke)
         if self.list or not self.ids:
             with copied(self.out) as out:
-                Console(emoji=False).print(_listed(out))
+                console().print(_listed(out))
             return 0
         with opened(self.out) as (out, store):
             return self._run(experiments, out, store)
 
     def _run(self, experiments: Sequence[Experiment], out: Path, store: Store | None) -> int:
         if self.smoke:
-            experiments, out = [experiment.tiny() for experiment in experiments], out / "smoke"
+            experiments, out = [experiment.tiny() for experiment in experiments], folder_in(out, "smoke")
         if self.seeds is not None:
             check_count("seeds", self.seeds)
             experiments = [experiment.with_seeds(self.seeds) for experiment in experiments]
@@ -107,11 +108,12 @@ class Reproduce:
             if results is None:
                 print(f"{experiment.name}: no seed of all its runs yet")
                 continue
+            folder_in(out, "figures")
             picture = experiment.draw(results, out)
             rows = experiment.table(results, out)
             path = out / "figures" / f"{experiment.name}.csv"
             with whole(path) as part:
-                part.write_text(csv_text(rows))
+                part.write_text(csv_text(rows), encoding="utf-8")
             where = out if store is None else store.url
             print(f"{where}/{picture.relative_to(out)}\n{where}/{path.relative_to(out)}")
         return 1 if lost else 0

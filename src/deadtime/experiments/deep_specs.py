@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,19 @@ import numpy as np
 from deadtime.agents.presets import LEARNERS, PIXEL_LEARNERS, PIXEL_MODELS, PRESETS, DoubleQ, learners_of, preset
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
-from deadtime.envs import check_options, make, nearest
-from deadtime.envs.outside import ATARI, PREFIX
+from deadtime.envs import check_options, nearest
+from deadtime.envs.outside import ATARI, PREFIX, Outside, check_imported
+from deadtime.experiments.spec_checks import (
+    GYMNAX,
+    check_executed,
+    check_recorded,
+    differing,
+    like,
+    longest_episode,
+    made,
+    own_environment,
+    plain,
+)
 from deadtime.models.neural import MODELS
 
 DEEP = ("cartpole", "noisy-cartpole", "acrobot", "noisy-acrobot")
@@ -54,20 +64,55 @@ class DeepSpec:
     """Environments side by side, where they are outside the compiled program; one learner for all. Default: 1; on Atari 8,
     for `recurrent` 16."""
 
-    def __post_init__(self) -> None:
-        """Refuse what can't be run, before any work is done."""
-        if self.env not in DEEP and not self.env.startswith(("gymnax:", PREFIX, ATARI)):
+    recorded: InitVar[bool] = False
+    """Whether a record says this: then it is data, of which only the form is checked."""
+
+    def __post_init__(self, recorded: bool) -> None:
+        """Raise if this can't be run, before any work is done."""
+        object.__setattr__(self, "_is_recorded", recorded)
+        self._check_names()
+        self._check_numbers()
+        shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
+        self._check_changes()
+        own = own_environment(self.env, self.settings)
+        if own is not None:
+            check_executed(self.longest_delay, longest_episode(own))
+            settings = self._kept_settings(own)
+        elif recorded:
+            check_recorded(self.env, self.settings)
+            settings = self.settings
+        else:
+            environment, settings = self._checked_environment(), self.settings
+            is_gym = isinstance(environment, Outside)
+            settings = environment.settings if is_gym else differing(environment, made(self.env, {}), settings)
+        if shaped and not hasattr(own, "shaped_reward"):
+            raise ValueError(f"{self.env} has no shaped reward, so {shaped[0]} would do nothing: leave it out")
+        self._check_rewards(shaped)
+        self._check_place()
+        object.__setattr__(self, "settings", settings)
+
+    def _check_names(self) -> None:
+        """Raise if there is no such environment, agent or preset, or if the agent does not work in the environment."""
+        if self.env not in DEEP and not self.env.startswith((GYMNAX, PREFIX, ATARI)):
             known = (*DEEP, "gymnax:NAME", "gym:ID", "atari:NAME")
             raise ValueError(
                 f"no environment is called {self.env!r}{nearest(self.env, known)}: choose one of {', '.join(known)}"
             )
         agents = tuple(learners_of(self.env))
+        if self.agent not in agents and self.agent in AGENTS and self.env.startswith(PREFIX):
+            raise ValueError(
+                f"{self.agent} trains only where the environment is compiled with it, or on Atari; got {self.env}: choose "
+                f"{', '.join(DEEP)}, gymnax:NAME or atari:NAME, or an agent of {', '.join(agents)}"
+            )
         if self.agent not in agents:
             raise ValueError(
                 f"{self.env} has no agent {self.agent!r}{nearest(str(self.agent), agents)}: choose one of {', '.join(agents)}"
             )
         if self.preset not in PRESETS:
             raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
+
+    def _check_numbers(self) -> None:
+        """Raise if a number of the run is out of range; set those that were left out."""
         object.__setattr__(self, "delay", check_delay(self.delay))
         if self.atari and self.steps == 1_000_000:
             object.__setattr__(self, "steps", None)
@@ -76,10 +121,11 @@ class DeepSpec:
         if not isinstance(self.evaluation_delays, list | tuple):
             raise ValueError(f"evaluation_delays are a list; got {self.evaluation_delays!r}: pass (5, 10), say")
         object.__setattr__(self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays))
-        if self.agent in VIEWS and VIEWS[self.agent].sees == "queue" and self.longest_delay > self.delay:
+        sees_queue = self.agent in VIEWS and VIEWS[self.agent].sees == "queue"
+        if sees_queue and {*self.evaluation_delays} - {self.delay}:
             raise ValueError(
-                f"{self.agent} has learned nothing about queues longer than its own {self.delay}; got evaluation_delays "
-                f"{self.evaluation_delays}: leave the longer ones out"
+                f"{self.agent} learns only from queues of exactly its own delay, {self.delay}; got evaluation_delays "
+                f"{self.evaluation_delays}: leave the others out"
             )
         for name in ("steps", "evaluation_episodes", "envs"):
             value = getattr(self, name)
@@ -88,23 +134,20 @@ class DeepSpec:
             ):
                 such = 100_000 if name == "steps" else self._usual[name]
                 raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}")
-        shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
-        self._check_changes()
-        environment = make(self.env, **self.settings)
-        kept = environment.settings if self.outside and not self.atari else self._kept_settings(environment)
+
+    def _checked_environment(self) -> Any:
+        """Make the environment, raise if this agent can't act in it under this delay, and return it."""
+        environment = self.environment(0)
         shape = environment.observation_space(environment.default_params).shape
         if len(shape) != 1 and not self.atari:
             raise ValueError(
                 f"deep agents take observations of one axis; those of {self.env} have shape {shape}: choose another"
             )
-        if shaped and not hasattr(environment, "shaped_reward"):
-            raise ValueError(f"{self.env} has no shaped reward, so {shaped[0]} would do nothing: leave it out")
-        self._check_rewards(shaped)
-        self._check_place()
-        object.__setattr__(self, "settings", kept)
+        check_executed(self.longest_delay, longest_episode(environment))
+        return environment
 
     def _check_rewards(self, shaped: list[str]) -> None:
-        """Refuse rewards that would say nothing."""
+        """Raise if rewards would say nothing."""
         if "shaped_bonus" in shaped and not self.learner.shaped:
             raise ValueError("shaped_bonus is added to the shaped reward, which is off (shaped=False): leave one of them out")
         measured = isinstance(self.learner, DoubleQ) and (self.learner.scaled or self.learner.centre)
@@ -114,27 +157,20 @@ class DeepSpec:
                 "pass a smaller one, or scaled=False and centre=0"
             )
 
-    def _kept_settings(self, environment: Any) -> dict[str, Any]:
-        """The environment's settings that differ from its own."""
-        usual = make(self.env)
-        given = {name: getattr(environment, name) for name in sorted(self.settings)}
-        kept = {name: value for name, value in given.items() if value != getattr(usual, name)}
-        noise = getattr(environment, "noise", None)
+    def _kept_settings(self, own: Any) -> dict[str, Any]:
+        """Return the settings of an environment of ours that differ from its usual ones."""
+        kept = differing(own, own_environment(self.env, {}), self.settings)
+        noise = getattr(own, "noise", None)
         if self.preset == "paper" and self.atari:
-            kept["sticky"] = given.get("sticky", 0.0)  # none in the authors' sweep
+            kept["sticky"] = own.sticky if "sticky" in self.settings else 0.0  # none in the authors' sweep
         if self.preset == "paper" and noise:
-            kept["perturb"] = given.get("perturb", "masses+lengths")
+            kept["perturb"] = own.perturb if "perturb" in self.settings else "masses+lengths"
         if noise == 0:
             kept.pop("perturb", None)
         return kept
 
     def _check_place(self) -> None:
-        """Refuse what only environments outside the compiled program can do, or only those inside."""
-        if self.outside and not self.atari and self.agent not in VIEWS:
-            raise ValueError(
-                f"{self.agent} trains only where the environment is compiled with it; got {self.env}: choose one of "
-                f"{', '.join(DEEP)}, gymnax:NAME or atari:NAME, or another agent"
-            )
+        """Raise if this needs an environment inside the compiled program, or one outside, and has the other."""
         if self.outside and getattr(self.learner, "model", "") == "simulator":
             raise ValueError(
                 f"model='simulator' looks ahead in the environment itself, and {self.env} can't be copied to do so: "
@@ -171,7 +207,7 @@ class DeepSpec:
         for name, value in self.changes.items():
             if name not in known:
                 raise ValueError(f"{self.agent} has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
-            object.__setattr__(self, "changes", self.changes | {name: _like(getattr(usual, name), name, value)})
+            object.__setattr__(self, "changes", self.changes | {name: like(getattr(usual, name), name, value)})
         models = PIXEL_MODELS if self.atari else MODELS
         if self.changes.get("model", models[0]) not in models:
             raise ValueError(f"no model is called {self.changes['model']!r}: choose one of {', '.join(models)}")
@@ -202,8 +238,10 @@ class DeepSpec:
         return self.steps if self.steps is not None else usual
 
     def environment(self, seed: int) -> Any:
-        """The environment; all seeds have the same."""
-        return make(self.env, **self.settings)
+        """Make the environment; all seeds have the same. A record may not have a module imported for it."""
+        if self._is_recorded:  # type: ignore[attr-defined]
+            check_imported(self.env)
+        return made(self.env, self.settings)
 
     def canonical(self) -> dict[str, Any]:
         """All that was asked for beyond what is usual."""
@@ -223,7 +261,7 @@ class DeepSpec:
         """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
         kind = self.env.removeprefix("noisy-").split(":")[0]
         learner, usual = self.learner, learners_of(self.env)[self.agent]
-        settings = {name: _plain(value) for name, value in vars(learner).items() if value != getattr(usual, name)}
+        settings = {name: plain(value) for name, value in vars(learner).items() if value != getattr(usual, name)}
         text = json.dumps([self.canonical(), settings, VERSIONS[kind], VERSIONS[usual.kind]], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -249,50 +287,3 @@ def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Deep
         changes={name: options[name] for name in sorted(learner & options.keys())},
         **{name: options[name] for name in own & options.keys()},
     )
-
-
-_RANGES = {
-    "learning_rate": (0.0, math.inf),
-    "learning_rate_fall": (0.0, 1.0),
-    "adam_epsilon": (0.0, 1.0),
-    "discount": (0.0, 1.0),
-    "target_rate": (0.0, 1.0),
-    "epsilon_decay": (0.0, 1.0),
-    "epsilon_floor": (0.0, 1.0),
-    "exploration": (0.0, 1.0),
-}
-
-
-def _like(usual: Any, name: str, value: Any) -> Any:
-    """The value as the kind of thing that its preset has, or an error."""
-    kinds = {
-        bool: "true or false",
-        int: "a whole number, 1 or more",
-        float: "a number",
-        tuple: "a list of whole numbers, 1 or more each and at least one",
-        str: "a word",
-    }
-    kind = type(usual)
-    if kind is tuple:
-        good = isinstance(value, list | tuple) and value and all(type(one) is int and one > 0 for one in value)
-    elif kind is int:
-        least = 0 if name in ("target_period_updates", "skipped_delays", "learning_starts") else 1
-        good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
-        good = good and value == int(value) and value >= least
-    elif kind is float:
-        good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
-    else:
-        good = isinstance(value, kind)
-    if good and name in _RANGES and not _RANGES[name][0] <= value <= _RANGES[name][1]:
-        low, high = _RANGES[name]
-        raise ValueError(f"{name} lies from {low:g} to {high:g}; got {value!r}: its preset has {usual!r}")
-    if not good:
-        raise ValueError(f"{name} is {kinds[kind]}; got {value!r}: its preset has {usual!r}")
-    return kind(value)
-
-
-def _plain(value: Any) -> Any:
-    """Numbers as numbers of one kind."""
-    if isinstance(value, tuple | list):
-        return list(value)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value

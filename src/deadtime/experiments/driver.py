@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,19 +18,24 @@ from time import monotonic
 from typing import Any
 
 import tyro
-from rich.console import Console
 
+from deadtime import ending, files
 from deadtime.envs import nearest
 from deadtime.experiments import records
-from deadtime.experiments.engines import ENGINES, Engine, Inline, Local, Ray, gpus_here
-from deadtime.experiments.runner import Runs, Where, runs_of, time_needed
+from deadtime.experiments.cluster import Ray
+from deadtime.experiments.driven import STATUS, is_driven, last_status
+from deadtime.experiments.engines import ENGINES, Engine, Inline, Local, gpus_here
+from deadtime.experiments.runner import Runs, Where, count, counted, time_needed
 from deadtime.experiments.specs import TabularSpec
-from deadtime.experiments.store import CHECKPOINTS, STATUS, Store, drop_checkpoints, is_driven, is_url, read_status
+from deadtime.experiments.store import CHECKPOINTS, Store, checkpoints_at, drop_checkpoints, is_url
 from deadtime.experiments.units import Unit, units_of
 from deadtime.files import whole
+from deadtime.terminal import console
 from deadtime.training.result import bar, folder_of
 
 _UNITS = ".units"
+_UNIT_BYTES = 2**28
+"""The largest file of a unit's records, which have no policies."""
 _LOOK_EVERY_SECONDS = 1.0
 
 
@@ -39,14 +45,15 @@ def run(left: Runs, root: Path, where: Where, store: Store | None) -> int:
         Sweep([], root, 0, store).show(last=True)
         return 0
     engine, units, gpus = _engine(left, where)
-    with closing(engine):
-        Console(stderr=True, emoji=False).print(f"{runs_of(left)} to do, about {time_needed(left, gpus)}", highlight=False)
-        failed = Sweep(units, root, where.retries, store).run(engine)
+    sweep = Sweep(units, root, where.retries, store)
+    with sweep.checkpoints_noted(), closing(engine):
+        about = f"{counted(count(left), 'run')} to do, {time_needed(left, gpus)}"
+        console(stderr=True).print(about)
+        failed = sweep.run(engine)
     if failed:
-        console = Console(stderr=True, emoji=False)
         for unit, reason in failed:
-            console.print(f"failed: {unit.name}: {reason}", highlight=False, markup=False, soft_wrap=True)
-        console.print(f"{len(failed)} of {len(units)} failed; the same command tries only these again", highlight=False)
+            console(stderr=True).print(f"failed: {unit.name}: {reason}", soft_wrap=True)
+        console(stderr=True).print(f"{len(failed)} of {len(units)} failed; the same command tries only these again")
     return sum(len(unit.runs) for unit, _ in failed)
 
 
@@ -62,8 +69,8 @@ def check(where: Where) -> None:
 
 
 def said_failed(root: Path, store: Store | None) -> bool:
-    """Whether the last driver left word that something could not be done."""
-    return bool(_last_said(root, store).get("failed"))
+    """Return whether the last driver's status says that a unit failed."""
+    return bool((last_status(root) if store is None else store.status()).get("failed"))
 
 
 def _engine(left: Runs, where: Where) -> tuple[Any, list[Unit], int]:
@@ -91,13 +98,17 @@ def _usual(units: list[Unit]) -> str:
 
 
 def finish_writing(root: Path, store: Store | None) -> None:
-    """Add what a driver that died had put aside whole."""
-    for path in sorted((root / _UNITS).glob("*.npz")) if (root / _UNITS).is_dir() else []:
+    """Add the records that a driver which died had put aside whole."""
+    for path in sorted((root / _UNITS).glob("*.npz")) if files.is_folder(root / _UNITS) else []:
         _add(root, path, store)
 
 
 def _add(root: Path, path: Path, store: Store | None) -> None:
-    for record in records.unpacked(path.read_bytes(), str(path)):
+    try:
+        content = files.plain(path, _UNIT_BYTES)
+    except ValueError as error:
+        raise ValueError(f"{path} holds no records that can be read ({error}): delete it and run them again") from None
+    for record in records.unpacked(content, str(path)):
         folder = root / folder_of(record)
         records.add(folder, record)
         if store is not None:
@@ -125,10 +136,10 @@ class Sweep:
     def run(self, engine: Engine) -> list[tuple[Unit, str]]:
         """Until all is done or given up."""
         waiting, attempts = deque(self.units), Counter[str]()
-        checkpoints = str(self.root.resolve() / CHECKPOINTS) if self.store is None else self.store.checkpoints
-        with bar(
-            f"{sum(len(unit.runs) for unit in self.units):,} runs", sum(unit.work for unit in self.units), "steps"
-        ) as tell:
+        files.is_folder(self.root / CHECKPOINTS)
+        checkpoints = self.checkpoints
+        runs = counted(sum(len(unit.runs) for unit in self.units), "run")
+        with bar(runs, sum(unit.work for unit in self.units), "steps") as tell:
             if isinstance(engine, Inline):
                 engine.tell = lambda n: self._progress(next(iter(self.running)), n, tell)  # type: ignore[method-assign]
             try:
@@ -163,6 +174,20 @@ class Sweep:
                 self.show(last=True)
         return self.failed
 
+    @property
+    def checkpoints(self) -> str:
+        """The folder or URL of the units' checkpoints."""
+        return str(self.root.resolve() / CHECKPOINTS) if self.store is None else self.store.checkpoints
+
+    @contextmanager
+    def checkpoints_noted(self) -> Iterator[None]:
+        """Note afterwards which checkpoints there are of units that were running: what is said last tells of them."""
+        try:
+            yield
+        finally:
+            for unit in self.running:
+                ending.CHECKPOINTS.update(checkpoints_at(unit, self.checkpoints))
+
     def _progress(self, unit: str, n: int, tell: Any) -> None:
         with self._lock:
             self.running[unit].setdefault("since", monotonic())
@@ -174,7 +199,7 @@ class Sweep:
         """Put a unit's records down, all or none."""
         aside = self.root / _UNITS / f"{unit.id}.npz"
         try:
-            aside.parent.mkdir(exist_ok=True)
+            files.folder_in(self.root, _UNITS)
             with whole(aside) as part:
                 part.write_bytes(records.packed(those))
             _add(self.root, aside, self.store)
@@ -204,7 +229,7 @@ class Sweep:
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         with suppress(OSError), whole(self.root / STATUS) as part:
-            part.write_text(json.dumps(said, indent=1))
+            part.write_text(json.dumps(said, indent=1), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -228,21 +253,20 @@ class Status:
         if self.json:
             print(json.dumps(said))
             return 1 if said["failed"] else 0
-        console = Console(emoji=False)
         state = "is running" if said["driven"] else "is not running; the command that began it goes on with what is missing"
         if said["done"] == said["units"] and not said["driven"]:
             state = "has nothing left to do"
-        console.print(
-            f"{said['done']} of {said['units']} units done, {_percent(made, said['work'])}% of the work", highlight=False
-        )
+        units, share = counted(said["units"], "unit"), _percent(made, said["work"])
+        shown = console()
+        shown.print(f"{said['done']} of {units} done, {share}% of the work")
         for one in said["running"] if said["driven"] else []:
             again = f", attempt {one['attempt']}" if one["attempt"] > 1 else ""
             share = _percent(one["done"], one["work"])
-            console.print(f"running: {one['name']}: {share}% in {one['since']:.0f} s{again}", highlight=False, markup=False)
+            shown.print(f"running: {one['name']}: {share}% in {one['since']:.0f} s{again}")
         for one in said["failed"]:
-            console.print(f"failed: {one['name']}: {one['reason']}", highlight=False, markup=False, soft_wrap=True)
+            shown.print(f"failed: {one['name']}: {one['reason']}", soft_wrap=True)
         about = f", about {said['seconds_left']:,} s left" if said["seconds_left"] is not None else ""
-        console.print(f"the driver {state}{about}", highlight=False)
+        shown.print(f"the driver {state}{about}")
         return 1 if said["failed"] else 0
 
 
@@ -251,15 +275,9 @@ def _percent(part: int, whole: int) -> int:
 
 
 def _said(place: str) -> dict[str, Any]:
-    """What a driver last said there, and whether it still does."""
+    """Return the status that a driver last wrote there, and whether it still works."""
     if is_url(place):
         store = Store(place)
         alive = store.alive()
         return (alive or store.status()) | {"driven": bool(alive)}
-    return _last_said(Path(place), None) | {"driven": is_driven(Path(place))}
-
-
-def _last_said(root: Path, store: Store | None) -> dict[str, Any]:
-    if store is not None:
-        return store.status()
-    return read_status((root / STATUS).read_bytes()) if (root / STATUS).is_file() else {}
+    return last_status(Path(place)) | {"driven": is_driven(Path(place))}

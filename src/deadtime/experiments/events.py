@@ -16,19 +16,19 @@ import numpy as np
 
 from deadtime.experiments import records
 from deadtime.experiments.records import Record
-from deadtime.files import whole
+from deadtime.files import folder_in, whole
 from deadtime.training.result import Spec
 
 
 def write_all(specs: Iterable[Spec], root: Path) -> None:
-    """A file for every seed of the specs that is recorded under `root`."""
+    """Write a file for every seed of the specs that is recorded under `root`."""
     for spec in specs:
         if records.exists(root / spec.name):
-            write(records.read(root / spec.name), root / "tensorboard" / spec.name)
+            write(records.read(root / spec.name), folder_in(root, "tensorboard", spec.name))
 
 
 def write(record: Record, folder: Path) -> None:
-    """A file for every seed; written again it has the same bytes."""
+    """Write a file for every seed; written again it has the same bytes."""
     dates = {seed: one["date"] for one in record.made for seed in one["seeds"]}
     deep = record.spec["kind"] == "deep"
     for i, seed in enumerate(record.seeds):
@@ -41,9 +41,7 @@ def write(record: Record, folder: Path) -> None:
                 )
         last = int(record.points[-1]) if deep else record.episodes[i]
         parts.append(_message(time, last, _scalar("greedy return", record.scores[i])))
-        path = folder / f"seed-{seed}" / "events.out.tfevents.0.deadtime"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole(path) as part:
+        with whole(folder_in(folder, f"seed-{seed}") / "events.out.tfevents.0.deadtime") as part:
             part.write_bytes(b"".join(map(_framed, parts)))
 
 

@@ -4,36 +4,61 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from deadtime.experiments import records, statistics
 from deadtime.experiments.figures import NAMES, new_figure, return_against_delay
 from deadtime.experiments.limits import return_limits
 from deadtime.experiments.runner import Experiment, Results
 from deadtime.files import printable
-from deadtime.pictures import save_picture
+from deadtime.pictures import put_title, save_picture
 from deadtime.training.result import Result, folder_of, from_canonical
 
 _APART = ("agent", "delay")
 _LEARNER = ("changes", "learner")
 """What a record says of how its agent learns; agents with other settings may stand in one figure."""
+_LONGEST_TITLE = 500
 
 Groups = dict[str, dict[tuple[str, int], Result]]
 
 
+def refused(root: Path, also: Iterable[str] = ()) -> dict[str, str]:
+    """Return the records in a folder that can't be read, by the names of their folders, each with the reason.
+
+    Under the names `also` there is a record, nothing, or what is refused.
+    """
+    found = {}
+    for folder in sorted({*_folders(root), *(root / name for name in also)}):
+        try:
+            if records.exists(folder):  # which raises for a link
+                folder_of(records.read(folder))
+        except (ValueError, OSError) as error:
+            found[folder.name] = str(error)
+    return found
+
+
+def _folders(root: Path) -> list[Path]:
+    there = sorted(path for path in root.iterdir() if not path.name.startswith("."))
+    return [folder for folder in there if os.path.lexists(folder / "run.json")]
+
+
 def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Experiment, Results]]:
-    """One for each environment and its settings, with the results, from the records in a folder except those of some names."""
+    """Return one experiment for each environment and its settings, with its results, from the records in a folder.
+
+    Records are left out if they or their folders have one of the names `but`.
+    """
     together: dict[str, dict[tuple[str, int], list[Result]]] = {}
-    for folder in sorted(root.iterdir()):
-        if folder.name.startswith(".") or not (folder / "run.json").exists():
+    for folder in _folders(root):
+        if folder.name in but:
             continue
         record = records.read(folder)
         if folder_of(record) in but or record.id != from_canonical(record.spec).id:  # of a version that ran it differently
@@ -67,7 +92,7 @@ def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -
             title += "".join(f", {key.replace('_', ' ')} {number}" for key, number in sorted(value.items()))
         elif name not in ("env", "kind"):
             title += f", {name.replace('_', ' ')} {value}"
-    title = printable(title)
+    title = printable(title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE]}…")
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
     slug = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')[:150]}-{digest}"
     results: Results = {key: group[key] for key in sorted(group, key=lambda key: ([*NAMES].index(key[0]), key[1]))}
@@ -78,35 +103,38 @@ def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -
         limits = return_limits(next(iter(results.values())).spec)
         return_against_delay(axes, {key: result.scores for key, result in results.items()}, {}, limits)
         intervals = ", 95% intervals" * any(len(result.seeds) >= statistics.FEWEST for result in results.values())
-        axes.set_title(f"{fill(title, 70)}\n{seeds_of(results)}{intervals}", fontsize=10, parse_math=False)
+        put_title(axes, f"{fill(title, 70)}\n{seeds_of(results)}{intervals}")
         return save_picture(figure, root / "figures" / f"{slug}.png")
 
     return Experiment(slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table), results
 
 
 def seeds_of(results: Results) -> str:
-    """How many there are."""
+    """Say how many seeds there are."""
     counts = sorted({len(result.seeds) for result in results.values()})
     one = f"{counts[0]} seed{'s' * (counts[0] > 1)}"
     return one if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
 def paired(first: Result, second: Result, score: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The scores of two on the seeds that both have."""
-    common = [seed for seed in first.seeds if seed in second.seeds]
+    """Return the scores of two results on the seeds that both have."""
+    theirs = {*second.seeds}
+    common = [seed for seed in first.seeds if seed in theirs]
     return score(Result(first.record.rows(common))), score(Result(second.record.rows(common)))
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """Returns, and how the first agent compares to each on the same seeds."""
+    """Return the rows of a table: returns, and how the first agent compares to each on the same seeds."""
     rows, first = [], next(iter(results))[0]
     for (agent, m), result in results.items():
         row: dict[str, Any] = {"agent": agent, "delay": m}
         for label, values in (("greedy", result.scores), ("training", result.training_scores)):
             found = statistics.mean(values, return_limits(result.spec))
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
-        both = paired(results[first, m], result, lambda one: one.scores) if (first, m) in results else ((), ())
-        less = statistics.difference(*both, return_limits(result.spec)) if len(both[0]) else ("", "", "")
+        less: Any = ("", "", "")
+        if (first, m) in results:
+            ours, its = paired(results[first, m], result, lambda one: one.scores)
+            less = statistics.difference(ours, its, return_limits(result.spec)) if len(its) else less
         row |= dict(zip((f"{first}_minus_this", "difference_low", "difference_high"), less, strict=True))
         rows.append(
             row | {"seeds": len(result.seeds), "diverged": len(result.diverged), "never_updated": len(result.untrained)}
@@ -115,8 +143,8 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
 
 
 def printed(experiment: Experiment, results: Results) -> Table:
-    """Its greedy returns, for a terminal."""
-    table = Table("delay", "agent", "return", title=escape(f"{experiment.title}: {seeds_of(results)}"))
+    """Return a table of the greedy returns, for a terminal."""
+    table = Table("delay", "agent", "return", title=Text(f"{experiment.title}: {seeds_of(results)}"))
     delays = sorted({m for _, m in results})
     for m in delays:
         for (agent, delay), result in results.items():

@@ -134,7 +134,7 @@ def draw_map(results: Results, root: Path) -> Path:
     values = np.array([[results[p, m].scores.mean() for m in MAP_DELAYS] for p in MAP_NOISES])
     heat_map(axes, values, [f"{p:g}" for p in MAP_NOISES], [str(m) for m in MAP_DELAYS], (0, 500), ".0f")
     axes.set(xlabel="delay m (steps)", ylabel="noise (relative deviation of masses and lengths)")
-    _title(figure, results, "heatmap-cartpole", "CartPole, Delayed-Q, preset best, greedy return", "means")
+    _title(figure, results, "heatmap-cartpole", "CartPole, Delayed-Q, preset best, greedy return", ", means")
     return save_picture(figure, root / "figures" / "heatmap-cartpole.png")
 
 
@@ -208,8 +208,8 @@ def _frame(axis: Axes, env: str, title: str) -> None:
     axis.set_title(title, fontsize=10)
 
 
-def _title(figure: Any, results: Results, command: str, about: str, shown: str = "95% intervals") -> None:
+def _title(figure: Any, results: Results, command: str, about: str, shown: str = ", 95% intervals") -> None:
     seeds = len(next(iter(results.values())).seeds)
     lost = sum(len(result.diverged) for result in results.values())
     also = f" ({lost} runs diverged, counted as they were then)" if lost else ""
-    figure.suptitle(f"{about}: {seeds} seeds, {shown}{also}\ndeadtime reproduce {command}", fontsize=10)
+    figure.suptitle(f"{about}: {statistics.seeds_shown(seeds, shown)}{also}\ndeadtime reproduce {command}", fontsize=10)

@@ -4,8 +4,10 @@
             curves.npz    returns during training, one row a seed
             policies.npz  what was learned, where it was asked for
 
-A folder is written under a temporary name and renamed, so it is there whole or not at all. Adding seeds writes a new folder
-with the old ones' rows as they were. A folder that does not match its digests is reported, never read.
+A folder is written under a temporary name and renamed, so it is there whole or not at all. Adding
+seeds writes a new folder with the old ones' rows as they were, and moves files of the user's own into
+it. A folder that does not match its digests is reported, never read. Reading a record imports and
+makes nothing that it names.
 """
 
 from __future__ import annotations
@@ -14,17 +16,12 @@ import fcntl
 import hashlib
 import io
 import json
+import math
 import os
-import platform
-import re
 import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +29,17 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from deadtime import files
-from deadtime.envs.outside import check_imported
-from deadtime.files import listed
+from deadtime.experiments import replacing
+from deadtime.experiments.record_checks import check_record
+from deadtime.machine import free_memory
 
 SCHEMA = 1
 _A_SEED = ("seeds", "scores", "training_scores", "episodes", "status", "seconds")
 _SAID = ("id", "spec", *_A_SEED, "policy_seeds", "made")
-_KINDS = {"scores": float, "training_scores": float, "seconds": float, "episodes": int, "status": str}
-_CURVES, _POLICIES = "curves.npz", "policies.npz"
+_RUN, _CURVES, _POLICIES = "run.json", "curves.npz", "policies.npz"
+_FILES = (_CURVES, _POLICIES, _RUN)
+_CURVE_BYTES = 2**26
+"""The largest file of curves; they inflate to four times as much at most."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Record:
     """Mean greedy return under each of the spec's `evaluation_delays`, where it has some."""
 
     def rows(self, seeds: list[int]) -> Record:
-        """The same for some of its seeds."""
-        place, wanted = {seed: i for i, seed in enumerate(self.seeds)}, {*seeds}
+        """Return the record of some of its seeds."""
+        place, wanted, kept = {seed: i for i, seed in enumerate(self.seeds)}, {*seeds}, {*self.policy_seeds}
         chosen = [place[seed] for seed in seeds]
         made = [{**one, "seeds": [seed for seed in one["seeds"] if seed in wanted]} for one in self.made]
         lists: dict[str, Any] = {name: [getattr(self, name)[i] for i in chosen] for name in _A_SEED}
@@ -83,32 +83,30 @@ class Record:
             curve=self.curve[chosen],
             others=self.others[chosen] if self.others.size else self.others,
             policies={name: part for name, part in self.policies.items() if int(name.split("/")[0]) in wanted},
-            policy_seeds=[seed for seed in self.policy_seeds if seed in wanted],
+            policy_seeds=[seed for seed in seeds if seed in kept],
             made=[one for one in made if one["seeds"]],
         )
 
 
 def joined(first: Record, second: Record) -> Record:
-    """Two records of one spec with different seeds, in the order of seeds."""
+    """Return one record of two of the same spec with different seeds, in the order of seeds."""
     both = {name: getattr(first, name) + getattr(second, name) for name in (*_A_SEED, "policy_seeds")}
-    made: list[dict[str, Any]] = []
+    made: dict[str, dict[str, Any]] = {}
     for one in first.made + second.made:
-        same = [other for other in made if {**other, "seeds": 0} == {**one, "seeds": 0}]
-        if same:
-            same[0]["seeds"] = sorted(same[0]["seeds"] + one["seeds"])
-        else:
-            made.append(dict(one))
+        alike = made.setdefault(json.dumps({**one, "seeds": 0}, sort_keys=True), {**one, "seeds": []})
+        alike["seeds"] = [*alike["seeds"], *one["seeds"]]
+    merged = [{**one, "seeds": sorted(one["seeds"])} for one in made.values()]
     rows: dict[str, Any] = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ("curve", "others")}
-    whole = replace(first, **both, **rows, policies=first.policies | second.policies, made=made)
+    whole = replace(first, **both, **rows, policies=first.policies | second.policies, made=merged)
     return whole.rows(sorted(whole.seeds))
 
 
 def packed(those: list[Record]) -> bytes:
-    """Records on their way from one process to another."""
+    """Return records as bytes, on their way from one process to another."""
     arrays: dict[str, Any] = {}
     for i, one in enumerate(those):
         arrays |= {f"{i}/{name}": getattr(one, name) for name in ("points", "curve", "others")}
-        arrays |= {f"{i}/policy/{name}": part for name, part in one.policies.items()}
+        arrays |= {f"{i}/policy/{name}": part for name, part in sorted(one.policies.items())}
     said = json.dumps({"schema": SCHEMA, "records": [{name: getattr(one, name) for name in _SAID} for one in those]})
     file = io.BytesIO()
     np.savez(file, said=np.frombuffer(said.encode(), np.uint8), **arrays)
@@ -116,9 +114,9 @@ def packed(those: list[Record]) -> bytes:
 
 
 def unpacked(content: bytes, name: str = "") -> list[Record]:
-    """What `packed` made; `name` is that of the file it was in."""
+    """Return the records that `packed` made bytes of; `name` is that of the file they were in."""
     try:
-        arrays, found = files.arrays(content), []
+        arrays, found = files.arrays(content, 2 * len(content) + 2**20), []  # they were not deflated
         whole = files.said(arrays["said"].tobytes())
         if whole["schema"] != SCHEMA:
             raise ValueError(f"their format is {whole['schema']!r:.50}; this version reads {SCHEMA}")
@@ -129,152 +127,83 @@ def unpacked(content: bytes, name: str = "") -> list[Record]:
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         remedy = f"use the version that wrote them, or {'delete it and ' * bool(name)}run them again"
         raise ValueError(f"{name or 'this'} holds no records that can be read ({error}): {remedy}") from error
-    for record in found:
-        check_imported(record.spec["env"])
     return found
 
 
 def _heard(said: dict[str, Any], rows: dict[str, Any], policies: dict[str, np.ndarray]) -> Record:
-    """A record from a file, or an error if no training gives such a one: a digest tells damage, not who made it."""
+    """Return a record from a file, or raise if no training gives such a one."""
     record = Record(**{name: said[name] for name in _SAID}, **rows, policies=policies)
-    seeds, kept = listed(record.seeds, int), listed(record.policy_seeds, int)
-    made = [seed for one in listed(record.made, dict) for seed in listed(one["seeds"], int) if date.fromisoformat(one["date"])]
-    twice = len({*seeds}) < len(seeds) or len({*made}) < len(made)
-    if not seeds or min(seeds) < 0 or twice or {*kept, *made} - {*seeds}:
-        raise ValueError("its seeds are not each there once, those that were made and kept among them")
-    if any(len(listed(getattr(record, name), kind)) != len(seeds) for name, kind in _KINDS.items()):
-        raise ValueError(f"there are {len(seeds)} seeds, and not as many of each of {', '.join(_KINDS)}")
-    if not isinstance(record.id, str) or not re.fullmatch("[0-9a-f]{12}", record.id):
-        raise ValueError(f"its id is {record.id!r:.50}, and not twelve hexadecimal digits")
-    if not isinstance(record.spec["env"], str):
-        raise ValueError("its environment is no word")
-    if {name.partition("/")[0] for name in policies} - {str(seed) for seed in kept}:
-        raise ValueError("it has policies of other seeds than it names")
-    points, curve, others = record.points, record.curve, record.others
-    if points.ndim != 1 or curve.shape != (len(seeds), len(points)) or points.dtype.kind + curve.dtype.kind != "if":
-        raise ValueError(f"its curve is {curve.dtype} of shape {curve.shape} at points of shape {points.shape}")
-    if others.size and (others.ndim != 2 or len(others) != len(seeds)):
-        raise ValueError(f"its returns under other delays have shape {others.shape}")
+    check_record(record)
     return record
-
-
-def made_now(device: str = "") -> dict[str, Any]:
-    """Date, versions and machine."""
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "python": platform.python_version(),
-        "versions": dict(_versions()),
-        "commit": _commit(),
-        "device": device or f"CPU, {os.cpu_count()} cores",
-    }
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """Of what results depend on, where it is installed."""
-    found = {}
-    for name in ("deadtime", "jax", "optax", "numba", "numpy", "scipy", "gymnasium", "ale-py"):
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
-@cache
-def _commit() -> str | None:
-    """The commit of the code, where it runs from a checkout."""
-    if not shutil.which("git"):
-        return None
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def add(folder: Path, record: Record) -> Record:
     """Write a record together with what others have recorded there meanwhile; what is new counts."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
-        if _put_back(folder):
+    with replacing.locked(folder):
+        if replacing.settled(folder, _FILES):
             known = _read(folder, policies=True)
             if known.id != record.id:
                 raise ValueError(f"{folder} holds runs of {known.id}, not of {record.id}: delete it, and they are run again")
-            others = [seed for seed in known.seeds if seed not in record.seeds]
+            new = {*record.seeds}
+            others = [seed for seed in known.seeds if seed not in new]
             record = joined(known.rows(others), record) if others else record
         _write(folder, record)
     return record
 
 
-@contextmanager
-def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """One process at a time writes in the folder of records, and none while others read; the lock goes with its process."""
-    root = os.open(folder.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(root, how)
-        yield
-    finally:
-        os.close(root)
-
-
 def write(folder: Path, record: Record) -> Path:
     """Write a record whole or not at all, in place of an earlier one and of nothing else."""
-    folder = folder.resolve()
+    if not folder.is_symlink():
+        folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    with replacing.locked(folder):
         return _write(folder, record)
 
 
 def _write(folder: Path, record: Record) -> Path:
-    folder = folder.resolve()
-    if folder.exists() and not (folder / "run.json").exists() and not (folder.is_dir() and not any(folder.iterdir())):
+    is_other = folder.is_symlink() or (folder.exists() and not folder.is_dir())
+    if is_other or (replacing.settled(folder, _FILES) and not (folder / _RUN).exists() and any(folder.iterdir())):
         raise ValueError(f"a record is written to a new folder or in place of a record; {folder} is neither: name another")
-    part, old = (folder.with_name(f".{folder.name}.{end}") for end in (f"part-{os.getpid()}", "old"))
-    for left in folder.parent.glob(f".{folder.name}.part-*"):  # by a process that was killed: only one writes at a time
+    for left in folder.parent.glob(f".{escape(folder.name)}.part-*"):  # only one writes at a time: its process was killed
         shutil.rmtree(left, ignore_errors=True)
+    part = folder.with_name(f".{folder.name}.part-{os.getpid()}")
     part.mkdir()
     try:
         rest: dict[str, Any] = {"others": record.others} if record.others.size else {}
-        np.savez_compressed(part / "curves.npz", points=record.points, curve=record.curve, **rest)
-        if record.policies:
-            np.savez_compressed(part / "policies.npz", **record.policies)  # type: ignore[arg-type]
+        np.savez_compressed(part / _CURVES, points=record.points, curve=record.curve, **rest)
+        if record.policies:  # sorted: seeds are done in any order, and the same run gives the same bytes
+            np.savez_compressed(part / _POLICIES, **dict(sorted(record.policies.items())))  # type: ignore[arg-type]
         said = {"schema": SCHEMA, **{name: getattr(record, name) for name in _SAID}}
         said["files"] = {path.name: _digest(path.read_bytes()) for path in sorted(part.glob("*.npz"))}
         said["digest"] = _digest(_text(said).encode())
-        (part / "run.json").write_text(_text(said) + "\n")
-        if _put_back(folder):
-            shutil.rmtree(old, ignore_errors=True)
-            folder.rename(old)
-        part.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        (part / _RUN).write_text(_text(said) + "\n", encoding="utf-8")
+        replacing.put(part, folder, _FILES)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return folder
 
 
 def exists(folder: Path) -> bool:
-    """Whether there is a record; one that was being replaced when the power went is put back."""
-    if not folder.exists() and folder.with_name(f".{folder.name}.old").exists():
-        with _locked(folder):
-            return _put_back(folder)
-    return folder.exists()
-
-
-def _put_back(folder: Path) -> bool:
-    old = folder.with_name(f".{folder.name}.old")
-    if old.exists() and not folder.exists():
-        old.rename(folder)
-    return folder.exists()
+    """Return whether there is a record; one that was being replaced when its process ended is put back."""
+    if os.path.lexists(replacing.old_of(folder)):
+        with suppress(OSError), replacing.locked(folder):
+            return replacing.settled(folder, _FILES)
+    return files.is_folder(folder)
 
 
 def read(folder: Path, policies: bool = False) -> Record:
     """Read a record, or say what is wrong with it."""
-    if not exists(folder):
+    folder = folder.resolve() if folder.is_symlink() else folder  # who names a link means what it leads to
+    if (folder.exists() and not folder.is_dir()) or not exists(folder):
         return _read(folder, policies)
-    with _locked(folder, fcntl.LOCK_SH):
+    with replacing.locked(folder, fcntl.LOCK_SH):
         return _read(folder, policies)
 
 
 def _read(folder: Path, policies: bool) -> Record:
     try:
-        said = files.said(files.plain(folder / "run.json", files.TEXT_BYTES))
+        said = files.said(files.plain(folder / _RUN))
         digest, schema = said.pop("digest"), said["schema"]
         unchanged = digest == _digest(_text(said).encode())
     except (FileNotFoundError, NotADirectoryError):
@@ -290,29 +219,32 @@ def _read(folder: Path, policies: bool) -> Record:
     if not unchanged:
         raise _damaged(folder, "run.json was changed after it was written")
     try:
-        if not (folder / _POLICIES).exists():  # they may be left out of what is passed on
+        if not os.path.lexists(folder / _POLICIES):  # they may be left out of what is passed on
             said["policy_seeds"] = []
             said["files"].pop(_POLICIES, None)
         if {*said["files"]} - {_CURVES, _POLICIES}:
             raise ValueError(f"its files are {_CURVES} and {_POLICIES}; got {[*said['files']]!r:.200}")
         wanted = (_CURVES, _POLICIES) if policies else (_CURVES,)
         arrays = {name: _arrays(folder, name, expected, name in wanted) for name, expected in said["files"].items()}
-        record = _heard(said, arrays[_CURVES], arrays.get(_POLICIES, {}))
+        return _heard(said, arrays[_CURVES], arrays.get(_POLICIES, {}))
     except ValueError as error:
         raise _damaged(folder, str(error)) from error
     except (LookupError, TypeError, AttributeError) as error:
         raise _damaged(folder, f"what it should say is not there ({error!r:.100})") from error
-    check_imported(record.spec["env"])
-    return record
 
 
 def _arrays(folder: Path, name: str, expected: str, wanted: bool) -> dict[str, np.ndarray]:
-    path = folder / name
-    content = files.plain(path) if path.exists() else b""
-    if _digest(content) != expected:
+    """Return the arrays of a file if they are wanted; its digest is compared in any case."""
+    path, curves = folder / name, name == _CURVES
+    try:
+        with files.opened(path, _CURVE_BYTES if curves else free_memory() / 2) as file:
+            unchanged = hashlib.file_digest(file, "sha256").hexdigest() == expected
+    except FileNotFoundError:
+        unchanged = False
+    if not unchanged:
         raise ValueError(f"{name} is missing or not what was written")
     try:
-        return files.arrays(content) if wanted else {}
+        return files.arrays(files.plain(path, math.inf), 4 * _CURVE_BYTES if curves else 0) if wanted else {}
     except ValueError as error:
         raise ValueError(f"{name} can't be read, {error}") from error
 

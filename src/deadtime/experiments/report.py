@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from math import inf
 from os.path import relpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ import tyro
 
 from deadtime import files
 from deadtime.agents.presets import PRESETS
-from deadtime.experiments import atari, own, paper, statistics, summary, sweep
+from deadtime.experiments import atari, ceiling, own, paper, statistics, summary, sweep
 from deadtime.experiments.command import EXPERIMENTS, csv_text
 from deadtime.experiments.deep_specs import DeepSpec
 from deadtime.experiments.figures import NAMES
@@ -28,9 +29,14 @@ from deadtime.experiments.store import copied, is_url
 from deadtime.experiments.summary import MAZES
 from deadtime.files import whole
 from deadtime.planning.claims import CLAIMS, tally
+from deadtime.terminal import console
 from deadtime.training.options import File, Place
 
-STYLE = Path(__file__).with_suffix(".css").read_text()
+STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
+_HEAD = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>deadtime: """
+"""How a page of ours begins."""
 
 
 @dataclass(frozen=True)
@@ -44,50 +50,68 @@ class Report:
 
     def run(self) -> int:
         """Read, draw, write."""
+        if self.out is not None and self.out.suffix != ".html":
+            raise ValueError(f"a report is one HTML page; got {self.out}: end the name in .html")
         with copied(self.records) as folder:
             if not folder.is_dir():
                 raise ValueError(f"records are in a folder; {folder} is none: `deadtime reproduce all` makes one, `results`")
             out = self.out or (Path("report.html") if is_url(self.records) else folder / "report.html")
+            _check_replaced(out)
             claims = folder.resolve().parent / "docs" / "claims.md"
             link = relpath(claims, out.resolve().parent) if claims.exists() else ""
             text = page(folder, datetime.now(UTC).date().isoformat(), link, str(self.records))
         out.parent.mkdir(parents=True, exist_ok=True)
         with whole(out) as part:
-            part.write_text(text)
+            part.write_text(text, encoding="utf-8")
         print(out)
         return 0
+
+
+def _check_replaced(out: Path) -> None:
+    """Raise if there is a file of this name that is no page of ours."""
+    try:
+        with files.opened(out, inf) as file:
+            ours = file.read(len(_HEAD)) == _HEAD.encode()
+    except FileNotFoundError:
+        return
+    except ValueError:
+        ours = False
+    if not ours:
+        raise ValueError(f"a report replaces only a report; {out} is none: name another file with --out, or delete that one")
 
 
 def page(root: Path, date: str, claims: str = "", place: str = "") -> str:
     """All of it; `claims` is where the page of the paper's claims lies, if it is there; `place` what people call the folder."""
     of_the_paper_first = sorted(EXPERIMENTS.values(), key=lambda e: not _words(e)[1])
-    there = {e.name: results for e in of_the_paper_first if (results := found(e, root)) is not None}
+    unread = own.refused(root, {spec.name for e in of_the_paper_first for spec in e.runs.values()})
+    readable = [e for e in of_the_paper_first if not unread.keys() & {spec.name for spec in e.runs.values()}]
+    there = {e.name: results for e in readable if (results := found(e, root)) is not None}
     shown = [EXPERIMENTS[name] for name in there]
-    mine = own.experiments(root, {spec.name for e in shown for spec in e.runs.values()})
+    mine = own.experiments(root, {*unread, *(spec.name for e in shown for spec in e.runs.values())})
     reproduces = any(there.values())
     if not reproduces:  # only a user's own runs, and what needs none
         shown = []
     there |= {e.name: results for e, results in mine}
     shown += [e for e, _ in mine]
+    for why in unread.values():
+        console(stderr=True).print(f"not shown: {why}", soft_wrap=True)
     if not shown:
         place = place or str(root)
         raise ValueError(f"there is no record in {place}: `deadtime reproduce` or `sweep` with `--out {place}` makes some")
     with TemporaryDirectory() as folder:
-        if (root / "ceilings.json").exists():
-            (Path(folder) / "ceilings.json").write_bytes(files.plain(root / "ceilings.json", files.TEXT_BYTES))
+        if reproduces:
+            ceiling.keep(Path(folder), ceiling.kept(root))
         swept = _swept(root)
         commands = {e.name: _command(e) if e.name in EXPERIMENTS else swept(e) for e in shown}
         sections = [_section(e, there[e.name], Path(folder), commands[e.name]) for e in shown]
     links = "".join(f'<li><a href="#{e.name}">{escape(e.title)}</a></li>' for e in shown)
     title, about = _PAPER if reproduces else _OWN
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>deadtime: {title}</title><style>{STYLE}</style></head><body>
+    return f"""{_HEAD}{title}</title><style>{STYLE}</style></head><body>
 <header><h1>{title}</h1>
 <p>{about} Made from records alone by <code>deadtime report</code> on {date}.</p></header>
 <main>{_overview(there) if reproduces else ""}
 <nav aria-label="Experiments"><h2>Experiments</h2><ul>{links}</ul></nav>
-{"".join(sections)}{_rest(there, root, claims) if reproduces else ""}
+{"".join(sections)}{_unread(unread)}{_rest(there, root, claims, unread) if reproduces else ""}
 </main></body></html>
 """
 
@@ -100,8 +124,14 @@ _PAPER = (
 _OWN = "Agents under delay, compared", "Every record of this folder; differences are over the seeds that both agents have."
 
 
-def _rest(there: dict[str, Results], root: Path, claims: str) -> str:
-    """The paper's theory, which needs no records; and what was not run, and how to."""
+def _unread(unread: Mapping[str, str]) -> str:
+    """Return a list of the records that can't be read, and why."""
+    items = "".join(f"<li>{escape(files.printable(why))}</li>" for why in unread.values())
+    return f'<section id="unread"><h2>Not shown, since they can\'t be read</h2><ul>{items}</ul></section>' if items else ""
+
+
+def _rest(there: dict[str, Results], root: Path, claims: str, unread: Collection[str]) -> str:
+    """Return the paper's theory, which needs no records; and what was not run, and how to."""
     named = f'<a href="{escape(claims)}">the page of claims</a>' if claims else "the page of claims (docs/claims.md)"
     theory = (
         '<section id="claims"><h2>Propositions and theorems</h2><p><code>deadtime verify</code> checks each of the paper\'s '
@@ -110,7 +140,8 @@ def _rest(there: dict[str, Results], root: Path, claims: str) -> str:
     )
     absent = []
     for e in EXPERIMENTS.values():
-        left = count(missing(e.wanted, root))
+        readable = [pair for pair in e.wanted if pair[0].name not in unread]
+        left = count(e.wanted) - count(readable) + count(missing(readable, root))
         if e.name not in there or left:
             there_are = f" ({count(e.wanted) - left} of {count(e.wanted)} runs are there)" if e.name in there else ""
             absent.append(f"<li>{escape(e.title)}{there_are}: <code>{escape(_command(e))}</code></li>")
@@ -218,11 +249,11 @@ def _said(value: Any) -> str:
 
 
 def _swept(root: Path) -> Callable[[Experiment], str]:
-    """What gives the command of an experiment of the user's own: the sweep in this folder that asks for all its runs."""
+    """Return a function that gives the command of an experiment: the sweep in this folder that asks for all its runs."""
     asked: dict[str, set[str]] = {}
-    for path in sorted(root.glob("*.toml")):
-        with suppress(ValueError):
-            asked[path.name] = {spec.name for spec, _ in sweep.read(path, imports=False)}
+    for path in sorted(path for path in root.glob("*.toml") if not path.is_symlink()):
+        with suppress(ValueError, OSError, ImportError, MemoryError):
+            asked[path.name] = {spec.name for spec, _ in sweep.read(path)}
     return lambda experiment: next(
         (f"deadtime sweep {name}" for name, specs in asked.items() if {s.name for s in experiment.runs.values()} <= specs), ""
     )
@@ -283,4 +314,6 @@ def _made(experiment: Experiment, results: Results) -> str:
     episodes = sum(sum(r.record.episodes) for r in runs if not isinstance(r.spec, DeepSpec))
     work = " · ".join(f"{n:,} {unit}" for n, unit in ((steps, "steps"), (episodes, "episodes")) if n)
     minutes = sum(sum(r.record.seconds) for r in runs) / 60
-    return f"{seeds}{wanted} seeds · {len(results)} settings · {work} in {minutes:,.1f} min of computing · {where} · {dates}"
+    many = f"{seeds}{wanted} seed{'s' * (seeds != 1 or bool(wanted))}"
+    settings = f"{len(results)} setting{'s' * (len(results) != 1)}"
+    return f"{many} · {settings} · {work} in {minutes:,.1f} min of computing · {where} · {dates}"

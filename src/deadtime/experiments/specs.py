@@ -19,6 +19,7 @@ from deadtime.agents.tabular import QLearning
 from deadtime.agents.views import VIEWS
 from deadtime.delay import check_delay
 from deadtime.envs import check_options, make, nearest
+from deadtime.experiments.spec_checks import check_executed, differing, own_environment
 
 TABULAR = {"maze": QLearning(), "noisy-maze": QLearning(), "walk": QLearning(epsilon=0.1)}
 """Finite environments, and the learner's usual settings in each: the walk's rewards make no one explore."""
@@ -42,7 +43,7 @@ class TabularSpec:
     """Stop a seed once the mean of its last 20 training returns reaches this."""
 
     def __post_init__(self) -> None:
-        """Refuse what can't be run, before any work is done."""
+        """Raise if this can't be run, before any work is done; nothing is built."""
         if self.env not in TABULAR:
             raise ValueError(
                 f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}: choose one of {', '.join(TABULAR)}"
@@ -60,17 +61,10 @@ class TabularSpec:
         object.__setattr__(self, "delay", check_delay(self.delay))
         for name in ("episodes", "evaluation_episodes"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
-        environment: Any = make(self.env, **self.settings)
-        usual = make(self.env)
-        given = {name: getattr(environment, name) for name in sorted(self.settings)}
-        kept = {name: value for name, value in given.items() if name == "maze_seed" or value != getattr(usual, name)}
-        object.__setattr__(self, "settings", kept)
-        limit = environment.finite().max_steps
-        if self.delay >= limit:
-            raise ValueError(
-                f"an episode has at most {limit} steps, so with a delay of {self.delay} no decision is ever executed: "
-                f"pass a delay below {limit}"
-            )
+        own = own_environment(self.env, self.settings)
+        seed = {"maze_seed": own.maze_seed} if "maze_seed" in self.settings else {}
+        object.__setattr__(self, "settings", differing(own, own_environment(self.env, {}), self.settings) | seed)
+        check_executed(self.delay, own.length if self.env == "walk" else 10 * own.size**2)
         until = self.until_return
         if until is not None and (type(until) not in (int, float) or not abs(until) < 1e300):
             raise ValueError(f"until_return is a number; got {self.until_return!r}: pass one such as 0.5")
@@ -87,8 +81,13 @@ class TabularSpec:
                 f"{self.agent} acts at random and then solves its model, so {idle[0]} would do nothing: leave it out"
             )
 
+    @property
+    def states(self) -> int:
+        """The number of states of its environment."""
+        return int(own_environment(self.env, self.settings).observation_space().n)
+
     def environment(self, seed: int) -> Any:
-        """The environment of one seed: every seed is a maze of its own, unless the settings name one."""
+        """Make the environment of one seed: every seed is a maze of its own, unless the settings name one."""
         environment = make(self.env, **self.settings)
         if hasattr(environment, "maze_seed") and "maze_seed" not in self.settings:
             return make(self.env, **self.settings, maze_seed=seed)
@@ -133,9 +132,16 @@ def check_count(name: str, value: Any) -> int:
     return count
 
 
+MOST_SEEDS = 100_000
+
+
 def check_seeds(seeds: Any) -> tuple[int, ...]:
-    """Seeds as a tuple: a number n means 0 … n - 1."""
-    if isinstance(seeds, list | tuple | range):
+    """Return seeds as a tuple; a number n means 0 … n - 1."""
+    listed = isinstance(seeds, list | tuple | range)
+    count = len(seeds) if listed else check_count("seeds", seeds)
+    if count > MOST_SEEDS:
+        raise ValueError(f"a run has at most {MOST_SEEDS:,} seeds; got {count:,}: pass fewer")
+    if listed:
         whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) for seed in seeds)
         chosen = tuple(int(seed) for seed in seeds) if whole else ()
         if not chosen or min(chosen) < 0 or max(chosen) >= 2**31 or len(set(chosen)) != len(chosen):
@@ -143,7 +149,7 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
                 f"seeds are distinct whole numbers from 0 to 2^31 - 1, at least one; got {seeds!r}: pass range(5), say"
             )
         return chosen
-    return tuple(range(check_count("seeds", seeds)))
+    return tuple(range(count))
 
 
 def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> TabularSpec:
@@ -162,5 +168,5 @@ def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> T
 
 
 def tabular_from(given: dict[str, Any]) -> TabularSpec:
-    """The spec that a record was made with."""
+    """Return the spec that a record was made with."""
     return TabularSpec(**{**given, "learner": replace(TABULAR[given["env"]], **given.get("learner", {}))})

@@ -33,6 +33,11 @@ class Estimate(NamedTuple):
         return {name: None if np.isnan(one) else one for name, one in zip(("mean", "low", "high"), self, strict=True)}
 
 
+def seeds_shown(count: int, intervals: str = ", 95% intervals") -> str:
+    """Say how many seeds there are, and that intervals are shown where there are enough for one."""
+    return f"{count} seed{'s' * (count != 1)}{intervals if count >= FEWEST else ''}"
+
+
 def mean(values: Scores | Sequence[float], limits: Limits = ANY) -> Estimate:
     """Return the mean over seeds and Student's interval, cut at the `limits` of a single value.
 

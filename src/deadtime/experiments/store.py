@@ -10,11 +10,11 @@ concluded from clocks, which differ between machines: a driver is alive if what 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -27,10 +27,13 @@ from typing import Any
 from uuid import uuid4
 
 from deadtime import files
+from deadtime.ending import unhurried
 from deadtime.experiments import records
+from deadtime.experiments.driven import STATUS, alone, last_status, read_status
+from deadtime.machine import free_memory
 from deadtime.training.result import folder_of
 
-STATUS, CHECKPOINTS, _LOCK = ".status.json", ".checkpoints", ".driver"
+CHECKPOINTS = ".checkpoints"
 BEAT_SECONDS = 5.0
 _WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "memory"}
 """URLs of stores that write an object whole or not at all."""
@@ -39,8 +42,18 @@ _TRIES = 8
 
 
 def is_url(out: str | Path) -> bool:
-    """Whether it is one, and no path."""
+    """Return whether a place is a URL, and no path."""
     return "://" in str(out)
+
+
+def local_folder(out: Path) -> Path:
+    """Return the folder, or raise if it was given as a URL, of which a path keeps one slash."""
+    if re.match("[A-Za-z][A-Za-z0-9+.-]+:/", str(out)):
+        raise ValueError(
+            f"records go to a folder of this machine here; got the URL {out}: write a sweep, "
+            "`deadtime sweep FILE.toml --out URL` takes one"
+        )
+    return out
 
 
 def _at(url: str) -> tuple[Any, str]:
@@ -81,64 +94,6 @@ def _write(fs: Any, path: str, content: bytes | Path) -> None:
         _patiently(fs.pipe_file, part, content)
     if part != path:
         _patiently(fs.mv, part, path)
-
-
-def read_status(content: bytes) -> dict[str, Any]:
-    """What a driver said: numbers where numbers belong, and words that a terminal does not obey."""
-    try:
-        said = {"driver": "", "beat": 0, **files.said(content)}
-        if "units" in said:
-            files.listed([said[name] for name in ("units", "done", "work", "work_done")], int)
-            files.listed([said["seconds"], *(one["since"] for one in said["running"])], float)
-            files.listed([one[name] for one in said["running"] for name in ("done", "work", "attempt")], int)
-            files.listed([said["driver"], *(one["name"] for one in said["running"])], str)
-            files.listed([one[name] for one in said["failed"] for name in ("name", "reason")], str)
-        for one in (said, *said.get("running", []), *said.get("failed", [])):
-            one |= {name: files.printable(words) for name, words in one.items() if isinstance(words, str)}
-        return {name: said[name] for name in said if isinstance(said[name], str | int | float | list)}
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{STATUS} is not what a driver writes ({error}): delete it, the next one writes it anew") from None
-
-
-@contextmanager
-def alone(root: Path, remedy: str = "name another folder, --out NAME", place: str = "") -> Iterator[None]:
-    """Be the only driver of a folder, or on this machine of a `place`; the lock goes with the process."""
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise OSError(f"records can't be written to {root} ({error.strerror}): {remedy}") from error
-    try:
-        if not _locked(lock, fcntl.LOCK_EX, tries=20):  # one who only looks whether it is driven is gone in a moment
-            who = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
-            raise ValueError(f"one driver at a time works in a folder; {who} works in {place or root}: wait for it, or stop it")
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
-        yield
-    finally:
-        os.close(lock)
-
-
-def is_driven(root: Path) -> bool:
-    """Whether a driver works in a folder now."""
-    try:
-        lock = os.open(root / _LOCK, os.O_RDONLY)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    try:
-        return not _locked(lock, fcntl.LOCK_SH)
-    finally:
-        os.close(lock)
-
-
-def _locked(lock: int, how: int, tries: int = 1) -> bool:
-    """Whether it could be, in a twentieth of a second a try."""
-    for again in range(tries):
-        sleep(0.05 * bool(again))
-        with suppress(BlockingIOError):
-            fcntl.flock(lock, how | fcntl.LOCK_NB)
-            return True
-    return False
 
 
 @contextmanager
@@ -191,11 +146,7 @@ class Store:
 
     def pull(self, root: Path) -> None:
         """Make a folder hold the records that are there, and no others."""
-        self._fs.invalidate_cache()
-        try:
-            names = [name for name in _patiently(self._fs.ls, self._base, False) if _kept(name)]
-        except FileNotFoundError:
-            names = []
+        names = self._names()
         contents = (
             _patiently(self._fs.cat, names) if len(names) > 1 else {name: _patiently(self._fs.cat_file, name) for name in names}
         )
@@ -203,13 +154,28 @@ class Store:
             shutil.rmtree(old.parent)
         for name, content in contents.items():
             if not name.endswith(".npz"):
-                (root / name.rpartition("/")[2]).write_bytes(content)
+                with files.whole(root / name.rpartition("/")[2]) as part:
+                    part.write_bytes(content)
                 continue
             for record in records.unpacked(content, f"{self.url}/{name.rpartition('/')[2]}"):
                 records.write(root / folder_of(record), record)
 
+    def _names(self) -> list[str]:
+        """Return the names of the records there, and of what explains them, if each is a file that fits in memory."""
+        self._fs.invalidate_cache()
+        try:
+            found = [one for one in _patiently(self._fs.ls, self._base, True) if _kept(one["name"])]
+        except FileNotFoundError:
+            return []
+        for one in found:
+            if one["type"] != "file" or one.get("islink"):
+                raise ValueError(f"records at a URL are plain files; {one['name']} is a link, pipe or the like: delete it")
+            if (one.get("size") or 0) > free_memory() / 2:
+                raise ValueError(f"a record fits in memory; {one['name']} has {one['size']:,} bytes: delete it")
+        return [one["name"] for one in found]
+
     def status(self) -> dict[str, Any]:
-        """What its driver last said; nothing if none ever did."""
+        """Return what the driver last said; nothing if none ever did."""
         self._fs.invalidate_cache()
         try:
             return read_status(_patiently(self._fs.cat_file, f"{self._base}/{STATUS}"))
@@ -259,8 +225,7 @@ class Store:
 
     def _beat(self, root: Path, last: bool = False) -> None:
         self._beats += 1
-        said = json.loads((root / STATUS).read_text()) if (root / STATUS).exists() else {}
-        said |= {"driver": "" if last else self._me, "beat": self._beats}
+        said = last_status(root) | {"driver": "" if last else self._me, "beat": self._beats}
         self._write(STATUS, json.dumps(said).encode())
 
     def _write(self, name: str, content: bytes) -> None:
@@ -297,7 +262,11 @@ class Store:
 def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
     """A folder for a unit's checkpoints: its own at `place` if that is a path, else one that is kept the same as at a URL."""
     if place is None or not is_url(place):
-        yield None if place is None else Path(place) / unit
+        folder = None if place is None else Path(place) / unit
+        if folder is not None:  # a link would lead what is written, and deleted, elsewhere
+            files.is_folder(folder.parent)
+            files.is_folder(folder)
+        yield folder
         return
     fs, base = _at(f"{place}/{unit}")
     with tempfile.TemporaryDirectory(prefix="deadtime-") as name:
@@ -326,13 +295,24 @@ def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
         except BaseException as error:
             stop.set()
             thread.join()
-            with suppress(OSError):
+            with suppress(OSError), unhurried():
                 push()
             if isinstance(error, ValueError) and name in str(error):  # those who are to delete it know it by the URL
                 raise ValueError(str(error).replace(name, f"{place}/{unit}")) from error
             raise
         stop.set()
         thread.join()
+
+
+def checkpoints_at(unit: str, place: str) -> list[str]:
+    """Return the paths or URLs of a unit's checkpoints."""
+    if not is_url(place):
+        return [str(path) for path in (Path(place) / unit).glob("*.safetensors")]
+    with suppress(Exception):  # each kind of store raises its own
+        fs, base = _at(f"{place}/{unit}")
+        fs.invalidate_cache()
+        return [f"{place}/{unit}/{path.rpartition('/')[2]}" for path in fs.find(base)]
+    return []
 
 
 def drop_checkpoints(unit: str, place: str) -> None:

@@ -116,7 +116,8 @@ def _draw(results: Results, root: Path) -> Path:
     lines = [
         f"Delayed-Q has the best mean in {mazes.won} of {mazes.of} maze cells (our settings) "
         f"and in {rest.won} of {rest.of} cells of CartPole and Acrobot (preset {preset}); in the paper in all.",
-        f"CartPole and Acrobot: {_SCORES[preset]} {seeds} seeds, 95% intervals. deadtime reproduce summary --preset {preset}",
+        f"CartPole and Acrobot: {_SCORES[preset]} {statistics.seeds_shown(seeds)}. "
+        f"deadtime reproduce summary --preset {preset}",
     ]
     figure.suptitle("\n".join(lines), fontsize=10)
     return save_picture(figure, root / "figures" / f"summary-{preset}.png")

@@ -15,17 +15,19 @@ All of it is checked before anything runs; an error names the line.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import tyro
-from rich.console import Console
 
+from deadtime import files
 from deadtime.agents.presets import LEARNERS
 from deadtime.agents.views import VIEWS
 from deadtime.envs import nearest
@@ -34,7 +36,8 @@ from deadtime.experiments import events, own
 from deadtime.experiments.runner import Runs, Where, train_missing
 from deadtime.experiments.specs import TABULAR, check_seeds
 from deadtime.experiments.store import opened
-from deadtime.files import whole
+from deadtime.terminal import console
+from deadtime.training.options import Limits
 from deadtime.training.result import ENVIRONMENTS, Spec, make_spec
 
 USUAL: dict[str, Any] = {
@@ -45,6 +48,9 @@ USUAL: dict[str, Any] = {
     "presets": ["best"],
     "overrides": {},
 }
+_FILE_BYTES, _LINE_DOTS, _TABLE_SETTINGS = 2**18, 100, 100
+"""What a file may have: more would take long to read, and no sweep needs it."""
+_MOST_SETTINGS, _MOST_RUNS = 10_000, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -57,34 +63,40 @@ class Sweep:
     """The folder where records are kept, or a URL such as s3://BUCKET/FOLDER; default: the file's name without .toml."""
     tensorboard: bool = False
     """Also write TensorBoard event files, to its folder `tensorboard`."""
+    allow_import: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """A module that the file may have imported, as MODULE in gym:MODULE:ID; as often as needed."""
     where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
+    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
         """Check everything, then run."""
         if self.file.suffix != ".toml":
             raise ValueError(f"a sweep is described by a file NAME.toml; got {self.file}: rename it")
-        runs, place = read(self.file), self.out or str(self.file.with_suffix(""))
+        runs, place = read(self.file, self.allow_import), self.out or str(self.file.with_suffix(""))
         with opened(place) as (out, store):
             lost = train_missing(runs, out, self.where, store, lambda: self._keep_file(out))
             if self.tensorboard:
                 events.write_all((spec for spec, _ in runs), out)
-            console = Console(emoji=False)
-            mine = own.experiments(out)
+            unread = own.refused(out)
+            mine = own.experiments(out, unread)
             for experiment, results in mine:
-                console.print(own.printed(experiment, results))
+                console().print(own.printed(experiment, results))
+        for why in unread.values():
+            console(stderr=True).print(f"not shown: {why}", soft_wrap=True)
         if mine:
-            console.print(f"all of it on a page: deadtime report {place}", soft_wrap=True, highlight=False, markup=False)
+            console().print(f"all of it on a page: deadtime report {place}", soft_wrap=True)
         return 1 if lost else 0
 
     def _keep_file(self, out: Path) -> None:
-        """A copy beside the records, in place of an earlier sweep's and of nothing else."""
-        copy, text = out / self.file.name, self.file.read_bytes()
-        if copy.exists() and not copy.samefile(self.file) and copy.read_bytes() != text:
-            read(copy, imports=False)
+        """Put a copy beside the records, in place of an earlier sweep's and of nothing else."""
+        copy = out / self.file.name
+        if os.path.lexists(copy):
+            if os.path.samestat(copy.lstat(), self.file.stat()):
+                return
+            _parsed(_text(copy), copy)
         out.mkdir(parents=True, exist_ok=True)
-        if not copy.exists() or not copy.samefile(self.file):
-            with whole(copy) as part:
-                part.write_bytes(text)
+        with files.whole(copy) as part:
+            part.write_bytes(files.plain(self.file.resolve(), _FILE_BYTES))
 
 
 class Place(NamedTuple):
@@ -95,37 +107,24 @@ class Place(NamedTuple):
     value: Any = None
 
 
-def read(path: Path, imports: bool = True) -> Runs:
-    """The runs that a file asks for; `imports` says whether those of gym:MODULE:ID may import MODULE."""
+def read(path: Path, allowed: Collection[str] = ()) -> Runs:
+    """Return the runs that a file asks for; those of gym:MODULE:ID need MODULE among the modules `allowed`."""
     if not path.is_file():
         raise ValueError(f"a sweep is described by a file; there is no {path}: write one, README has an example")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        said = tomllib.loads(text)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: a sweep is a text file in UTF-8: save it as such") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: this is not TOML, {error}: write keys as `delays = [0, 5]`") from None
+    text = _text(path.resolve())
+    said = _parsed(text, path)
 
     def wrong(place: Place, why: str) -> ValueError:
         return ValueError(f"{path}, line {line_of(text, place)}: {why}")
 
-    for key in said:
-        if key not in USUAL:
-            raise wrong(Place("", key), f"a sweep has no key {key!r}{nearest(key, USUAL)}: it has {', '.join(USUAL)}")
-    if "environments" not in said:
-        raise ValueError(f'{path}: a sweep names its environments; got none: write environments = ["noisy-cartpole"], say')
     asked = USUAL | said
     for key, kind, such in (("environments", str, '["acrobot"]'), ("agents", str, '["delayed"]'), ("delays", int, "[0, 5]")):
         _check_list(key, asked[key], kind, such, wrong)
     _check_list("presets", asked["presets"], str, '["best"]', wrong)
-    try:
-        seeds = check_seeds(asked["seeds"])
-    except ValueError as error:
-        raise wrong(Place("", "seeds"), str(error)) from None
+    seeds = _checked_seeds(asked, wrong)
     if "presets" in said and all(env in TABULAR for env in asked["environments"]):
         raise wrong(Place("", "presets"), "presets are of deep agents, and no environment here has one: leave the key out")
-    _check_names(asked, wrong, imports)
+    _check_names(asked, wrong, allowed)
     tables = _tables(asked, wrong)
     specs: dict[str, Spec] = {}
     for env, agent, delay, preset in product(asked["environments"], asked["agents"], asked["delays"], asked["presets"]):
@@ -139,31 +138,82 @@ def read(path: Path, imports: bool = True) -> Runs:
     return [(spec, seeds) for spec in specs.values()]
 
 
+def _text(path: Path) -> str:
+    """Return the text of a plain file, if it is no longer than a sweep is."""
+    try:
+        text = files.plain(path, _FILE_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: a sweep is a text file in UTF-8: save it as such") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: a sweep is a small text file, and {error}: delete it, or name another") from None
+    if any(line.count(".") > _LINE_DOTS for line in text.split("\n")):  # a key of n parts would take n² time
+        raise ValueError(f"{path}: a sweep has no line with more than {_LINE_DOTS} dots: write shorter keys")
+    return text
+
+
+def _parsed(text: str, path: Path) -> dict[str, Any]:
+    """Return what the TOML of a sweep says under the keys of sweeps."""
+    try:
+        said = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: this is not TOML, {error}: write keys as `delays = [0, 5]`") from None
+    for key in said:
+        if key not in USUAL:
+            why = f"a sweep has no key {key!r:.100}{nearest(key, USUAL)}: it has {', '.join(USUAL)}"
+            raise ValueError(f"{path}, line {line_of(text, Place('', key))}: {why}")
+    if "environments" not in said:
+        raise ValueError(f'{path}: a sweep names its environments; got none: write environments = ["noisy-cartpole"], say')
+    return said
+
+
 def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None:
     what = "words" if kind is str else "whole numbers"
     good = isinstance(value, list) and value and all(type(one) is kind for one in value)
     if not good:
-        raise wrong(Place("", key), f"{key} is a list of {what}, at least one; got {value!r}: write {key} = {such}, say")
-    twice = [one for i, one in enumerate(value) if one in value[:i]]
+        raise wrong(Place("", key), f"{key} is a list of {what}, at least one; got {value!r:.200}: write {key} = {such}, say")
+    twice = [one for one, times in Counter(value).items() if times > 1]
     if twice:
-        raise wrong(Place("", key, twice[0]), f"{key} names each once; got {twice[0]!r} twice: leave one out")
+        raise wrong(Place("", key, twice[0]), f"{key} names each once; got {twice[0]!r:.200} twice: leave one out")
 
 
-def _check_names(asked: dict[str, Any], wrong: Any, imports: bool) -> None:
+def _checked_seeds(asked: dict[str, Any], wrong: Any) -> tuple[int, ...]:
+    """Return the seeds, unless there are more runs than anyone does; none is listed before they are counted."""
+    given, settings = asked["seeds"], 1
+    for key in ("environments", "agents", "delays", "presets"):
+        settings *= len(asked[key])
+    if settings > _MOST_SETTINGS:
+        raise wrong(
+            Place("", "delays"),
+            f"a sweep has at most {_MOST_SETTINGS:,} environments, agents, delays and presets in all combinations; got "
+            f"{settings:,}: make several of it",
+        )
+    if type(given) is int and settings * given > _MOST_RUNS:
+        raise wrong(Place("", "seeds"), f"a sweep has at most {_MOST_RUNS:,} runs; got {settings * given:,}: name fewer seeds")
+    try:
+        return check_seeds(given)
+    except ValueError as error:
+        raise wrong(Place("", "seeds"), str(error)) from None
+
+
+def _check_names(asked: dict[str, Any], wrong: Any, allowed: Collection[str]) -> None:
     for key, names in (("environments", ENVIRONMENTS), ("agents", dict.fromkeys((*VIEWS, *LEARNERS)))):
         for name in asked[key]:
             if name not in names and not (key == "environments" and name.startswith(("gym:", "gymnax:", "atari:"))):
-                known = f"no {key[:-1]} is called {name!r}{nearest(name, names)}: choose one of {', '.join(names)}"
+                known = f"no {key[:-1]} is called {name!r:.200}{nearest(name, names)}: choose one of {', '.join(names)}"
                 raise wrong(Place("", key, name), known)
-    for name in () if imports else asked["environments"]:
-        check_imported(name)
+    for name in asked["environments"]:
+        try:
+            check_imported(name, allowed)
+        except ValueError as error:
+            module = name.partition(":")[2].rpartition(":")[0]
+            raise wrong(Place("", "environments", name), f"{error}, or pass --allow-import {module:.100}") from None
 
 
 def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:
-    """Overrides by what they are for: all (""), an environment or an agent."""
+    """Return the overrides by what they are for: all (""), an environment or an agent."""
     if not isinstance(asked["overrides"], dict):
         got = asked["overrides"]
-        raise wrong(Place("", "overrides"), f"overrides is a table; got {got!r}: write [overrides] and settings below it")
+        raise wrong(Place("", "overrides"), f"overrides is a table; got {got!r:.200}: write [overrides] and settings below it")
     names = (*asked["environments"], *asked["agents"])
     tables: dict[str, dict[str, Any]] = {"": {}}
     for key, value in asked["overrides"].items():
@@ -172,27 +222,35 @@ def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:
         elif key in names:
             tables[key] = value
         else:
-            known = f"overrides are for an environment or an agent of this sweep; {key!r} is none{nearest(key, names)}"
+            known = f"overrides are for an environment or an agent of this sweep; {key!r:.100} is none{nearest(key, names)}"
             raise wrong(Place("overrides", key), f"{known}: it has {', '.join(names)}")
     for table, settings in tables.items():
+        if len(settings) > _TABLE_SETTINGS:
+            place = Place("overrides", table)
+            raise wrong(place, f"a table has at most {_TABLE_SETTINGS} settings; got {len(settings):,}: leave some out")
         for name, value in settings.items():
             place = Place(f"overrides.{table}".rstrip("."), name)
             if name in ("preset", "seeds", "delay", "agent", "env"):
                 raise wrong(place, f"{name} is no setting of a run here: use the sweep's own keys, {', '.join(USUAL)}")
             if not isinstance(value, str | int | float | list):
-                raise wrong(place, f"{name} is a number, a word, true, false or a list of such; got {value!r}: write one")
+                got = "a table" if isinstance(value, dict) else repr(value)
+                raise wrong(place, f"{name} is a number, a word, true, false or a list of such; got {got}: write one")
     return tables
 
 
+_REFUSED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What environments and learners raise for settings of the wrong kind."""
+
+
 def _spec(env: str, agent: str, delay: int, preset: str, options: dict[str, Any], places: dict[str, Place], wrong: Any) -> Spec:
-    """One run or, if it is refused, an error at the first thing in the file that makes it so."""
+    """Return one run or, if it is refused, raise at the first thing in the file that makes it so."""
     try:
         return make_spec(env, agent, delay, options)
-    except ValueError as error:
+    except _REFUSED as error:
         for place, (tried, so_far) in _attempts(env, agent, delay, preset, options, places):
             try:
                 make_spec(*tried, so_far)
-            except ValueError as found:
+            except _REFUSED as found:
                 raise wrong(place, str(found)) from None
         raise wrong(Place("", "environments", env), str(error)) from None
 
@@ -200,7 +258,7 @@ def _spec(env: str, agent: str, delay: int, preset: str, options: dict[str, Any]
 def _attempts(
     env: str, agent: str, delay: int, preset: str, options: dict[str, Any], places: dict[str, Place]
 ) -> Iterator[tuple[Place, tuple[tuple[str, str, int], dict[str, Any]]]]:
-    """The run built up from what nothing is wrong with, one thing at a time."""
+    """Yield the run built up from what nothing is wrong with, one thing at a time."""
     so_far: dict[str, Any] = {}
     yield Place("", "environments", env), ((env, "oblivious", 0), {})
     yield Place("", "agents", agent), ((env, agent, 0), {})
@@ -212,18 +270,18 @@ def _attempts(
 
 
 def line_of(text: str, place: Place) -> int:
-    """The line where it is said: of the value if one is named and found, else of the key, else of its table."""
+    """Return the line of a value if one is named and found, else of the key, else of its table."""
     table, best, inside = "", 1, False
     whole_name = f"{place.table}.{place.key}".lstrip(".")
     for number, line in enumerate((re.sub(r"\s#.*|^#.*", "", line) for line in text.splitlines()), 1):
         header = re.match(r"\s*\[{1,2}([^\[\]=]+)\]{1,2}\s*$", line)
-        key = re.match(r"\s*([^=\[\]#]+?)\s*=", line)
+        key, equals, _ = line.partition("=")
         if header:
             table, inside = _bare(header[1]), False
             if table in (place.table, whole_name):
                 best = number
-        elif key:
-            name = f"{table}.{_bare(key[1])}".lstrip(".")
+        elif equals and not {*"[]#"} & {*key}:
+            name = f"{table}.{_bare(key)}".lstrip(".")
             inside = name == whole_name
             if inside or whole_name.startswith(f"{name}."):  # the latter is a table within one line
                 best = number

@@ -70,7 +70,7 @@ def draw_convergence(results: Results, root: Path) -> Path:
     handles = {label: line for a in axes.flat for line, label in zip(*a.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False)
     figure.suptitle(
-        f"10×10 mazes, {len(results['delayed', 0.0, 0].seeds)} seeds, 95% intervals: deadtime reproduce convergence"
+        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0.0, 0].seeds))}: deadtime reproduce convergence"
     )
     return save_picture(figure, root / "figures" / "convergence.png")
 
@@ -103,7 +103,7 @@ def draw_sweep(results: Results, root: Path) -> Path:
     axes[1].set_ylabel("")
     axes[1].get_legend().remove()
     figure.suptitle(
-        f"10×10 mazes, {len(results['delayed', 0.0, 0].seeds)} seeds, 95% intervals: deadtime reproduce delay-sweep"
+        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0.0, 0].seeds))}: deadtime reproduce delay-sweep"
     )
     return save_picture(figure, root / "figures" / "delay-sweep.png")
 
@@ -119,7 +119,8 @@ def draw_heat_map(results: Results, root: Path) -> Path:
     axes.set(xlabel="delay m (steps)", ylabel="noise p")
     seeds = len(results["delayed", 0.0, 0].seeds)
     axes.set_title(
-        f"Delayed-Q, median greedy return after 5,000 episodes\n10×10 mazes, {seeds} seeds: deadtime reproduce heatmap-maze",
+        "Delayed-Q, median greedy return after 5,000 episodes\n"
+        f"10×10 mazes, {statistics.seeds_shown(seeds, '')}: deadtime reproduce heatmap-maze",
         fontsize=10,
     )
     figure.colorbar(image, ax=axes)
@@ -149,7 +150,7 @@ def draw_sizes(results: Results, root: Path) -> Path:
         axis.grid(alpha=0.25)
         axis.legend(frameon=False, fontsize=8)
     axes[0].set_ylabel("greedy return after 5,000 episodes")
-    figure.suptitle(f"delay 5, {len(results['delayed', 0.0, 10].seeds)} seeds, 95% intervals: deadtime reproduce maze-size")
+    figure.suptitle(f"delay 5, {statistics.seeds_shown(len(results['delayed', 0.0, 10].seeds))}: deadtime reproduce maze-size")
     return save_picture(figure, root / "figures" / "maze-size.png")
 
 
@@ -195,7 +196,7 @@ def draw_growth(results: Results, root: Path) -> Path:
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=9)
     axes.set_title(
-        f"10×10 mazes, {len(results['delayed', 0].seeds)} seeds, 95% intervals: deadtime reproduce complexity", fontsize=10
+        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0].seeds))}: deadtime reproduce complexity", fontsize=10
     )
     return save_picture(figure, root / "figures" / "complexity.png")
 
@@ -244,7 +245,7 @@ def draw_whole_law(results: Results, root: Path) -> Path:
     for axis in axes[1:]:
         axis.set_ylabel("")
     seeds = len(results["delayed", LAW_NOISES[0], 0].seeds)
-    figure.suptitle(f"10×10 mazes, ε = {LAW_EPSILON:g}, {seeds} seeds, 95% intervals: deadtime reproduce whole-law")
+    figure.suptitle(f"10×10 mazes, ε = {LAW_EPSILON:g}, {statistics.seeds_shown(seeds)}: deadtime reproduce whole-law")
     return save_picture(figure, root / "figures" / "whole-law.png")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from traceback import extract_tb
@@ -95,8 +96,11 @@ def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
 
 def trained(unit: Unit, checkpoints: str | None, progress: Callable[[int], None]) -> list[Record]:
     """The records of a unit's runs, a spec each; its checkpoints are kept in a folder or at a URL until these are safe."""
-    first, together = unit.runs[0][0], dict[str, list[Record]]()
     progress(0)  # it has begun
+    specs = {spec.id: spec for spec, _ in unit.runs}
+    checked = {name: replace(spec) for name, spec in specs.items()}  # with their environments: from JSON they are data
+    unit = unit._replace(runs=tuple((checked[spec.id], seed) for spec, seed in unit.runs))
+    first, together = unit.runs[0][0], dict[str, list[Record]]()
     with checkpoints_of(unit.id, checkpoints) as folder:
         if isinstance(first, TabularSpec):
             new = run_seeds(first, tuple(seed for _, seed in unit.runs), progress, keep_policies=False)

@@ -96,7 +96,8 @@ def _draw(results: Results, root: Path) -> Path:
     right.grid(alpha=0.25)
     right.legend(frameon=False, fontsize=8)
     figure.suptitle(
-        f"Walk with momentum {walk.momentum:g}, {len(results['delayed', 0].seeds)} seeds: deadtime reproduce point-estimates"
+        f"Walk with momentum {walk.momentum:g}, {statistics.seeds_shown(len(results['delayed', 0].seeds), '')}: "
+        "deadtime reproduce point-estimates"
     )
     return save_picture(figure, root / "figures" / "point-estimates.png")
 

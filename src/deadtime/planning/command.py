@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from rich.text import Text
@@ -28,9 +27,10 @@ from deadtime.planning.claims_optima import Finding, Verdict
 from deadtime.planning.examples import chain, two_state, two_state_optimum
 from deadtime.planning.mdp import MDP, check_augmented_state
 from deadtime.planning.solvers import solve
+from deadtime.terminal import console
 
 Method = Literal["modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs"]
-_PRINTED = 100_000
+_PRINTED, _LONGEST_DELAY = 100_000, 1_000_000
 _BYTES_A_TRANSITION = 60
 """While P becomes sparse: two indices and a number, some of them twice."""
 _COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "yellow", Verdict.UNPROVEN: "magenta"}
@@ -148,14 +148,16 @@ def plan(problem: Any) -> int:
     """Solve one problem and print the answer; 1 if the solver did not converge."""
     how: Solving = problem.solving
     check_picture(getattr(problem, "picture", None) or getattr(problem, "heat_map", None))
+    if check_delay(how.delay) > _LONGEST_DELAY:
+        raise ValueError(f"plan solves delays up to {_LONGEST_DELAY:,}; got {how.delay:,}: pass a shorter one")
     mdp, about = _mdp(problem)
     maze = isinstance(problem, Maze)
-    small = mdp.states * mdp.actions ** max(how.delay, 0) <= 3000
+    small = mdp.states * mdp.actions**how.delay <= 3000
     usual = "policy_iteration" if small else "modified_policy_iteration"
     method = how.method or ("beliefs" if maze and problem.noise == 0 else usual)
     horizon = 10 * problem.size**2 if maze and how.horizon is None and problem.gamma == 1 else how.horizon
-    queue = tuple(how.queue) if how.queue is not None else (0,) * max(how.delay, 0)
-    check_augmented_state(mdp, check_delay(how.delay), how.start, queue)
+    queue = tuple(how.queue) if how.queue is not None else (0,) * how.delay
+    check_augmented_state(mdp, how.delay, how.start, queue)
     solution = solve(mdp, how.delay, method, tol=how.tol, horizon=horizon)
     answer = {**about, "gamma": mdp.gamma, "delay": how.delay, "horizon": horizon, "method": method}
     answer |= {"start": how.start, "queue": list(queue), **_values(solution, how.start, queue)}
@@ -197,7 +199,7 @@ def _print(answer: dict[str, Any], as_json: bool) -> None:
     for name, value in answer.items():
         if value is not None and name != "optimal_augmented_values":
             table.add_row(name.replace("_", " "), f"{value:.12g}" if isinstance(value, float) else str(value))
-    Console(emoji=False).print(table)
+    console().print(table)
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ def verify(arguments: Verify) -> int:
         if name not in names:
             raise ValueError(f"no claim is called {name!r}: choose from {', '.join(names)}")
     chosen = [claim for claim in CLAIMS if not arguments.only or claim.name in arguments.only]
-    steps = chosen if arguments.json else track(chosen, "checking", console=Console(stderr=True, emoji=False), transient=True)
+    steps = chosen if arguments.json else track(chosen, "checking", console=console(stderr=True), transient=True)
     found = [(claim, claim.check()) for claim in steps]
     if arguments.json:
         print(json.dumps({"claims": [_row(claim, finding) for claim, finding in found]}))
@@ -248,15 +250,15 @@ def _row(claim: Claim, finding: Finding) -> dict[str, Any]:
 
 def _print_findings(found: list[tuple[Claim, Finding]]) -> None:
     """Print one block a claim, wrapped to the console's width, and the number of each verdict."""
-    console = Console(emoji=False, highlight=False)
-    wrapper = TextWrapper(console.width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    shown = console()
+    wrapper = TextWrapper(shown.width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     for claim, finding in found:
         verdict = (str(finding.verdict), _COLOURS[finding.verdict])
         head = Text.assemble((f"{claim.name:<18}", "bold"), f"  {claim.where:<9}  ", verdict)
         if finding.verdict != claim.expected:
             head.append(f" (expected: {claim.expected})", "red")
-        console.print(head.append(f", {finding.cases} case{'s' * (finding.cases > 1)}"))
+        shown.print(head.append(f", {finding.cases} case{'s' * (finding.cases > 1)}"))
         for text in (f"Claim: {claim.statement}", f"Found: {finding.detail}"):
-            console.print(Text(wrapper.fill(text)))
-        console.print()
-    console.print(tally(finding.verdict for _, finding in found))
+            shown.print(Text(wrapper.fill(text)))
+        shown.print()
+    shown.print(tally(finding.verdict for _, finding in found))

@@ -23,10 +23,12 @@ import numpy as np
 
 from deadtime.agents.a2c import forget
 from deadtime.agents.views import VIEWS
+from deadtime.ending import unhurried
 from deadtime.envs.atari import Played, Pool
 from deadtime.envs.emulator import Game
 from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.experiments.records import Record, made_now
+from deadtime.experiments.provenance import made_now
+from deadtime.experiments.records import Record
 from deadtime.files import check_fit
 from deadtime.training import checkpoint, pixel_a2c, pixel_q
 from deadtime.training.outcome import record_of, status_of
@@ -177,7 +179,8 @@ class _Training:
         self.begun, self.lost = perf_counter(), np.zeros(len(pairs), int)
         said: dict[str, Any] | None = None
         if path is not None and path.exists():
-            self.state, arrays, said = checkpoint.load(path, self.state, {"ended": self.ended[0], "lost": self.lost})
+            extent = checkpoint.Extent(self.length, program.lanes, len(pairs))
+            self.state, arrays, said = checkpoint.load(path, self.state, {"ended": self.ended[0], "lost": self.lost}, extent)
             self.done, self.lost, self.begun = said["steps"], arrays["lost"], perf_counter() - said["seconds"]
             self.ended = [arrays["ended"]]
         self.pool = None if self.done >= self.length else Pool(lanes_of(pairs, program.lanes, 0))
@@ -267,15 +270,19 @@ class _Training:
         return perf_counter() - self.begun
 
     def write(self) -> None:
-        """Put down all that going on needs."""
+        """Write a checkpoint: all that going on needs."""
         if self.path is None or not self.done:
             return
+        with unhurried():
+            self._write(self.path)
+
+    def _write(self, path: Path) -> None:
         arrays = {"ended": np.concatenate(self.ended), "lost": self.lost}
         if self.done < self.length and self.pool is not None and self.turn is not None:
             arrays |= {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in enumerate(self.pool.save())}
             turn = self.turn._replace(lost=self.turn.lost | self._rows(self.pool.untold))  # what follows them began anew
             arrays |= {f"turn/{name}": part for name, part in turn._asdict().items()}
-        checkpoint.save(self.path, self.state, arrays, {"steps": self.done, "seconds": self.seconds})
+        checkpoint.save(path, self.state, arrays, {"steps": self.done, "seconds": self.seconds})
 
 
 def fitted(queue: np.ndarray, room: int) -> np.ndarray:

@@ -1,100 +1,31 @@
-"""What `deadtime train`, `compare` and `watch` do: learn, set side by side, look."""
+"""The commands `deadtime train`, `evaluate`, `compare` and `watch`."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from deadtime.agents.views import VIEWS
 from deadtime.experiments import events, records, statistics
 from deadtime.experiments.ceiling import mean_ceiling
 from deadtime.experiments.figures import new_figure, return_against_delay
+from deadtime.experiments.runner import Runs, count, counted, missing
 from deadtime.experiments.specs import TabularSpec, check_count, check_seeds
-from deadtime.pictures import check_picture, save_picture
+from deadtime.experiments.store import local_folder
+from deadtime.pictures import check_picture, put_title, save_picture
+from deadtime.terminal import console
 from deadtime.training.evaluate import delayed_gym, evaluate
+from deadtime.training.options import File, Limits, Options
 from deadtime.training.result import Result, make_spec, record_together, train_recorded
 from deadtime.training.tabular import check_workers
 from deadtime.training.watch import can_draw, watch
-
-_LEFT_OUT = {"help_behavior_hint": ""}
-Whole = Annotated[int | None, tyro.conf.arg(metavar="INT", **_LEFT_OUT)]
-Number = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", **_LEFT_OUT)]
-Word = Annotated[str | None, tyro.conf.arg(metavar="STR", **_LEFT_OUT)]
-Place = Annotated[str, tyro.conf.arg(metavar="PATH|URL")]
-File = Annotated[Path | None, tyro.conf.arg(metavar="PATH", **_LEFT_OUT)]
-Choice = Annotated[bool | None, tyro.conf.arg(metavar="True|False", **_LEFT_OUT)]
-"""Options that may be left out; help says of each what it is then."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """Settings of the environment, the run and the learner; what is left out has its default."""
-
-    size: Whole = None
-    """maze: cells on a side (10)."""
-    noise: Number = None
-    """maze: probability that an action is replaced; cartpole, acrobot: relative deviation of masses (0; noisy-… 0.1)."""
-    maze_seed: Whole = None
-    """maze: one maze for all seeds; default: a maze of its own for each."""
-    length: Whole = None
-    """walk: steps (40)."""
-    momentum: Number = None
-    """walk: probability to move away from 0 (0.6)."""
-    near: Whole = None
-    """walk: the largest |x| at which action 0 pays (3)."""
-    episodes: Whole = None
-    """maze, walk: how long to train (5000)."""
-    until_return: Number = None
-    """maze, walk: stop a seed once the mean of its last 20 training returns reaches this."""
-    step_size: Number = None
-    """maze, walk: of Q-learning (0.1)."""
-    discount: Number = None
-    """maze, walk 0.99; cartpole, acrobot by preset."""
-    epsilon: Number = None
-    """maze, walk: how often a training decision is random (maze 0, walk 0.1)."""
-    preset: Word = None
-    """deep agents: paper or best (best)."""
-    steps: Whole = None
-    """deep agents: how long to train (100,000 and 10,000 more for each step of delay; Atari 1,000,000)."""
-    envs: Whole = None
-    """gym:ID, atari:NAME: how many environments side by side (1; Atari 8, its recurrent agent 16)."""
-    sticky: Number = None
-    """atari:NAME: probability that a frame repeats the last action (0.25; with preset paper 0)."""
-    max_episode_steps: Whole = None
-    """atari:NAME, gym:ID: where episodes are cut off (Atari 27,000)."""
-    perturb: Word = None
-    """cartpole, acrobot: what noise falls on, masses or masses+lengths."""
-    learning_rate: Number = None
-    """deep agents: of Q and the model, by preset."""
-    model: Word = None
-    """delayed: learned, change or simulator; on Atari fresh or kept."""
-    members: Whole = None
-    """delayed: how many predictions Q is averaged over."""
-    shaped: Choice = None
-    """cartpole: whether to train on the authors' shaped reward."""
-    set: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """Any other setting, as often as needed: --set batch=64 --set hidden=[32,32] --set double=False, or gym:ID's own."""
-
-    def given(self) -> dict[str, Any]:
-        """Those that were not left out."""
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "set" and getattr(self, f.name) is not None}
-        for one in self.set:
-            name, equals, value = one.partition("=")
-            if not name or not equals or name in named:
-                raise ValueError(f"a setting is NAME=VALUE, each name once; got {one!r}: write batch=64, say")
-            try:
-                named[name] = json.loads({"True": "true", "False": "false", "None": "null"}.get(value, value))
-            except json.JSONDecodeError:
-                named[name] = value
-        return named
 
 
 @dataclass(frozen=True)
@@ -105,35 +36,41 @@ class Train:
     """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID or atari:NAME."""
     settings: tyro.conf.OmitArgPrefixes[Options]
     agent: str = "delayed"
-    """delayed, augmented, oblivious; but on Atari shifted; maze, walk: distribution, mbs; deep ones but gym:ID: recurrent."""
+    """Everywhere: delayed, augmented, oblivious; shifted, except on Atari. In maze and walk also
+    distribution and mbs. In cartpole, acrobot, gymnax:NAME and atari:NAME also recurrent."""
     delay: int = 0
     """Steps between choosing an action and its execution."""
-    seeds: int = 5
-    """How many; seed i is maze i."""
+    seeds: int = 1
+    """How many runs, seed 0 first; in mazes seed i is also maze i. Intervals need at least 3."""
     out: Path = Path("runs")
     """Where records are kept."""
     tensorboard: bool = False
     """Also write TensorBoard event files, to the folder `tensorboard` among them."""
     json: bool = False
     """Print one JSON object."""
+    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
         """Train and print."""
+        local_folder(self.out)
         spec = make_spec(self.env, self.agent, self.delay, self.settings.given())
-        result, folder = train_recorded(spec, self.seeds, self.out)
+        seeds, folder = check_seeds(self.seeds), self.out / spec.name
+        known = records.read(folder).policy_seeds if records.exists(folder) else []
+        trained = len({*seeds} - {*known})
+        result, _ = train_recorded(spec, seeds, self.out)
         if self.tensorboard:
             events.write_all([spec], self.out)
         summary = _summary(result) | {"record": str(folder)}
         if self.json:
-            print(json.dumps(summary))
+            print(json.dumps(summary | {"trained": trained}))
             return 0
         table = Table("", "", show_header=False)
         for name, value in summary.items():
             table.add_row(name.replace("_", " "), _plain(value))
-        console = Console(emoji=False)
-        console.print(table)
+        console().print(table)
         if can_draw(self.env, spec.environment(0)) and getattr(spec.learner, "model", "") != "simulator":
-            console.print(f"see it act: deadtime watch {folder}", soft_wrap=True)
+            console().print(f"see it act: deadtime watch {folder}", soft_wrap=True)
+        _say_if_nothing_was_trained(trained, len(seeds), "seed")
         return 0
 
 
@@ -148,17 +85,22 @@ class Compare:
     """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID or atari:NAME."""
     settings: tyro.conf.OmitArgPrefixes[Options]
     agents: tuple[str, ...] = ("delayed", "augmented", "oblivious")
+    """Which agents; the first is compared with each of the others."""
     delays: tuple[int, ...] = (0, 5, 15)
+    """Steps between choosing an action and its execution, one or more numbers."""
     seeds: int = 5
+    """How many runs of each agent under each delay, seed 0 first. Intervals need at least 3."""
     out: Path = Path("runs")
     """Where records are kept."""
     figure: File = None
     """Also draw the returns against the delay into this PNG."""
     json: bool = False
     """Print one JSON object."""
+    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
         """Train what is not recorded yet, and print."""
+        local_folder(self.out)
         check_picture(self.figure)
         if (
             not self.agents
@@ -171,14 +113,18 @@ class Compare:
         for spec in specs.values():
             if isinstance(spec, TabularSpec):
                 check_workers(spec, check_count("seeds", self.seeds), keep_policies=False)
-        deep = [spec for spec in specs.values() if not isinstance(spec, TabularSpec)]
-        record_together([(spec, check_seeds(self.seeds)) for spec in deep], self.out)
+        wanted: Runs = [(spec, check_seeds(self.seeds)) for spec in specs.values()]
+        trained = count(missing(wanted, self.out))
+        deep = [(spec, seeds) for spec, seeds in wanted if not isinstance(spec, TabularSpec)]
+        record_together(deep, self.out)
         results = {key: train_recorded(spec, self.seeds, self.out, keep_policies=False)[0] for key, spec in specs.items()}
         rows = [self._row(results, m) for m in self.delays]
         if self.json:
-            print(json.dumps({"env": self.env, **self.settings.given(), "seeds": self.seeds, "delays": rows}))
+            asked = {"env": self.env, **self.settings.given(), "seeds": self.seeds}
+            print(json.dumps({**asked, "trained": trained, "delays": rows}))
         else:
             self._print(rows)
+            _say_if_nothing_was_trained(trained, count(wanted), "run")
         if self.figure is not None:
             self._draw(results, rows, self.figure)
         return 0
@@ -188,7 +134,7 @@ class Compare:
         figure, axes = new_figure(6.4, 4.2)
         return_against_delay(axes, {key: result.scores for key, result in results.items()}, best)
         given = "".join(f", {name} {value}" for name, value in self.settings.given().items())
-        axes.set_title(f"{self.env}{given}, {self.seeds} seeds, 95% intervals", fontsize=10)
+        put_title(axes, f"{self.env}{given}, {self._over_seeds(rows)}")
         save_picture(figure, path)
 
     def _row(self, results: dict[tuple[str, int], Result], delay: int) -> dict[str, Any]:
@@ -224,18 +170,21 @@ class Compare:
                 less = row[agent].get("difference")
                 table.add_row(str(row["delay"]), agent, _estimate(row[agent]), *([] if less is None else [_estimate(less)]))
             table.add_section()
-        console = Console(emoji=False)
-        console.print(table)
+        console().print(table)
         for row, agent in product(rows, self.agents):
             if "diverged" in row[agent]:
-                console.print(f"{agent} at delay {row['delay']} diverged (its mean counts it): {row[agent]['diverged']}")
+                console().print(f"{agent} at delay {row['delay']} diverged (its mean counts it): {row[agent]['diverged']}")
             if "never_updated" in row[agent]:
-                console.print(
+                console().print(
                     f"{agent} at delay {row['delay']} was never updated, train longer: seeds {row[agent]['never_updated']}"
                 )
-        console.print(
-            f"mean greedy return over {self.seeds} seeds, 95% intervals; differences are paired by seed", highlight=False
-        )
+        paired = "; differences are paired by seed" if self.agents[1:] else ""
+        console().print(f"mean greedy return over {self._over_seeds(rows)}{paired}")
+
+    def _over_seeds(self, rows: list[dict[str, Any]]) -> str:
+        """Say how many seeds there are, and which intervals where there are any."""
+        intervals = any(row[agent]["low"] is not None for row in rows for agent in self.agents)
+        return counted(self.seeds, "seed") + ", 95% intervals" * intervals
 
 
 @dataclass(frozen=True)
@@ -271,13 +220,17 @@ class Evaluate:
             print(json.dumps(said))
         else:
             about = f"{spec.env} {spec.agent} of delay {spec.delay}, under delay {delay}"
-            print(f"{about}: return {found} over {len(seeds)} seeds")
+            print(f"{about}: return {found} over {counted(len(seeds), 'seed')}")
         return 0
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Draw an episode of a trained agent as a GIF: where it is, what is pending, where it believes it will be."""
+    """Draw an episode of a trained agent as a GIF: the environment and the pending actions.
+
+    An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be when
+    they are done, except in gym:ID, which draws itself.
+    """
 
     record: tyro.conf.Positional[Path]
     """The folder that `deadtime train` printed."""
@@ -328,6 +281,13 @@ def _summary(result: Result) -> dict[str, Any]:
             else {}
         ),
     }
+
+
+def _say_if_nothing_was_trained(trained: int, asked: int, noun: str) -> None:
+    """Print a line if every run had been recorded before."""
+    if not trained:
+        which = f"the {noun} is" if asked == 1 else f"all {counted(asked, noun)} are"
+        console().print(f"{which} recorded already: nothing was trained")
 
 
 def _of_the_environment(spec: Any) -> dict[str, Any]:

@@ -23,7 +23,8 @@ import numpy as np
 
 from deadtime.agents.views import VIEWS
 from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.experiments.records import Record, made_now
+from deadtime.experiments.provenance import made_now
+from deadtime.experiments.records import Record
 from deadtime.machine import cores
 from deadtime.training import atari, checkpoint, fused, recurrent
 from deadtime.training.host import run_host
@@ -200,7 +201,7 @@ def _run_group(
     program: Any, pairs: list[Pair], progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
 ) -> tuple[list[Record], Path | None]:
     """Its records and the checkpoint that is of no use once they are safe; nothing if it was stopped."""
-    begin, width = perf_counter(), width_of(len(pairs))
+    begin, width, total = perf_counter(), width_of(len(pairs)), max(spec.length for spec, _ in pairs)
     setups, method = setups_of(pairs, width), _method(pairs)
     runs, done, ended = method.begin_all(program, setups), 0, []
 
@@ -209,10 +210,11 @@ def _run_group(
 
     path = None if checkpoints is None else checkpoints / f"{_group_id(program, pairs)}.safetensors"
     if path is not None and path.exists():
-        runs, arrays, said = checkpoint.load(path, runs, {"ended": np.zeros((0, 3))})
+        extent = checkpoint.Extent(total, program.stride, width)
+        runs, arrays, said = checkpoint.load(path, runs, {"ended": np.zeros((0, 3))}, extent)
         done, ended, begin = said["steps"], [arrays["ended"]], begin - said["seconds"]
         progress(sum(min(done, spec.length) for spec, _ in pairs))
-    last, total = monotonic(), max(spec.length for spec, _ in pairs)
+    last = monotonic()
     while done < total:
         if stop.is_set():
             if path is not None and done:

@@ -8,32 +8,34 @@ import gymnasium as gym
 import numpy as np
 from jaxtyping import Float
 
-from deadtime.envs import make
+from deadtime.agents.policy import check_game, check_place
 from deadtime.envs.gym import ActionDelay
 from deadtime.envs.outside import ATARI, Outside
+from deadtime.experiments.spec_checks import LONGEST_EPISODE, made
 from deadtime.experiments.specs import check_count
 
 _IDS = {"maze": "deadtime/Maze-v0", "cartpole": "deadtime/NoisyCartPole-v1", "acrobot": "deadtime/NoisyAcrobot-v1"}
-LONGEST_EPISODE = 10_000
-"""Steps after which an episode of ``gym:ID`` is cut off here if the environment has no time limit of its own."""
 
 
 def evaluate(
     policy: Any, env: Any, delay: int | None = None, episodes: int = 100, seed: int = 0, **settings: Any
 ) -> Float[np.ndarray, " episodes"]:
-    """The return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
+    """Return the return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
 
     `env` is one of our names or ``gym:ID`` (with its settings; the delay is then the policy's own unless given) or a
     Gymnasium environment, on which a given `delay` is put. A policy has `act(observation, pending_actions)` and, if it has a
     memory, `reset()`; or `predict(observation, deterministic=True)` as Stable-Baselines3's have, which returns the action
-    first; or it is a function of the observation. Ours are put under `delay` by their own `at_delay`.
+    first; or it is a function of the observation. Ours are put under `delay` by their own `at_delay`, and act only where
+    observations and actions are as in their training.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed is a whole number, 0 or more; got {seed!r}: each number gives one episode")
     if delay is not None and hasattr(policy, "at_delay"):
         policy = policy.at_delay(delay)
+    name = env if isinstance(env, str) else ""
     if isinstance(env, str):
-        environment = make(env, **settings)
+        check_game(policy, env)
+        environment = made(env, settings)
         env = delayed_gym(env, environment, getattr(policy, "delay", 0) if delay is None else delay, policy)
     elif settings:
         raise ValueError(
@@ -41,6 +43,7 @@ def evaluate(
         )
     elif delay is not None:
         env = ActionDelay(env, delay)
+    check_place(policy, env, name)
     return np.array([_episode(policy, env, seed + i) for i in range(check_count("episodes", episodes))])
 
 

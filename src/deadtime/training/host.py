@@ -34,7 +34,9 @@ from deadtime.agents.replay import new_replay
 from deadtime.agents.views import VIEWS
 from deadtime.envs.gym import ActionDelay
 from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.experiments.records import Record, made_now
+from deadtime.experiments.provenance import made_now
+from deadtime.experiments.records import Record
+from deadtime.timeouts import StepTimeoutError
 from deadtime.training import checkpoint
 from deadtime.training.evaluate import delayed_gym, evaluate
 from deadtime.training.learner import choose, learn, new_learner, transition
@@ -225,7 +227,11 @@ def run_host(
         at = _trained(program, setup, spec, seed, lanes, at, progress, stop, path)
         if at.steps < spec.length:
             return [], None
-        record = _record(program, spec, seed, at, keep_policies)
+        try:
+            record = _record(program, spec, seed, at, keep_policies)
+        except StepTimeoutError:
+            _write(path, at)
+            raise
     if path is not None and stop.is_set():
         _write(path, at)
         return [], None
@@ -241,7 +247,7 @@ def _started(program: Program, setup: Setup, spec: DeepSpec, path: Path | None) 
     run = begin(program, setup, spec.envs)
     if path is None or not path.exists():
         return Stand(run, 0, [], [], perf_counter())
-    run, arrays, about = checkpoint.load(path, run, {"ended": np.zeros((0, 2))})
+    run, arrays, about = checkpoint.load(path, run, {"ended": np.zeros((0, 2))}, checkpoint.Extent(spec.length, spec.envs))
     resumed_at = [*about["resumed_at"], about["steps"]]
     return Stand(run, about["steps"], arrays["ended"].tolist(), resumed_at, perf_counter() - about["seconds"])
 
@@ -263,7 +269,11 @@ def _trained(
     first, learn_and_choose = functions(program)
     action, told, written, untold = first(setup, run, np.int32(done)), monotonic(), monotonic(), 0
     while done < spec.length and not stop.is_set():
-        given, finished = lanes.step(np.asarray(action))
+        try:
+            given, finished = lanes.step(np.asarray(action))
+        except StepTimeoutError:
+            _write(path, at._replace(run=run, steps=done))
+            raise
         run, action = learn_and_choose(setup, run, given, np.int32(done))
         ended += [[done + i, earned] for i, earned in finished if done + i < spec.length]
         untold += min(spec.envs, spec.length - done)
@@ -271,17 +281,20 @@ def _trained(
         if monotonic() - told > _TELL_EVERY_SECONDS:
             progress(untold)
             told, untold = monotonic(), 0
-        if path is not None and monotonic() - written > _WRITE_EVERY_SECONDS and done < spec.length:
+        if monotonic() - written > _WRITE_EVERY_SECONDS and done < spec.length:
             _write(path, at._replace(run=run, steps=done))
             written = monotonic()
     progress(untold)
     at = at._replace(run=run, steps=done)
-    if path is not None and 0 < done < spec.length:
+    if done < spec.length:
         _write(path, at)
     return at
 
 
-def _write(path: Path, at: Stand) -> None:
+def _write(path: Path | None, at: Stand) -> None:
+    """Write a checkpoint, if there is a place for it and anything to go on from."""
+    if path is None or not at.steps:
+        return
     about = {"steps": at.steps, "resumed_at": at.resumed_at, "seconds": perf_counter() - at.begun}
     checkpoint.save(path, at.run, {"ended": np.array(at.ended, np.float64).reshape(-1, 2)}, about)
 
@@ -289,7 +302,7 @@ def _write(path: Path, at: Stand) -> None:
 def _record(program: Program, spec: DeepSpec, seed: int, at: Stand, keep_policies: bool) -> Record:
     """What came out, scored on episodes that no training began with."""
     arrays = policy_arrays(at.run.learner, program.capacity)
-    policy = DeepPolicy(arrays, VIEWS[spec.agent], spec.learner, program.env.num_actions, spec.delay, program.capacity)
+    policy = DeepPolicy(arrays, VIEWS[spec.agent], spec.learner, spec.delay, program.capacity)
     held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
 
     def score_at(delay: int) -> float:

@@ -15,7 +15,7 @@ _POINTS = 100
 
 
 def status_of(learner: Any, diverged_at: Any) -> str:
-    """How a run ended."""
+    """Return how a run ended."""
     if diverged_at >= 0:
         return f"diverged at step {diverged_at}"
     return "complete" if getattr(learner, "updates", 1) > 0 else "never updated"
@@ -32,7 +32,9 @@ def record_of(
     made: dict[str, Any],
     scored: float = 0.1,
 ) -> Record:
-    """The record of one seed; `ended` has a row (step, return) for each training episode, whose last part is `scored`."""
+    """Return the record of one seed; `ended` has a row (step, return) for each training episode; its last part is `scored`."""
+    if policy and spec.atari:  # a network has outputs for the actions of all games
+        policy = policy | {"actions": np.array(spec.environment(seed).num_actions)}
     last = ended[-max(int(len(ended) * scored), 1) :, 1]
     edges = np.linspace(0, spec.length, _POINTS + 1).astype(int)
     block = np.clip(np.searchsorted(edges, ended[:, 0], "right") - 1, 0, _POINTS - 1)
@@ -57,7 +59,7 @@ def record_of(
 
 
 def policy_arrays(learner: Learner, capacity: int) -> dict[str, np.ndarray]:
-    """All that acting needs."""
+    """Return all that acting needs."""
     arrays: dict[str, Any] = {}
     for part, net in (("q", learner.q), ("model", learner.model.nets)):
         for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):

@@ -14,26 +14,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from deadtime.agents.deep_policy import DeepPolicy
-from deadtime.agents.pixel_policy import PixelPolicy, RecurrentPixelPolicy
-from deadtime.agents.recurrent_policy import RecurrentPolicy
-from deadtime.agents.tabular_policy import TabularPolicy, from_arrays
-from deadtime.agents.views import VIEWS
+from deadtime.agents.policy import Policy
 from deadtime.envs import nearest
 from deadtime.experiments import records
 from deadtime.experiments.deep_specs import DEEP, DeepSpec, deep_spec
 from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TABULAR, TabularSpec, check_seeds, tabular_from, tabular_spec
+from deadtime.files import is_folder, printable
+from deadtime.terminal import console
+from deadtime.training.recorded_policy import policy_of
 from deadtime.training.tabular import check_workers, run_seeds
 
 Spec = TabularSpec | DeepSpec
 ENVIRONMENTS = (*TABULAR, *DEEP, "gymnax:NAME", "gym:ID", "atari:NAME")
-Policy = TabularPolicy | DeepPolicy | RecurrentPolicy | PixelPolicy | RecurrentPixelPolicy
 
 _WRITE_EVERY_SECONDS = 5.0
+_SHOWN_SCORES = 5
 
 
 class Curve(NamedTuple):
@@ -48,13 +46,21 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What a training gave, an entry a seed."""
+    """The outcome of a training: the scores, curves and policies of its seeds."""
 
     record: Record
 
+    def __repr__(self) -> str:
+        """Return what was run and the first scores, rounded."""
+        said, count = self.record.spec, len(self.seeds)
+        scores = [f"{score:.1f}" if abs(score) >= 10 else f"{score:.3f}" for score in self.record.scores]
+        shown = ", ".join(scores[:_SHOWN_SCORES] + ["..."] * (count > _SHOWN_SCORES))
+        seeds = f"{count} seed{'s' * (count != 1)}"
+        return printable(f"Result({said['env']}, {said.get('agent')}, delay {said.get('delay', 0)}, {seeds}: {shown})")
+
     @property
     def spec(self) -> Spec:
-        """What was run."""
+        """The run as data; no environment is made."""
         spec = from_canonical(self.record.spec)
         if spec.id != self.record.id:
             raise ValueError(
@@ -94,8 +100,12 @@ class Result:
         """How the return grew during training."""
         return Curve(self.record.points, self.record.curve)
 
-    def policy(self, seed: int) -> Policy:
-        """What one seed learned; `act(observation, pending_actions)` chooses an action."""
+    def policy(self, seed: int | None = None) -> Policy:
+        """Return the policy of one seed (default: the first); it acts without the environment.
+
+        `act(observation, pending_actions)` chooses an action.
+        """
+        seed = self.seeds[0] if seed is None else seed
         arrays = {
             name.partition("/")[2]: part for name, part in self.record.policies.items() if name.partition("/")[0] == str(seed)
         }
@@ -108,33 +118,11 @@ class Result:
             raise ValueError(
                 f"this record holds policies {kept}; got seed {seed!r}: train it with `train` and the same settings"
             )
-        spec = self.spec
-        environment = spec.environment(seed)
-        try:
-            if isinstance(spec, TabularSpec):
-                return from_arrays(arrays, environment.finite(), spec.agent, spec.delay, seed)
-            return _DEEP_POLICIES[spec.learner.kind](arrays, spec, environment.num_actions)
-        except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            raise ValueError(
-                f"a policy has the arrays that its agent learns; that of seed {seed} has others ({error!r:.99}): train it again"
-            ) from error
+        return policy_of(self.spec, seed, arrays)
 
     def save(self, path: str | Path) -> Path:
-        """Write all of it to a folder, whole or not at all."""
+        """Write the record to a folder, whole or not at all."""
         return records.write(Path(path), self.record)
-
-
-def _deep_policy(arrays: dict[str, np.ndarray], spec: DeepSpec, actions: int) -> DeepPolicy:
-    return DeepPolicy(arrays, VIEWS[spec.agent], spec.learner, actions, spec.delay, int(arrays["capacity"]))
-
-
-_DEEP_POLICIES: dict[str, Callable[[dict[str, np.ndarray], DeepSpec, int], Policy]] = {
-    "double-q": _deep_policy,
-    "a2c": lambda arrays, spec, actions: RecurrentPolicy(arrays, spec.delay, actions),
-    "pixel-q": lambda arrays, spec, actions: PixelPolicy(arrays, VIEWS[spec.agent], spec.learner, actions, spec.delay),
-    "pixel-a2c": lambda arrays, spec, actions: RecurrentPixelPolicy(arrays, spec.learner, actions, spec.delay),
-}
-"""What acts, by the learner's kind."""
 
 
 def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec:
@@ -149,16 +137,19 @@ def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec
 
 
 def from_canonical(said: dict[str, Any]) -> Spec:
-    """The spec that a record was made with."""
+    """Return the spec that a record was made with: its form is checked, and no environment is made.
+
+    Before such a spec is run, `dataclasses.replace(spec)` checks it against its environment.
+    """
     given = {name: value for name, value in said.items() if name != "kind"}
     try:
-        return DeepSpec(**given) if said.get("kind") == "deep" else tabular_from(given)
+        return DeepSpec(**given, recorded=True) if said.get("kind") == "deep" else tabular_from(given)
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"a record says what was run; got {said!r:.200} ({error!r:.100}): train it again") from error
 
 
 def folder_of(record: Record) -> str:
-    """The folder's name, whatever this version would call it."""
+    """Return the folder's name, whatever this version would call it."""
     return f"{from_canonical(record.spec).name.rpartition('-')[0]}-{record.id}"
 
 
@@ -189,9 +180,8 @@ def _runs(
 
 
 def load(path: str | Path, seed: int | None = None) -> Policy:
-    """The policy of one seed (default: the first) of a saved training."""
-    result = Result(records.read(Path(path), policies=True))
-    return result.policy(result.seeds[0] if seed is None else seed)
+    """Return the policy of one seed (default: the first) of a saved training; it acts without the environment."""
+    return Result(records.read(Path(path), policies=True)).policy(seed)
 
 
 def train_recorded(
@@ -249,9 +239,8 @@ def _progress(spec: Spec, seeds: int) -> AbstractContextManager[Callable[[int], 
 def bar(about: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """A bar where there is a screen; gives what to tell it of progress."""
     counted = TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}")
-    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
-    console = Console(stderr=True, emoji=False)
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), counted, TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(about, total=total, unit=unit)
         yield lambda n: progress.advance(task, n)
 
@@ -283,6 +272,7 @@ def _check_writable(root: Path) -> None:
     """Find out that nothing can be written there before anything is trained."""
     try:
         root.mkdir(parents=True, exist_ok=True)
+        is_folder(root / ".checkpoints")
         with tempfile.TemporaryFile(dir=root):
             pass
     except OSError as error:

@@ -15,7 +15,8 @@ from deadtime.agents.tabular import Agent, new_agent, run_episodes
 from deadtime.agents.tabular_policy import to_arrays
 from deadtime.agents.views import VIEWS
 from deadtime.envs.finite import Finite
-from deadtime.experiments.records import Record, made_now
+from deadtime.experiments.provenance import made_now
+from deadtime.experiments.records import Record
 from deadtime.experiments.specs import TabularSpec
 from deadtime.machine import cores, free_memory
 from deadtime.models.counts import estimate

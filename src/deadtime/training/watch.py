@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import error
 from PIL import Image, ImageDraw, ImageFont
 
+from deadtime.agents.policy import check_place
 from deadtime.agents.tabular_policy import TabularPolicy
 from deadtime.envs.maze_layout import MOVES, carve, draw_image
 from deadtime.envs.outside import ATARI, Outside
@@ -32,6 +33,7 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
         )
     making = {"render_mode": "rgb_array"} if isinstance(environment, Outside) else {}
     env, most = delayed_gym(name, environment, policy.delay, policy, **making), None
+    check_place(policy, env, name)
     believe = policy.predicted_state if isinstance(policy, TabularPolicy) else policy.predicted_observation
     if name.startswith(ATARI):
         (draw, arrows), most = _screens(env), _MOST_RENDERED

@@ -1,0 +1,166 @@
+"""How processes end: with their driver, within a grace period, whatever they are doing.
+
+A process that is told to end stops its runs and writes their checkpoints. It has `GRACE_SECONDS`
+to do so, and again after each file that it writes, up to `WRITING_SECONDS` in all. A thread of its
+own then ends it. A guard, a small process, kills it if that thread can't run.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread, current_thread, main_thread
+from time import monotonic, sleep
+from typing import Any
+
+GRACE_SECONDS = 7.0
+WRITING_SECONDS = 60.0
+CHECKPOINTS: set[str] = set()
+"""Paths and URLs where checkpoints of this command's runs may be, for its last message."""
+_WRITING: set[object] = set()
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Let what is done inside have more time than the grace period, as writing a large file needs."""
+    token = object()
+    try:
+        _WRITING.add(token)
+        yield
+    finally:
+        _WRITING.discard(token)
+
+
+def end_within_grace(status: int, ask: Callable[[], None], last: Callable[[], None]) -> None:
+    """End this process after the grace period; `ask` is called while it writes, `last` before the end."""
+    began = monotonic()
+    deadline = began + GRACE_SECONDS
+    while monotonic() < deadline:
+        if _WRITING:
+            ask()
+            deadline = min(monotonic() + GRACE_SECONDS, began + WRITING_SECONDS)
+        sleep(0.1)
+    last()
+    os._exit(status)
+
+
+def interrupt(number: int, frame: Any) -> None:
+    """Handle a signal: raise KeyboardInterrupt with its number."""
+    raise KeyboardInterrupt(number)
+
+
+def number_of(pressed: BaseException | None) -> int:
+    """Return the number of the signal that raised a KeyboardInterrupt."""
+    arguments = getattr(pressed, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else signal.SIGINT
+
+
+def raise_again(lost: Any, usual: Any = sys.unraisablehook) -> None:
+    """Repeat a signal whose KeyboardInterrupt was lost: it met code that may not raise, as garbage collection.
+
+    Another thread does so a moment later, since this function may not raise either.
+    """
+    if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
+        _thread.start_new_thread(_repeat, (number_of(lost.exc_value),))
+    else:
+        usual(lost)
+
+
+def _repeat(number: int) -> None:
+    sleep(0.05)
+    signal.pthread_kill(main_thread().ident or 0, number)
+
+
+@contextmanager
+def interruptible(last: Callable[[], None] | None) -> Iterator[None]:
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt inside; lost ones are repeated.
+
+    With `last`, which says the last words, the first signal also begins the grace period.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    pressed: SimpleQueue[int] = SimpleQueue()  # a handler may put into it at any moment
+
+    def press(number: int, frame: Any) -> None:
+        pressed.put(number)
+        interrupt(number, frame)
+
+    def wait() -> None:
+        number = pressed.get()
+        if number and last is not None:
+            end_within_grace(128 + number, lambda: None, last)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    sys.unraisablehook = raise_again
+    for number, handler in before.items():
+        if handler not in (None, signal.SIG_IGN):
+            signal.signal(number, press)
+    Thread(target=wait, daemon=True).start()
+    try:
+        yield
+    finally:
+        pressed.put(0)
+        _restore(before)
+
+
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        if handler is not None:  # None: it was not set by Python
+            signal.signal(number, handler)
+
+
+@contextmanager
+def same_signals() -> Iterator[None]:
+    """Restore what signals do afterwards: environments may change it, and then nothing could end their process."""
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1] if current_thread() is main_thread() else []
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+class Guard:
+    """A group of processes that end after this one, and the small process that sees to it."""
+
+    def __init__(self, grace: float = GRACE_SECONDS):
+        """Start the guard; the group has `grace` seconds once this process is gone."""
+        self._grace = grace
+        self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        numbers = [str(number) for number in (os.getpid(), self._grace, WRITING_SECONDS)]
+        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), *numbers]
+        none = subprocess.DEVNULL
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # until it can handle it
+        try:
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=none, stderr=none, process_group=0)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    @property
+    def group(self) -> int:
+        """The group's number, for `subprocess.Popen(process_group=...)`: the guard's own."""
+        if self._process.poll() is not None:  # someone killed it
+            self._process = self._started()
+        return self._process.pid
+
+    def hurry(self) -> None:
+        """Begin the grace period now."""
+        self._process.stdin.close()  # type: ignore[union-attr]
+
+    def end(self) -> None:
+        """Kill all that is left of the group, the guard too."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.stdin.close()  # type: ignore[union-attr]
+        self._process.wait()

@@ -1,0 +1,34 @@
+"""The process that ends a group of processes after its owner: `python guard.py OWNER GRACE WRITING`.
+
+It leads the group, and nothing else runs in it. Its owner closes its input, or dies: then the
+group has GRACE seconds. A process that writes a file asks for more with SIGUSR1, WRITING at most.
+`ending.Guard` starts it.
+"""
+
+import os
+import select
+import signal
+import sys
+from time import monotonic, sleep
+
+
+def main(owner: int, grace: float, writing: float) -> None:
+    """Wait for the owner's end, then for the grace period, and kill the group."""
+    asked: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda number, frame: asked.append(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    while os.getppid() == owner and not select.select([0], [], [], 0.2)[0]:
+        pass
+    began = monotonic()
+    deadline = began + grace
+    while monotonic() < deadline:
+        if asked:
+            asked.clear()
+            deadline = min(monotonic() + grace, began + writing)
+        sleep(0.1)
+    os.killpg(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))

@@ -1,0 +1,116 @@
+"""Time limits for steps of outside environments: how they are set, and calls that are not waited for without end.
+
+A call can't be stopped from outside. It runs in a thread of its own, and who waits for it gives up
+in time. Code that lets no other thread run is ended with the whole process, by `faulthandler`.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any
+
+VARIABLE = "DEADTIME_STEP_TIMEOUT"
+"""The variable with the seconds that a step may take; processes inherit it."""
+STUCK: set[str] = set()
+"""Names of what this process gave up waiting for; its threads still run."""
+_MARGIN_SECONDS = 5.0
+_WAITING: set[object] = set()
+_LOCK = Lock()
+
+
+class StepTimeoutError(RuntimeError):
+    """A step of an environment took longer than it may."""
+
+
+def step_timeout() -> float | None:
+    """Return the seconds that a step of an outside environment may take, or None: any number."""
+    given = os.environ.get(VARIABLE, "")
+    return _checked(given) if given else None
+
+
+@contextmanager
+def limited_steps(seconds: float | None) -> Iterator[None]:
+    """Set the time limit for steps of this process and of those that it starts; None leaves it as it is."""
+    before = os.environ.get(VARIABLE, "")
+    os.environ[VARIABLE] = before if seconds is None else str(_checked(seconds))
+    try:
+        yield
+    finally:
+        os.environ[VARIABLE] = before
+
+
+def _checked(given: Any) -> float:
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"a step timeout is a number of seconds above 0; got {given}: 60, say, or leave it out")
+    return seconds
+
+
+class Patient:
+    """A thread that calls functions for others, who wait for each only so long."""
+
+    def __init__(self, name: str):
+        """Start it; `name` is for errors."""
+        self.name, self.stuck = name, False
+        self._asked: SimpleQueue[Any] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        Thread(target=self._serve, daemon=True).start()
+
+    def call(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None, **named: Any) -> Any:
+        """Return what a function returns, or raise what it raises, or StepTimeoutError after so many seconds."""
+        if not self.stuck:
+            self._asked.put((function, arguments, named))
+            self.stuck = True  # until it answers
+            with suppress(Empty), _ended_if_stuck(seconds):
+                value, error = self._answers.get(timeout=seconds)
+                self.stuck = False
+        if self.stuck:
+            STUCK.add(self.name)
+            raise StepTimeoutError(
+                f"a step or reset of {self.name} takes at most {seconds:g} s (--step-timeout); one took longer: "
+                "mend the environment, or allow more"
+            )
+        if error is not None:
+            raise error
+        return value
+
+    def _serve(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            function, arguments, named = asked
+            try:
+                self._answers.put((function(*arguments, **named), None))
+            except BaseException as error:  # whatever it is, who asked is told
+                self._answers.put((None, error))
+
+    def end(self) -> None:
+        """End the thread once it has nothing left to do."""
+        self._asked.put(None)
+
+
+@contextmanager
+def _ended_if_stuck(seconds: float | None) -> Iterator[None]:
+    """End this process, with a traceback of its threads, if the call inside lets no thread run for too long."""
+    if seconds is None:
+        yield
+        return
+    token = object()
+    with _LOCK:
+        _WAITING.add(token)
+        faulthandler.dump_traceback_later(seconds + _MARGIN_SECONDS, exit=True, file=sys.__stderr__ or sys.stderr)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _WAITING.discard(token)
+            if not _WAITING:
+                faulthandler.cancel_dump_traceback_later()

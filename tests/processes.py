@@ -1,0 +1,60 @@
+"""Processes that tests start: each has a marker in its environment, and so has all that it starts."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+MARKER = "DEADTIME_TEST_MARKER"
+ROOT = Path(__file__).parents[1]
+_STARTED: list[str] = []
+
+
+def marked(marker):
+    """The processes with a marker that still run; what is dead and not waited for does not."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (path / "stat").read_text().rpartition(")")[2].split()[0]
+            if state not in "ZX" and f"{MARKER}={marker}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.add(int(path.name))
+        except OSError:  # it has just ended, or is another user's
+            continue
+    return found
+
+
+def start(*words, cwd=".", **more):
+    """A Python process in an environment with a marker, and that marker; `more` are further variables."""
+    marker = uuid4().hex
+    _STARTED.append(marker)
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {**os.environ, MARKER: marker, "PYTHONPATH": paths, **more}
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, *words], cwd=cwd, env=env, text=True, **pipes), marker
+
+
+def send(number, *pids):
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """What a test started and did not end, as one that failed, ends after it."""
+    yield
+    while _STARTED:
+        send(signal.SIGKILL, *marked(_STARTED.pop()))
+
+
+def wait_for(true, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

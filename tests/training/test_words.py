@@ -1,0 +1,121 @@
+"""Words of commands: hints, plurals, intervals only where there are any, and what was trained."""
+
+import json
+import re
+import sys
+
+import pytest
+
+import deadtime
+from deadtime.envs import make
+from deadtime.envs.outside import _imported
+from deadtime.training import result
+from deadtime.training.command import Train
+from tests.commands import run
+
+MAZE = ["--env", "maze", "--size", 3, "--episodes", 20, "--set", "evaluation_episodes=2"]
+
+
+@pytest.mark.parametrize(
+    ("env", "given", "meant"),
+    [
+        ("maze", "steps", "episodes"),
+        ("cartpole", "episodes", "steps"),
+        ("maze", "gamma", "discount"),
+        ("cartpole", "gamma", "discount"),
+        ("maze", "lr", "step_size"),
+        ("maze", "learning_rate", "step_size"),
+        ("cartpole", "lr", "learning_rate"),
+        ("gym:CartPole-v1", "lr", "learning_rate"),
+        ("maze", "eps", "epsilon"),
+        ("cartpole", "epsilon", "epsilon_floor"),
+        ("cartpole", "batch_size", "batch"),
+        ("cartpole", "buffer_size", "replay_transitions"),
+        ("cartpole", "tau", "target_rate"),
+    ],
+)
+def test_a_setting_by_another_name(env, given, meant):
+    words = f"{env} has no setting '{given}'; did you mean '{meant}'?"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        deadtime.train(env, **{given: 1})
+
+
+def test_an_environment_of_gymnasium_without_its_prefix():
+    words = re.escape("called 'LunarLander-v3'; did you mean 'gym:LunarLander-v3'?")
+    for call in (deadtime.train, make):
+        with pytest.raises(ValueError, match=words):
+            call("LunarLander-v3")
+    with pytest.raises(ValueError, match=re.escape("'mase'; did you mean 'maze'?")):
+        make("mase")
+
+
+def test_a_module_comes_from_the_current_folder_only_if_it_is_nowhere_else(tmp_path, monkeypatch):
+    before = [*sys.path]
+    monkeypatch.setattr(sys, "path", [*before])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wave.py").write_text("raise AssertionError")  # as one of the standard library
+    (tmp_path / "my_arm.py").write_text("")
+    _imported("wave")
+    assert sys.path == before
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        _imported("nowhere")
+    assert sys.path == before
+    for _ in range(2):
+        _imported("my_arm")
+        assert sys.path == [*before, str(tmp_path)]
+    del sys.modules["my_arm"]
+
+
+@pytest.mark.parametrize(("seeds", "words"), [(1, "the seed is"), (2, "all 2 seeds are")])
+def test_train_says_that_nothing_was_trained(seeds, words, tmp_path):
+    arguments = ["train", *MAZE, "--seeds", seeds]
+    assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == seeds
+    assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 0
+    assert f"{words} recorded already: nothing was trained\n" in run(*arguments, cwd=tmp_path).stdout
+    more = ["train", *MAZE, "--seeds", seeds + 3]
+    assert "nothing was trained" not in run(*more, cwd=tmp_path).stdout
+    assert json.loads(run(*more[:-1], seeds + 5, "--json", cwd=tmp_path).stdout)["trained"] == 2
+
+
+def test_train_counts_seeds_whose_policies_were_not_kept(tmp_path):
+    run("compare", *MAZE, "--agents", "delayed", "--delays", 0, "--seeds", 2, cwd=tmp_path)
+    assert json.loads(run("train", *MAZE, "--seeds", 2, "--json", cwd=tmp_path).stdout)["trained"] == 2
+
+
+def test_compare_says_that_nothing_was_trained(tmp_path):
+    arguments = ["compare", *MAZE, "--agents", "delayed", "oblivious", "--delays", 0, 1, "--seeds", 2]
+    assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 8
+    assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 0
+    assert "all 8 runs are recorded already: nothing was trained\n" in run(*arguments, cwd=tmp_path).stdout
+    assert "nothing was trained" not in run(*arguments[:-1], 3, cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("seeds", "agents", "words"),
+    [
+        (1, ["delayed"], "mean greedy return over 1 seed\n"),
+        (2, ["delayed", "oblivious"], "mean greedy return over 2 seeds; differences are paired by seed\n"),
+        (3, ["delayed"], "mean greedy return over 3 seeds, 95% intervals\n"),
+    ],
+)
+def test_intervals_are_named_where_there_are_any(seeds, agents, words, tmp_path):
+    done = run("compare", *MAZE, "--agents", *agents, "--delays", 0, "--seeds", seeds, cwd=tmp_path)
+    assert words in done.stdout, done.stderr
+
+
+def test_train_has_one_seed_as_in_python(tmp_path):
+    said = json.loads(run("train", *MAZE, "--json", cwd=tmp_path).stdout)
+    assert said["seeds"] == len(said["scores"]) == Train.seeds == 1
+    assert result.train.__defaults__[-1] == 1
+    done = run("evaluate", said["record"], "--episodes", 2, cwd=tmp_path)
+    assert done.stdout.endswith(" over 1 seed\n"), done.stderr
+
+
+def test_help_says_which_agents_and_pictures_there_are():
+    shown = " ".join(re.sub("[│╭╮╰╯─]", " ", run("train", "--help").stdout).split())
+    assert "Everywhere: delayed, augmented, oblivious; shifted, except on Atari." in shown
+    assert "In maze and walk also distribution and mbs." in shown
+    assert "In cartpole, acrobot, gymnax:NAME and atari:NAME also recurrent." in shown
+    shown = " ".join(run("watch", "--help").stdout.split())
+    assert "An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be" in shown
+    assert "except in gym:ID" in shown
