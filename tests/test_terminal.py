@@ -35,8 +35,8 @@ def test_words_of_users_that_look_like_markup(tmp_path):
     found = run("train", "--env", "maze", *short, "--out", "a[/x]", cwd=tmp_path)
     assert (found.returncode, found.stderr) == (0, "")
     assert "deadtime watch a[/x]/maze-delayed-m0-" in found.stdout
-    setting = ["--set", "render_mode=[/x]", "--set", "sutton_barto_reward=[/x]"]
-    found = run("train", "--env", "gym:CartPole-v1", *setting[2:], "--steps", 20, "--out", "b", cwd=tmp_path)
+    setting = ["--set", "sutton_barto_reward=[/x]", "--steps", 20]
+    found = run("train", "--env", "gym:CartPole-v1", *setting, "--out", "b", cwd=tmp_path)
     assert found.returncode == 0
     assert "[/x]" in found.stdout
 

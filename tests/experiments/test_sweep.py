@@ -144,12 +144,9 @@ def test_more_that_is_refused(tmp_path):
         (f"delays = {[*range(9000)]}", "line 2: a sweep has at most 10,000 environments, agents, delays and presets in all"),
         (f"delays = {[*range(9000)] * 2}", "line 2: delays names each once; got 0 twice"),
         ("a" + ".a" * 20_000 + " = 1", "a sweep has no line with more than 100 dots: write shorter keys"),
-        ("a" + " " * 200_000, "this is not TOML"),
         ("[overrides]\n" + "\n".join(f"x{i} = 1" for i in range(101)), "a table has at most 100 settings; got 101"),
         ("[overrides.maze.deep]\nx = 1", "deep is a number, a word, true, false or a list of such; got a table"),
         ("#" * 2**18, "a sweep is a small text file, and mine.toml has 262,168 bytes, and at most 262,144 are read"),
-        ("[overrides]\nsize = [[1]]", "line 3: "),
-        ("[overrides]\nsize = 1e308", "line 3: "),
     ],
     ids=lambda part: part[:30],
 )

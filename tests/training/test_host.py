@@ -311,6 +311,36 @@ def test_numbers_that_are_none_are_reported(bad):
         trained(spec)
 
 
+@pytest.mark.parametrize("value", [1e39, -1e39, float("nan"), float("-inf")])
+def test_rewards_are_finite_for_the_learner_too(value, monkeypatch):
+    """1e39 is finite as a double and infinite in single precision."""
+    from gym_probe import ProbeEnv
+
+    monkeypatch.setattr(ProbeEnv, "step", lambda env, action: (np.zeros(1, np.float32), value, False, False, {}))
+    with pytest.raises(ValueError, match="rewards are finite numbers; .* gave .*: mend the environment"):
+        trained(spec_of(PROBE, "oblivious", hidden=(4,)))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_scores_that_are_none_are_no_normal_end(value, tmp_path, monkeypatch):
+    """An environment that goes wrong in evaluation only: nothing is recorded, and what was learned is kept."""
+    usual, spec = host.delayed_gym, spec_of(PROBE, "oblivious", steps=60, hidden=(4,), batch=4)
+
+    def wrong(*given, **how):
+        env = usual(*given, **how)
+        env.unwrapped.step = lambda action: (np.zeros(1, np.float32), value, False, False, {})
+        return env
+
+    monkeypatch.setattr(host, "delayed_gym", wrong)
+    with pytest.raises(ValueError, match="rewards are finite numbers; .* gave .* in evaluation: mend the environment"):
+        train_recorded(spec, 1, tmp_path)
+    assert not (tmp_path / spec.name).exists()
+    assert len([*(tmp_path / ".checkpoints").rglob("*.safetensors")]) == 1
+    monkeypatch.setattr(host, "delayed_gym", usual)
+    again, _ = train_recorded(spec, 1, tmp_path)
+    assert again.record.made[0]["resumed_at"] == [60]
+
+
 def test_ids():
     base = deep_spec("gym:CartPole-v1", "delayed", 5, {})
     same = [{"envs": 1}, {"sutton_barto_reward": False}, {"max_episode_steps": 500}]

@@ -255,6 +255,9 @@ def _records(
     limit = int(getattr(program.env.default_params, "max_steps_in_episode", 500))
     method = _method(pairs)
     scores = np.asarray(method.evaluate_all(program, setups, runs.learner, episodes, limit))
+    if not np.isfinite(scores).all():
+        env = pairs[0][0].env
+        raise ValueError(f"returns are finite numbers; {env} gave others in evaluation: mend the environment, or its settings")
     diverged = np.asarray(runs.diverged_at)
     device = jax.devices()[0]
     name = f"CPU, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind

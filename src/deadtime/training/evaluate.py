@@ -106,5 +106,7 @@ def _episode(policy: Any, env: Any, seed: int) -> float:
         else:
             action = policy(obs)
         obs, reward, terminated, truncated, info = env.step(action)
+        if not np.isfinite(float(reward)):
+            raise ValueError(f"rewards are finite numbers; {env} gave {float(reward)} in evaluation: mend the environment")
         earned, ended = earned + float(reward), terminated or truncated
     return earned

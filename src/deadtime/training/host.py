@@ -46,6 +46,8 @@ from deadtime.training.program import Numbers, Program, Run, Setup, compiled, fl
 Progress = Callable[[int], None]
 _WRITE_EVERY_SECONDS = 60.0
 _TELL_EVERY_SECONDS = 0.2
+_LARGEST_REWARD = float(np.finfo(np.float32).max)
+"""The learner computes in single precision, where more is infinite."""
 
 
 class Given(NamedTuple):
@@ -100,7 +102,7 @@ class Lanes:
             self._seen[i] = self._view(obs, info)
             after.append(self._seen[i])
             ended, reward = bool(terminated or truncated), float(reward)
-            if not np.isfinite(reward):
+            if not abs(reward) <= _LARGEST_REWARD:
                 raise ValueError(f"rewards are finite numbers; {self._name} gave {reward}: mend the environment")
             facts.append((info["executed_action"], reward, bool(terminated), ended))
             self._earned[i] += reward
@@ -229,7 +231,7 @@ def run_host(
             return [], None
         try:
             record = _record(program, spec, seed, at, keep_policies)
-        except StepTimeoutError:
+        except (StepTimeoutError, ValueError):  # what was learned is kept, for an environment that is mended
             _write(path, at)
             raise
     if path is not None and stop.is_set():
