@@ -13,7 +13,7 @@ import pytest
 
 MARKER = "DEADTIME_TEST_MARKER"
 ROOT = Path(__file__).parents[1]
-_STARTED: list[str] = []
+_STARTED = []
 
 
 def marked(marker):
@@ -32,11 +32,12 @@ def marked(marker):
 def start(*words, cwd=".", **more):
     """A Python process in an environment with a marker, and that marker; `more` are further variables."""
     marker = uuid4().hex
-    _STARTED.append(marker)
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     env = {**os.environ, MARKER: marker, "PYTHONPATH": paths, **more}
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, *words], cwd=cwd, env=env, text=True, **pipes), marker
+    process = subprocess.Popen([sys.executable, *words], cwd=cwd, env=env, text=True, **pipes)
+    _STARTED.append((process, marker))
+    return process, marker
 
 
 def send(number, *pids):
@@ -47,13 +48,16 @@ def send(number, *pids):
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """What a test started and did not end, as one that failed, ends after it."""
+    """End what a test started and did not end, as one that failed."""
     yield
     while _STARTED:
-        send(signal.SIGKILL, *marked(_STARTED.pop()))
+        process, marker = _STARTED.pop()
+        send(signal.SIGKILL, *marked(marker))
+        process.stderr.close()
+        process.wait()
 
 
-def wait_for(true, seconds=60):
+def wait_for(true, seconds=600):
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline

@@ -36,7 +36,7 @@ def test_a_group_ends_after_its_owner_was_killed(tmp_path):
     wait_for((tmp_path / "ready").exists)
     assert len(marked(marker)) == 4
     owner.kill()
-    owner.communicate()
+    owner.wait()
     wait_for(lambda: not marked(marker))
 
 

@@ -30,7 +30,10 @@ class Stuck(gym.Env):
 
     def step(self, action):
         if self._steps >= self._at:
-            (HOWS | MORE)[os.environ.get("STUCK", "")]()
+            how = os.environ.get("STUCK", "")
+            if how in HOWS and how:
+                Path(os.environ.get("ONCE", os.devnull)).touch()
+            (HOWS | MORE)[how]()
         self._steps, self._t = self._steps + 1, self._t + 1
         return np.full(1, self._t / 5, np.float32), float(action), False, self._t == 5, {}
 
@@ -70,11 +73,10 @@ def collecting(phase, about):
 
 def keep_the_interpreter():
     """No other thread of this process runs."""
-    Path(os.environ.get("ONCE", os.devnull)).touch()
     ctypes.PyDLL(None).sleep(1000)
 
 
 HOWS = {"": lambda: None, "sleep": sleep, "deaf": hear_nothing, "greedy": keep_the_interpreter}
 MORE = {"once": sleep_once, "collecting": begin_collecting}
-"""Ways that need the variable ONCE."""
+"""Ways that need the variable ONCE, the name of a file. All make that file when they begin."""
 gym.register("deadtime-test/Stuck-v0", Stuck)

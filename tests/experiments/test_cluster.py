@@ -4,7 +4,7 @@ import os
 import random
 import re
 import signal
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from threading import Event, Thread
@@ -19,7 +19,8 @@ from deadtime.experiments.runner import Where, train_missing
 from deadtime.experiments.specs import TabularSpec
 from deadtime.experiments.units import Unit
 from tests.commands import full
-from tests.experiments.test_engines import TINY, everything, wait_for
+from tests.experiments.test_engines import TINY, everything
+from tests.processes import nothing_left, start, wait_for  # noqa: F401
 
 ray = pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
 pytestmark = pytest.mark.xdist_group("engines")
@@ -90,6 +91,49 @@ def test_a_lost_node_and_killed_workers_change_nothing(cluster, tmp_path, capsys
 
 
 MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4})
+DRIVER = """
+import time
+from deadtime.experiments.cluster import Ray
+engine = Ray(None)
+open("head", "w").write(f"{engine._head._process.pid} {engine._head._guard.group}")
+time.sleep(1000)
+"""
+
+
+def table():
+    """Every process that runs: its parent and its group."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent, group = path.read_text().rpartition(")")[2].split()[:3]
+            if state not in "ZX":
+                found[int(path.parent.name)] = int(parent), int(group)
+    return found
+
+
+def listening(pids):
+    """The addresses, as the kernel writes them, at which processes listen."""
+    inodes = set()
+    for path in (path for pid in pids for path in Path(f"/proc/{pid}/fd").glob("*")):
+        with suppress(OSError):
+            inodes.add(os.readlink(path).removeprefix("socket:[").removesuffix("]"))
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and line[9] in inodes}
+
+
+def test_a_cluster_of_ones_own_hears_no_other_machine_and_ends_with_its_driver(tmp_path):
+    """Its agents change their names and environments: they are known by their parents, or their group."""
+    driver, _ = start("-c", DRIVER, cwd=tmp_path)
+    wait_for(lambda: (tmp_path / "head").exists() and (tmp_path / "head").read_text())
+    head, group = map(int, (tmp_path / "head").read_text().split())
+    mine, processes = {head}, table()
+    while more := {pid for pid, (parent, _) in processes.items() if parent in mine} - mine:
+        mine |= more
+    assert len(mine) > 5
+    assert listening(mine) == {"0100007F", "0000000000000000FFFF00000100007F"}
+    driver.kill()
+    driver.wait()
+    wait_for(lambda: not mine & table().keys() and not [pid for pid, (_, its) in table().items() if its == group], 30)
 
 
 def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):

@@ -28,6 +28,7 @@ from deadtime.timeouts import limited_steps
 from deadtime.training import deep
 from tests.commands import full
 from tests.experiments import stuck_env
+from tests.processes import wait_for
 
 TINY = {"hidden": (4,), "batch": 4, "replay_transitions": 50}
 MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4}, evaluation_episodes=3)
@@ -276,13 +277,6 @@ r.train_missing([(from_canonical({long.canonical()!r}), [0, 1])], Path({str(tmp_
 
 def status(root):
     return json.loads((root / ".status.json").read_text()) if (root / ".status.json").exists() else {}
-
-
-def wait_for(true, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_words_for_what_is_wrong(tmp_path):

@@ -16,7 +16,7 @@ from deadtime.experiments.driver import Status
 from deadtime.experiments.report import page
 from deadtime.experiments.runner import Where, train_missing
 from deadtime.experiments.store import Store, local_folder
-from deadtime.training.result import train_recorded
+from deadtime.training.result import from_canonical, train_recorded
 from tests.commands import run
 
 TEXT = 'environments = ["maze"]\nagents = ["oblivious"]\ndelays = [1]\nseeds = 1\n[overrides]\nsize = 3\nepisodes = 5\n'
@@ -352,6 +352,30 @@ def test_a_paper_experiment_with_a_refused_record(tmp_path):
     assert 'id="point-estimates"' in text
     assert f"{bad} is no folder but a link" in text
     assert "<code>deadtime reproduce plain-reward</code>" in text.split("Not run")[1]
+
+
+def test_a_setting_of_a_million_letters(tmp_path):
+    """It is named in part, and drawn in no time."""
+    spec = from_canonical({"kind": "deep", "env": "gym:X-v0", "agent": "delayed", "settings": {"word": "ab " * 333_333}})
+    record = deadtime.train("maze", size=3, episodes=5).record
+    records.write(tmp_path / "r", replace(record, id=spec.id, spec=spec.canonical(), policies={}, policy_seeds=[]))
+    ((experiment, results),) = own.experiments(tmp_path)
+    assert len(experiment.title) == 501
+    assert experiment.title.startswith("gym:X-v0, word ab ab")
+    assert len(page(tmp_path, "2026-01-01")) < 10**6
+
+
+def test_of_very_many_seeds_the_first_are_printed():
+    assert own._first([*range(100)]) == f"[{', '.join(map(str, range(20)))}, …]"
+    assert own._first([3, 5]) == "[3, 5]"
+
+
+def test_a_large_sweep_in_a_folder_is_not_gone_through(tmp_path):
+    deadtime.train("maze", episodes=5).save(tmp_path / "r")
+    for delays, shown in (([*range(300)], True), ([*range(301)], False)):
+        text = f'environments = ["maze"]\nagents = ["delayed"]\ndelays = {delays}\n[overrides]\nepisodes = 5\n'
+        (tmp_path / "s.toml").write_text(text)
+        assert ("deadtime sweep s.toml" in page(tmp_path, "2026-01-01")) == shown
 
 
 GOOD_STATUS = {"units": 1, "done": 0, "work": 1, "work_done": 1, "seconds": 1.0, "running": [], "failed": []}

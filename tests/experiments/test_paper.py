@@ -101,8 +101,9 @@ def test_the_list_says_what_is_recorded(tmp_path, capsys):
         [1] * 3,
         ["complete"] * 3,
         [0.0] * 3,
-        np.zeros(0, int),
-        np.zeros((3, 0), np.float32),
+        np.arange(1, 4),
+        np.zeros((3, 3), np.float32),
+        made=[{"date": "2026-01-01", "seeds": [0, 3, 99]}],
     )
     records.write(tmp_path / spec.name, done)
     assert count(missing(experiment.wanted, tmp_path)) == 718

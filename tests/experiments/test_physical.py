@@ -29,6 +29,7 @@ def told(spec, seed, value):
         seconds=[1.0],
         points=np.linspace(0, 10_000, 101).astype(int)[1:],
         curve=np.full((1, 100), value, np.float32),
+        made=[{"date": "2026-01-01", "seeds": [seed]}],
         others=np.arange(len(tested), dtype=np.float32)[None] + value if tested else np.zeros((0, 0)),
     )
 

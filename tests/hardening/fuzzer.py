@@ -221,7 +221,7 @@ class Fuzzer:
         save_file(parts, path, metadata={"about": text, "sum": checkpoint._sum(parts, text)})
         if self.rng.random() < 0.4:
             path.write_bytes(self.bytes(path.read_bytes()))
-        checkpoint.load(path, STATE, FURTHER)
+        checkpoint.load(path, STATE, FURTHER, checkpoint.Extent(100, runs=4))
 
     def status(self) -> None:
         """A status file that says something else: printed as a table and as JSON."""

@@ -34,7 +34,7 @@ from deadtime.terminal import console
 from deadtime.training.result import bar, folder_of
 
 _UNITS = ".units"
-_UNIT_BYTES = 2**28
+_UNIT_BYTES = 2**26
 """The largest file of a unit's records, which have no policies."""
 _LOOK_EVERY_SECONDS = 1.0
 

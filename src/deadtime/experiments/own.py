@@ -26,7 +26,7 @@ from deadtime.training.result import Result, folder_of, from_canonical
 _APART = ("agent", "delay")
 _LEARNER = ("changes", "learner")
 """What a record says of how its agent learns; agents with other settings may stand in one figure."""
-_LONGEST_TITLE = 500
+_LONGEST_TITLE, _SHOWN = 500, 20
 
 Groups = dict[str, dict[tuple[str, int], Result]]
 
@@ -41,7 +41,7 @@ def refused(root: Path, also: Iterable[str] = ()) -> dict[str, str]:
         try:
             if records.exists(folder):  # which raises for a link
                 folder_of(records.read(folder))
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError, MemoryError) as error:
             found[folder.name] = str(error)
     return found
 
@@ -142,6 +142,11 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def _first(seeds: list[int]) -> str:
+    """List seeds, of very many the first."""
+    return f"[{', '.join(map(str, seeds[:_SHOWN]))}{', …' * (len(seeds) > _SHOWN)}]"
+
+
 def printed(experiment: Experiment, results: Results) -> Table:
     """Return a table of the greedy returns, for a terminal."""
     table = Table("delay", "agent", "return", title=Text(f"{experiment.title}: {seeds_of(results)}"))
@@ -149,8 +154,8 @@ def printed(experiment: Experiment, results: Results) -> Table:
     for m in delays:
         for (agent, delay), result in results.items():
             if delay == m:
-                notes = [f"diverged: seeds {[*result.diverged]}"] if result.diverged else []
-                notes += [f"never updated: seeds {result.untrained}"] if result.untrained else []
+                notes = [f"diverged: seeds {_first([*result.diverged])}"] if result.diverged else []
+                notes += [f"never updated: seeds {_first(result.untrained)}"] if result.untrained else []
                 found = statistics.mean(result.scores, return_limits(result.spec))
                 table.add_row(str(m), agent, "; ".join([str(found), *notes]))
         table.add_section()

@@ -116,14 +116,19 @@ def packed(those: list[Record]) -> bytes:
 def unpacked(content: bytes, name: str = "") -> list[Record]:
     """Return the records that `packed` made bytes of; `name` is that of the file they were in."""
     try:
-        arrays, found = files.arrays(content, 2 * len(content) + 2**20), []  # they were not deflated
-        whole = files.said(arrays["said"].tobytes())
+        arrays = files.arrays(content, 2 * len(content) + 2**20)  # they were not deflated
+        whole = files.said(arrays.pop("said").tobytes())
+        found = []
+        of: dict[str, dict[str, np.ndarray]] = {}
+        for key, array in arrays.items():
+            number, _, rest = key.partition("/")
+            of.setdefault(number, {})[rest] = array
         if whole["schema"] != SCHEMA:
             raise ValueError(f"their format is {whole['schema']!r:.50}; this version reads {SCHEMA}")
         for i, said in enumerate(whole["records"]):
-            start = f"{i}/policy/"
-            policies = {name.removeprefix(start): part for name, part in arrays.items() if name.startswith(start)}
-            found.append(_heard(said, {name: arrays[f"{i}/{name}"] for name in ("points", "curve", "others")}, policies))
+            rows = {row: of[str(i)].pop(row) for row in ("points", "curve", "others")}
+            policies = {key.removeprefix("policy/"): part for key, part in of[str(i)].items()}
+            found.append(_heard(said, rows, policies))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         remedy = f"use the version that wrote them, or {'delete it and ' * bool(name)}run them again"
         raise ValueError(f"{name or 'this'} holds no records that can be read ({error}): {remedy}") from error

@@ -37,6 +37,7 @@ _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>deadtime: """
 """How a page of ours begins."""
+_SWEEPS, _SWEPT = 10, 300
 
 
 @dataclass(frozen=True)
@@ -249,11 +250,14 @@ def _said(value: Any) -> str:
 
 
 def _swept(root: Path) -> Callable[[Experiment], str]:
-    """Return a function that gives the command of an experiment: the sweep in this folder that asks for all its runs."""
+    """Return a function that gives the command of an experiment: the sweep in this folder that asks for all its runs.
+
+    Of a folder with very many or very large sweeps the first and small ones are read.
+    """
     asked: dict[str, set[str]] = {}
-    for path in sorted(path for path in root.glob("*.toml") if not path.is_symlink()):
+    for path in sorted(path for path in root.glob("*.toml") if not path.is_symlink())[:_SWEEPS]:
         with suppress(ValueError, OSError, ImportError, MemoryError):
-            asked[path.name] = {spec.name for spec, _ in sweep.read(path)}
+            asked[path.name] = {spec.name for spec, _ in sweep.read(path, most=_SWEPT)}
     return lambda experiment: next(
         (f"deadtime sweep {name}" for name, specs in asked.items() if {s.name for s in experiment.runs.values()} <= specs), ""
     )

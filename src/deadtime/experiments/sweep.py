@@ -107,8 +107,11 @@ class Place(NamedTuple):
     value: Any = None
 
 
-def read(path: Path, allowed: Collection[str] = ()) -> Runs:
-    """Return the runs that a file asks for; those of gym:MODULE:ID need MODULE among the modules `allowed`."""
+def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) -> Runs:
+    """Return the runs that a file asks for, of at most so many settings.
+
+    Those of gym:MODULE:ID need MODULE among the modules `allowed`.
+    """
     if not path.is_file():
         raise ValueError(f"a sweep is described by a file; there is no {path}: write one, README has an example")
     text = _text(path.resolve())
@@ -121,7 +124,7 @@ def read(path: Path, allowed: Collection[str] = ()) -> Runs:
     for key, kind, such in (("environments", str, '["acrobot"]'), ("agents", str, '["delayed"]'), ("delays", int, "[0, 5]")):
         _check_list(key, asked[key], kind, such, wrong)
     _check_list("presets", asked["presets"], str, '["best"]', wrong)
-    seeds = _checked_seeds(asked, wrong)
+    seeds = _checked_seeds(asked, most, wrong)
     if "presets" in said and all(env in TABULAR for env in asked["environments"]):
         raise wrong(Place("", "presets"), "presets are of deep agents, and no environment here has one: leave the key out")
     _check_names(asked, wrong, allowed)
@@ -176,15 +179,15 @@ def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None
         raise wrong(Place("", key, twice[0]), f"{key} names each once; got {twice[0]!r:.200} twice: leave one out")
 
 
-def _checked_seeds(asked: dict[str, Any], wrong: Any) -> tuple[int, ...]:
+def _checked_seeds(asked: dict[str, Any], most: int, wrong: Any) -> tuple[int, ...]:
     """Return the seeds, unless there are more runs than anyone does; none is listed before they are counted."""
     given, settings = asked["seeds"], 1
     for key in ("environments", "agents", "delays", "presets"):
         settings *= len(asked[key])
-    if settings > _MOST_SETTINGS:
+    if settings > most:
         raise wrong(
             Place("", "delays"),
-            f"a sweep has at most {_MOST_SETTINGS:,} environments, agents, delays and presets in all combinations; got "
+            f"a sweep has at most {most:,} environments, agents, delays and presets in all combinations; got "
             f"{settings:,}: make several of it",
         )
     if type(given) is int and settings * given > _MOST_RUNS:
