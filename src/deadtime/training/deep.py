@@ -215,11 +215,7 @@ def _run_group(
         done, ended, begin = said["steps"], [arrays["ended"]], begin - said["seconds"]
         progress(sum(min(done, spec.length) for spec, _ in pairs))
     last = monotonic()
-    while done < total:
-        if stop.is_set():
-            if path is not None and done:
-                checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, about())
-            return [], None
+    while done < total and not stop.is_set():
         turns = -(-min(CHUNK_STEPS, total - done) // program.stride)
         length = turns * program.stride
         runs, returns = method.run_chunk(program, setups, runs, jnp.int32(done), length)
@@ -229,11 +225,13 @@ def _run_group(
         if path is not None and monotonic() - last > _WRITE_EVERY_SECONDS and done < total:
             checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, about())
             last = monotonic()
-    records = _records(program, setups, runs, pairs, np.concatenate(ended), about()["seconds"], keep_policies)
-    if path is not None and stop.is_set():
-        checkpoint.save(path, runs, {"ended": np.concatenate(ended)}, about())
-        return [], None
-    return records, path
+    seconds, rows = about()["seconds"], np.concatenate(ended or [np.zeros((0, 3))])
+    records = [] if stop.is_set() else _records(program, setups, runs, pairs, rows, seconds, keep_policies)
+    if not stop.is_set():
+        return records, path
+    if path is not None and done:
+        checkpoint.save(path, runs, {"ended": rows}, about())
+    return [], None
 
 
 def _group_id(program: Any, pairs: list[Pair]) -> str:
