@@ -4,11 +4,11 @@ EXTRAS ?= dev
 comma := ,
 BIN := .venv/bin
 NEWEST := .venv-newest/bin
-READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
+READY = .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
 .PHONY: demo test test-all test-newest smoke lint bench benchmarks clean
 
-demo: $(READY)
+demo: .venv/.ready-learn
 	$(BIN)/python examples/late_cartpole.py
 
 test: $(READY)
@@ -32,9 +32,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench:
-	$(MAKE) benchmarks EXTRAS=dev,examples
+	$(MAKE) benchmarks EXTRAS=dev,sb3
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/environments.py
@@ -47,7 +48,7 @@ benchmarks: $(READY)
 clean:
 	rm -rf .venv .venv-newest out
 
-$(READY): pyproject.toml constraints.txt
+.venv/.ready-%: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(subst -,$(comma),$*)]'
 	touch $@

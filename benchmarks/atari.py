@@ -19,10 +19,10 @@ import jax
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
-from deadtime.envs.atari import Pool
-from deadtime.envs.emulator import Game
-from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.training import atari
+from deadtime.envs.atari.games import Game
+from deadtime.envs.atari.pool import Pool
+from deadtime.learn import atari_loop
+from deadtime.runs.deep_specs import DeepSpec
 
 CORES = os.cpu_count() or 1
 LANES = 4 * CORES
@@ -71,11 +71,11 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
     """Agent steps a second of several runs at once, an update every 4 of them, as `run_deep` trains them."""
     spec = DeepSpec(f"atari:{GAME}", agent, 5, "paper", changes={"learning_starts": 2000, "replay_transitions": 20_000})
     groups = [
-        atari._Training(program, pairs, None)
-        for program, pairs in atari.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
+        atari_loop._Training(program, pairs, None)
+        for program, pairs in atari_loop.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
     ]
 
-    def play(group: atari._Training, until: Callable[[], bool]) -> int:
+    def play(group: atari_loop._Training, until: Callable[[], bool]) -> int:
         first = group.done
         while not until():
             group._step()
@@ -99,7 +99,7 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
     )
 
 
-def alone(group: atari._Training, repeats: int = 20) -> list[float]:
+def alone(group: atari_loop._Training, repeats: int = 20) -> list[float]:
     """Milliseconds of each part of a turn when nothing else runs."""
     choose = lambda: np.asarray(group.method.choose(group.program, group.setups, group.state, group.seen, group.done)[0])  # noqa: E731
     actions = choose().ravel()

@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from deadtime.agents.presets import preset
-from deadtime.agents.views import VIEWS
-from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.training.deep import CHUNK_STEPS, program_of, setups_of, width_of
-from deadtime.training.fused import begin_all, run_chunk
-from deadtime.training.memory import bytes_a_run
-from deadtime.training.program import Program
+from deadtime.learn.compiled_loop import begin_all, run_chunk
+from deadtime.learn.memory import bytes_a_run
+from deadtime.learn.presets import preset
+from deadtime.learn.program import Program
+from deadtime.learn.trainer import CHUNK_STEPS, program_of, setups_of, width_of
+from deadtime.learn.views import VIEWS
+from deadtime.runs.deep_specs import DeepSpec
 
 ROUNDS = 9
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from deadtime.experiments.deep_specs import DeepSpec
-from deadtime.experiments.engines import ENGINES
-from deadtime.experiments.runner import Where, train_missing
-from deadtime.experiments.specs import TabularSpec
-from deadtime.training.result import Spec
+from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.engines import ENGINES
+from deadtime.runs.runner import train_missing
+from deadtime.runs.specs import Spec
+from deadtime.runs.tabular_specs import TabularSpec
+from deadtime.runs.where import Where
 
 LONG = DeepSpec("cartpole", "delayed", 3, "paper", 80_000)
 TINY = [TabularSpec("maze", "delayed", 1, 5, {"size": 3, "maze_seed": seed}, evaluation_episodes=1) for seed in range(1000)]

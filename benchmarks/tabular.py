@@ -9,9 +9,10 @@ from time import perf_counter
 import numpy as np
 from plain import Plain
 
-from deadtime.agents.tabular import QLearning, new_agent, run_episodes
-from deadtime.agents.views import VIEWS
 from deadtime.envs.maze_layout import carve, finite
+from deadtime.learn.settings import QLearning
+from deadtime.learn.tabular_q import new_agent, run_episodes
+from deadtime.learn.views import VIEWS
 
 ROUNDS, EPISODES, STEP_COST = 5, 2000, 1000
 

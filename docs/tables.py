@@ -1,4 +1,4 @@
-"""Write the tables of numbers in README.md and docs/ from the records and the CSV files in results/.
+"""Write the tables of numbers in README.md and docs/ from the records and the CSV files in results/paper.
 
     python docs/tables.py            # rewrite them
     python docs/tables.py --check    # exit 1 if one is not what the records say
@@ -8,6 +8,7 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a func
 
 from __future__ import annotations
 
+import ast
 import csv
 import re
 import sys
@@ -15,8 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from deadtime.experiments import paper, summary
-from deadtime.experiments.runner import found
+from deadtime.studies.experiment import found
+from deadtime.studies.paper import published as paper
+from deadtime.studies.paper import summary
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -26,7 +28,7 @@ Row = dict[str, str]
 
 def rows(name: str, **wanted: Any) -> list[Row]:
     """Return the rows of a CSV file whose columns have the wanted values."""
-    with (ROOT / "results" / "figures" / f"{name}.csv").open() as file:
+    with (ROOT / "results" / "paper" / "figures" / f"{name}.csv").open() as file:
         return [row for row in csv.DictReader(file) if all(_same(row[key], value) for key, value in wanted.items())]
 
 
@@ -60,7 +62,7 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def standing() -> str:
     """How Delayed-Q stands in the 18 comparisons: mazes, and the rest under each preset."""
-    results = {e.part: found(e, ROOT / "results") for e in summary.EXPERIMENTS}
+    results = {e.part: found(e, ROOT / "results" / "paper") for e in summary.EXPERIMENTS}
     groups = [("paper", summary.MAZES), ("paper", summary.ENVS), ("best", summary.ENVS)]
     so = [summary.standing(preset, results[preset] or {}, envs) for preset, envs in groups]
     heads = ["m = 5, 15, 25", "mazes, our settings", "CartPole and Acrobot, the authors' protocol", "the same, our settings"]
@@ -224,7 +226,34 @@ def rnn() -> str:
     return table(["Frostbite, m = 15 (`deadtime reproduce rnn`)", "1,000,000 steps, no sticky actions"], lines)
 
 
+LAYERS = ("_support", "delays", "wrappers", "runtime", "planning", "envs", "learn", "runs", "studies", "cli")
+"""The packages, lowest first, as the contracts in pyproject.toml have them."""
+
+
+def imports() -> str:
+    """Which packages each package imports from, imports within functions included."""
+    sources = ROOT / "src" / "deadtime"
+    lines = ["| package | files | imports from |", "| --- | --- | --- |"]
+    for layer in LAYERS:
+        files = sorted((sources / layer).rglob("*.py"))
+        found: set[str] = set()
+        for path in files:
+            found |= {name for name in _imported(path) if name in LAYERS and name != layer}
+        names = ", ".join(f"`{name}`" for name in LAYERS if name in found) or "none"
+        lines.append(f"| `{layer}` | {len(files)} | {names} |")
+    return "\n".join(lines)
+
+
+def _imported(path: Path) -> Iterable[str]:
+    """Yield the packages of deadtime that a file imports from."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("deadtime"):
+            inside = (node.module or "").split(".")[1:]
+            yield from inside[:1] or [name.name for name in node.names]
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "imports": imports,
     "standing": standing,
     "beside-the-paper": beside_the_paper,
     "mazes": mazes,

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 import deadtime
+from deadtime._support.pictures import save_picture
 from deadtime.envs import make
-from deadtime.experiments.figures import NAMES, learning_curves, new_figure
-from deadtime.experiments.statistics import mean
-from deadtime.pictures import save_picture
-from deadtime.training.watch import watch
+from deadtime.runs.figures import NAMES, learning_curves, new_figure
+from deadtime.runs.statistics import mean
+from deadtime.runs.watch import watch
 
 DELAY, STEPS, SEEDS = 8, 40_000, 4
 AGENTS = ("delayed", "augmented", "oblivious")

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from deadtime import cli
+from deadtime.cli import main
+from deadtime.runs.records import record_of
 
 
 def run(*arguments, cwd="."):
@@ -14,7 +15,7 @@ def run(*arguments, cwd="."):
     out, err, status = io.StringIO(), io.StringIO(), 0
     with chdir(cwd), redirect_stdout(out), redirect_stderr(err):
         try:
-            cli.main([str(argument) for argument in arguments])
+            main([str(argument) for argument in arguments])
         except SystemExit as ended:
             status = ended.code or 0
     return SimpleNamespace(returncode=status, stdout=out.getvalue(), stderr=err.getvalue())
@@ -23,3 +24,8 @@ def run(*arguments, cwd="."):
 def full(*values):
     """Parameters of a test that only `make test-all` takes."""
     return pytest.param(*values, marks=pytest.mark.full)
+
+
+def recorded(finished):
+    """The records of runs that a loop has finished."""
+    return [record_of(spec, outcome) for spec, outcome in finished]

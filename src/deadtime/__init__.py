@@ -2,17 +2,24 @@
 
 from typing import TYPE_CHECKING, Any
 
+from deadtime._support.version import __version__
 from deadtime.envs import register as _register
-from deadtime.envs.gym import ActionDelay, AugmentObservation, ObservationDelay
-from deadtime.envs.gym_vector import VectorActionDelay, VectorAugmentObservation, VectorObservationDelay
+from deadtime.wrappers import (
+    ActionDelay,
+    AugmentObservation,
+    ObservationDelay,
+    VectorActionDelay,
+    VectorAugmentObservation,
+    VectorObservationDelay,
+)
 
 if TYPE_CHECKING:
-    from deadtime.training.evaluate import evaluate
-    from deadtime.training.result import load, train
+    from deadtime.learn.evaluate import evaluate
+    from deadtime.runs.result import load
+    from deadtime.runs.training import train
 
 _register()
 
-__version__ = "0.1.0"
 __all__ = [
     "ActionDelay",
     "AugmentObservation",
@@ -20,19 +27,25 @@ __all__ = [
     "VectorActionDelay",
     "VectorAugmentObservation",
     "VectorObservationDelay",
+    "__version__",
     "evaluate",
     "load",
     "train",
 ]
+_LAZY = {"evaluate": "deadtime.learn.evaluate", "load": "deadtime.runs.result", "train": "deadtime.runs.training"}
+"""The modules of names that are imported when they are first used."""
 
 
 def __getattr__(name: str) -> Any:
-    """What learns is imported when it is first used, so that worker processes with an environment start fast."""
-    if name in ("evaluate", "load", "train"):
-        from deadtime.training import evaluate, result  # noqa: PLC0415
+    """Import a function that learns or evaluates when it is first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'deadtime' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415  (like the modules: only when it is needed)
 
-        return evaluate.evaluate if name == "evaluate" else getattr(result, name)
-    raise AttributeError(f"module 'deadtime' has no attribute {name!r}")
+    from deadtime._support.extras import extras_needed  # noqa: PLC0415
+
+    with extras_needed("learn"):
+        return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:

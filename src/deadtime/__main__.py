@@ -1,5 +1,5 @@
 """`python -m deadtime` is the command line."""
 
-from deadtime.cli import main
+from deadtime.cli.main import main
 
 main()

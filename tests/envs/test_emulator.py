@@ -16,9 +16,12 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from scipy.stats import chi2_contingency, chisquare
 
-from deadtime.envs import atari, emulator, make
-from deadtime.envs.atari import Atari, AtariEnv, Played, Pool
-from deadtime.envs.emulator import Emulator, Game, Lane, games, shrink
+from deadtime.envs import make
+from deadtime.envs.atari import emulator
+from deadtime.envs.atari.emulator import Emulator, Lane, shrink
+from deadtime.envs.atari.games import Atari, Game, games, meanings
+from deadtime.envs.atari.gym_env import AtariEnv
+from deadtime.envs.atari.pool import Played, Pool
 
 ale_py = pytest.importorskip("ale_py")
 FIRE, RIGHT, LEFT = 1, 2, 3
@@ -568,8 +571,8 @@ def test_close_ends_the_workers_whatever_they_do():
 DRIVER = """
 import sys
 import numpy as np
-from deadtime.envs.atari import Pool
-from deadtime.envs.emulator import Game
+from deadtime.envs.atari.pool import Pool
+from deadtime.envs.atari.games import Game
 
 pool = Pool([Game("Breakout", 2, look_ahead="fresh", seed=seed) for seed in range(2)], workers=2)
 pool.reset()
@@ -673,4 +676,4 @@ def test_as_an_environment_it_follows_the_convention_and_its_seed():
     assert not np.array_equal(first, second)
     np.testing.assert_array_equal(episode(1), first)
     assert not np.array_equal(episode(None), first)
-    assert atari.meanings("Assault") == ("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
+    assert meanings("Assault") == ("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")

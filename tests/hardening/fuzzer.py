@@ -1,4 +1,4 @@
-"""A fuzzer for everything that deadtime reads from disk: records, policies, checkpoints, status files, sweeps, folders.
+"""A fuzzer for everything that deadtime reads from disk: records, packs, policies, checkpoints, status files, sweeps, folders.
 
     python -m tests.hardening.fuzzer CASES [SEED]
 
@@ -33,11 +33,11 @@ import numpy as np
 from safetensors.numpy import save_file
 
 import deadtime
-from deadtime.experiments import events, own, records, sweep
-from deadtime.experiments.driver import Status
-from deadtime.experiments.report import page
-from deadtime.training import checkpoint
-from deadtime.training.result import Result
+from deadtime.cli.status import Status
+from deadtime.learn import checkpoint
+from deadtime.runs import folder_report, pack_archive, packs, records, sweep_file, tensorboard
+from deadtime.runs.result import Result
+from deadtime.studies.paper.report import page
 from tests.commands import run
 
 REFUSALS = (ValueError, OSError, MemoryError, ImportError)
@@ -103,6 +103,7 @@ class Fuzzer:
             self.record: 40,
             self.policy: 20,
             self.damaged_record: 10,
+            self.pack: 15,
             self.saved_state: 12,
             self.status: 12,
             self.sweep: 5,
@@ -175,12 +176,12 @@ class Fuzzer:
         self.forged(folder, {"schema": said["schema"], **(changed if isinstance(changed, dict) else {"spec": changed})})
         record = records.read(folder, policies=True)
         _ = Result(record).spec
-        for experiment, results in own.experiments(self.case):
+        for experiment, results in folder_report.experiments(self.case):
             experiment.table(results, self.case)
-            own.printed(experiment, results)
+            folder_report.printed(experiment, results)
         if self.rng.random() < 0.02:
             page(self.case, "2026-01-01")
-            events.write(record, self.case / "events")
+            tensorboard.write(record, self.case / "events")
 
     def policy(self) -> None:
         """Policies with other arrays: loaded and asked for an action."""
@@ -204,6 +205,39 @@ class Fuzzer:
         path.write_bytes(self.bytes(path.read_bytes()))
         found = records.read(folder, policies=True)
         assert found.scores == record.scores, "damage passed for the original"
+
+    def pack(self) -> None:
+        """A pack with damaged bytes, or with members that no packing writes: looked at, read and packed again."""
+        rng, record = self.rng, self.rng.choice(self.records)
+        folder = self.written(record)
+        contents = [("record", path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
+        shutil.rmtree(folder)
+        damaged = rng.random() < 0.5
+        if not damaged:
+            contents += [
+                (self.member_name(), rng.choice(["run.json", "curves.npz", "x"]), b"{}") for _ in range(rng.randrange(3))
+            ]
+            rng.shuffle(contents) if rng.random() < 0.3 else contents.sort()
+        file = io.BytesIO()
+        pack_archive.write(file, contents)
+        path = self.case / "maze.zip"
+        path.write_bytes(self.bytes(file.getvalue()) if damaged else file.getvalue())
+        if rng.random() < 0.1:
+            hostile(rng, self.case / "x.zip", self.outside)
+        if rng.random() < 0.3:
+            records.write(self.case / "other", record)
+            packs.pack(self.case)
+        names = records.names(self.case)
+        assert all(name.isprintable() and "/" not in name for name in names), names
+        folder_report.experiments(self.case, folder_report.refused(self.case))
+        if records.exists(folder):
+            found = records.read(folder, policies=True)
+            assert found.scores == record.scores, "damage passed for the original"
+
+    def member_name(self) -> str:
+        """Return a name that a record in a pack may have, or an odd one."""
+        odd = [one.replace("\ud800", "é") for one in ODD if isinstance(one, str)]
+        return str(self.rng.choice([*odd, "..", "/etc", "a", "record", "record/..", "z" * 300]))
 
     def saved_state(self) -> None:
         """A checkpoint of another content or with damaged bytes."""
@@ -259,7 +293,7 @@ class Fuzzer:
             path.write_text("\n".join(lines), errors="replace")
         else:
             path.write_bytes(self.bytes(self.sweep_text.encode()))
-        sweep.read(path)
+        sweep_file.read(path)
 
     def folder(self) -> None:
         """A folder with links, pipes, devices and large files where deadtime keeps its own: looked at, and swept into."""
@@ -270,7 +304,7 @@ class Fuzzer:
         (self.case / "x.toml").write_text(
             'environments = ["maze"]\nagents = ["oblivious"]\ndelays = [1]\nseeds = 1\n[overrides]\nsize = 3\nepisodes = 5\n'
         )
-        runs = sweep.read(self.case / "x.toml")
+        runs = sweep_file.read(self.case / "x.toml")
         names = [".driver", ".status.json", ".units", ".units/a.npz", ".checkpoints", "tensorboard", "x.toml", "ceilings.json"]
         names += [
             "record/run.json",
@@ -278,6 +312,7 @@ class Fuzzer:
             "record/notes",
             runs[0][0].name,
             f".{runs[0][0].name}.old",
+            "maze.zip",
             "report.html",
         ]
         for name in rng.choices(names, k=rng.randint(1, 3)):
@@ -294,7 +329,12 @@ class Fuzzer:
 
 
 def hostile(rng: random.Random, path: Path, outside: Path) -> None:
-    """Put something that is no plain file of ours at a path."""
+    """Put something that is no plain file of ours at a path, unless its folder is hostile already.
+
+    A folder may be a link that leads outside: then this function itself would write there.
+    """
+    if path.parent.is_symlink() or (path.parent.exists() and not path.parent.is_dir()):
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)

@@ -11,7 +11,7 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(cases, seed):
     ends, failed = fuzz(cases, seed)
     assert not failed, "\n".join(failed[:5])
     assert sum(ends.values()) == cases
-    for kind in ("record", "policy", "damaged_record", "saved_state", "status", "sweep"):
+    for kind in ("record", "pack", "policy", "damaged_record", "saved_state", "status", "sweep"):
         assert ends[f"{kind} refused"] > 0, f"no case of {kind} was refused: the fuzzer changes nothing that matters"
 
 

@@ -57,7 +57,7 @@ def test_greedy_actions_earn_the_value():
     merged, plain = solve(mdp, delay, "beliefs"), solve(mdp, delay)
     policy = np.array([merged.action(x[0], x[1:]) for x in np.ndindex(*plain.policy.shape)])
     from deadtime.planning.augmented import Operator
-    from deadtime.planning.solvers import evaluate
+    from deadtime.planning.iteration import evaluate
 
     operator = Operator(mdp, delay)
     earned = evaluate(operator, policy.reshape(operator.shape))

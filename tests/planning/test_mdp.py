@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from deadtime.cli.planned import load
 from deadtime.planning import MDP, solve
-from deadtime.planning.command import load
 from deadtime.planning.examples import random_mdp
 
 P = np.full((2, 3, 2), 0.5)
@@ -89,6 +89,6 @@ def test_whole_numbers_are_checked_before_they_take_memory(tmp_path):
 def test_an_mdp_must_fit(tmp_path, monkeypatch):
     P = np.full((40, 1, 40), 1 / 40)
     np.savez(tmp_path / "mdp.npz", P=P, r=np.zeros((40, 1)), gamma=0.9)
-    monkeypatch.setattr("deadtime.planning.command.free_memory", lambda: 100_000.0)
+    monkeypatch.setattr("deadtime.cli.planned.free_memory", lambda: 100_000.0)
     with pytest.raises(ValueError, match=r"half of the free memory, .* GiB; .*mdp.npz would take .* GiB: use fewer states"):
         load(tmp_path / "mdp.npz")

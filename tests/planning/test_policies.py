@@ -5,7 +5,6 @@ import pytest
 from brute import policy_value
 
 from deadtime.planning import at_queue, exact_values, stationary
-from deadtime.planning.claims_process import markov_twin_gap
 from deadtime.planning.examples import alternating, hidden_queue, random_mdp, two_state, two_state_optimum
 from deadtime.planning.policies import (
     _MarkovSearch,
@@ -15,7 +14,8 @@ from deadtime.planning.policies import (
     best_stationary_randomized,
 )
 from deadtime.planning.process import initial_law
-from deadtime.planning.stationarity import PAPER, exact_rows, sampled_row
+from deadtime.studies.paper.claims_process import markov_twin_gap
+from deadtime.studies.paper.stationary_policies import PAPER, exact_rows, sampled_row
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2])

@@ -7,30 +7,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from gymnasium import spaces
 
+from deadtime.envs.acrobot_settings import AcrobotParams, AcrobotSettings
 from deadtime.envs.functional import Environment, Key, Step
-from deadtime.envs.noise import check_noise, check_perturb, perturbed
-
-
-class AcrobotParams(NamedTuple):
-    """The physics; a centre of mass lies at `centre` of its link's length; `inertia` is no function of mass in Gymnasium."""
-
-    gravity: float = 9.8
-    mass_1: float = 1.0
-    mass_2: float = 1.0
-    length_1: float = 1.0
-    length_2: float = 1.0
-    centre: float = 0.5
-    inertia: float = 1.0
-    torque: float = 1.0
-    seconds: float = 0.2
-    mass_noise: float = 0.0
-    length_noise: float = 0.0
-    max_speed_1: float = 4 * np.pi
-    max_speed_2: float = 9 * np.pi
-    max_steps_in_episode: int = 500
+from deadtime.envs.noise import perturbed
 
 
 class AcrobotState(NamedTuple):
@@ -78,36 +58,8 @@ def observe(physics: jax.Array) -> jax.Array:
 
 
 @dataclass(frozen=True)
-class Acrobot(Environment):
+class Acrobot(AcrobotSettings, Environment):
     """Swing the lower link up; `noise` perturbs its masses (and, with "masses+lengths", its lengths) at each step."""
-
-    noise: float = 0.0
-    perturb: str = "masses"
-
-    def __post_init__(self) -> None:
-        """Refuse noise that makes no sense."""
-        object.__setattr__(self, "noise", check_noise(self.noise))
-        check_perturb(self.perturb)
-
-    @property
-    def default_params(self) -> AcrobotParams:
-        """Gymnasium's values and this environment's noise."""
-        return AcrobotParams(mass_noise=self.noise, length_noise=self.noise if check_perturb(self.perturb) else 0.0)
-
-    @property
-    def num_actions(self) -> int:
-        """Torque -1, 0, +1 on the joint between the links."""
-        return 3
-
-    def action_space(self, params: AcrobotParams | None = None) -> spaces.Discrete:
-        """Torque -1, 0, +1 on the joint between the links."""
-        return spaces.Discrete(3)
-
-    def observation_space(self, params: AcrobotParams | None = None) -> spaces.Box:
-        """Cosine and sine of both angles, and both speeds."""
-        params = params or self.default_params
-        high = np.array([1.0, 1.0, 1.0, 1.0, params.max_speed_1, params.max_speed_2], np.float32)
-        return spaces.Box(-high, high)
 
     def reset_env(self, key: Key, params: AcrobotParams) -> tuple[jax.Array, AcrobotState]:
         """Each of the four numbers uniform in ±0.1."""

@@ -7,27 +7,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from gymnasium import spaces
 
+from deadtime.envs.cartpole_settings import CartPoleParams, CartPoleSettings
 from deadtime.envs.functional import Environment, Key, Step
-from deadtime.envs.noise import check_noise, check_perturb, perturbed
-
-
-class CartPoleParams(NamedTuple):
-    """The physics; `mass_noise` and `length_noise` are deviations relative to the nominal value."""
-
-    gravity: float = 9.8
-    mass_cart: float = 1.0
-    mass_pole: float = 0.1
-    half_length: float = 0.5
-    force: float = 10.0
-    seconds: float = 0.02
-    mass_noise: float = 0.0
-    length_noise: float = 0.0
-    angle_limit: float = 12 * 2 * np.pi / 360
-    position_limit: float = 2.4
-    max_steps_in_episode: int = 500
+from deadtime.envs.noise import perturbed
 
 
 class CartPoleState(NamedTuple):
@@ -76,36 +59,8 @@ def expert_warmup(observation: jax.Array, delay: int, key: Key | None) -> jax.Ar
 
 
 @dataclass(frozen=True)
-class CartPole(Environment):
+class CartPole(CartPoleSettings, Environment):
     """Balance a pole on a cart; `noise` perturbs its masses (and, with "masses+lengths", its length) at each step."""
-
-    noise: float = 0.0
-    perturb: str = "masses"
-
-    def __post_init__(self) -> None:
-        """Refuse noise that makes no sense."""
-        object.__setattr__(self, "noise", check_noise(self.noise))
-        check_perturb(self.perturb)
-
-    @property
-    def default_params(self) -> CartPoleParams:
-        """Gymnasium's values and this environment's noise."""
-        return CartPoleParams(mass_noise=self.noise, length_noise=self.noise if check_perturb(self.perturb) else 0.0)
-
-    @property
-    def num_actions(self) -> int:
-        """Left and right."""
-        return 2
-
-    def action_space(self, params: CartPoleParams | None = None) -> spaces.Discrete:
-        """0 pushes left, 1 right."""
-        return spaces.Discrete(2)
-
-    def observation_space(self, params: CartPoleParams | None = None) -> spaces.Box:
-        """Position, velocity, angle, angular velocity."""
-        params = params or self.default_params
-        high = np.array([params.position_limit * 2, np.inf, params.angle_limit * 2, np.inf], np.float32)
-        return spaces.Box(-high, high)
 
     def reset_env(self, key: Key, params: CartPoleParams) -> tuple[jax.Array, CartPoleState]:
         """Each of the four numbers uniform in ±0.05."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtyping import Bool, Float, Int32
 from numpy import add, diff, eye, indices, ndarray, zeros
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int32
 
 
 class Finite(NamedTuple):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from deadtime.delay import Warmup, check_delay, push, second_delay
+from deadtime.delays.convention import Warmup, check_delay, push, second_delay
 
 Key = jax.Array
 Step = tuple[Any, Any, jax.Array, jax.Array, dict[str, Any]]

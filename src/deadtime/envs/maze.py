@@ -7,14 +7,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from gymnasium import spaces
-from jaxtyping import Float
 
-from deadtime.envs.finite import Finite
 from deadtime.envs.functional import Environment, Key, Step
-from deadtime.envs.maze_layout import carve, check_maze_seed, check_size, finite, model
-from deadtime.envs.noise import check_noise
+from deadtime.envs.maze_layout import carve
+from deadtime.envs.maze_settings import MazeSettings
 
 
 class MazeParams(NamedTuple):
@@ -32,43 +28,13 @@ class MazeState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Maze(Environment):
+class Maze(MazeSettings, Environment):
     """Find the way through the maze that `maze_seed` gives; each action is random with probability `noise`."""
-
-    size: int = 10
-    noise: float = 0.0
-    maze_seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse sizes and noise that make no sense."""
-        for name, check in (("size", check_size), ("noise", check_noise), ("maze_seed", check_maze_seed)):
-            object.__setattr__(self, name, check(getattr(self, name)))
 
     @property
     def default_params(self) -> MazeParams:
         """This maze; parameters of other mazes of the same size can be stacked and mapped over."""
         return MazeParams(jnp.asarray(carve(self.size, self.maze_seed), jnp.int32), self.noise)
-
-    def model(self) -> tuple[Float[np.ndarray, "S 4 S"], Float[np.ndarray, "S 4"]]:
-        """The exact transition probabilities P and rewards r of this maze."""
-        return model(carve(self.size, self.maze_seed), self.noise)
-
-    def finite(self) -> Finite:
-        """This maze as arrays, for tabular learners."""
-        return finite(carve(self.size, self.maze_seed), self.noise)
-
-    @property
-    def num_actions(self) -> int:
-        """Up, right, down, left."""
-        return 4
-
-    def action_space(self, params: MazeParams | None = None) -> spaces.Discrete:
-        """Up, right, down, left."""
-        return spaces.Discrete(4)
-
-    def observation_space(self, params: MazeParams | None = None) -> spaces.Discrete:
-        """The number of the agent's cell."""
-        return spaces.Discrete(self.size**2)
 
     def reset_env(self, key: Key, params: MazeParams) -> tuple[jax.Array, MazeState]:
         """Begin in the top left cell."""

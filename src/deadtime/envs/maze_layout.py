@@ -7,12 +7,14 @@ perfect: between any two cells there is exactly one path. An action into a wall 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from deadtime.envs.finite import Finite
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 LARGEST = 1000
 """Cells on a side: carving a million takes seconds, and a size may come from a file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 FLOOR = 0.05
@@ -35,3 +36,21 @@ def perturbed(nominal: Any, noise: Any, normal: Any, xp: Any) -> Any:
     if isinstance(noise, float) and noise == 0:
         return nominal
     return nominal * xp.maximum(1.0 + noise * normal, FLOOR)
+
+
+@dataclass(frozen=True)
+class PerturbedSettings:
+    """The settings of a physical system: `noise` perturbs masses, or masses and lengths, at each step."""
+
+    noise: float = 0.0
+    perturb: str = "masses"
+
+    def __post_init__(self) -> None:
+        """Raise if the noise is out of range or falls on something unknown."""
+        object.__setattr__(self, "noise", check_noise(self.noise))
+        check_perturb(self.perturb)
+
+    @property
+    def length_noise(self) -> float:
+        """The noise that falls on lengths."""
+        return self.noise if check_perturb(self.perturb) else 0.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from deadtime.timeouts import Patient
+from deadtime._support.timeouts import Patient
 
 
 class TimedEnv(gym.Wrapper):

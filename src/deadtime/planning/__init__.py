@@ -1,11 +1,15 @@
 """Exact answers about finite MDPs with execution delay."""
 
-from deadtime.planning.augmented import augment
-from deadtime.planning.beliefs import BeliefSolution
-from deadtime.planning.delayed_value import at_queue, exact_values, recursive_values
-from deadtime.planning.mdp import MDP
-from deadtime.planning.process import Policy, law_at, markov, path_probability, queue_aware, simulate, stationary
-from deadtime.planning.solvers import Solution, solve
+from deadtime._support.extras import extras_needed
+
+with extras_needed():
+    from deadtime.planning.augmented import augment
+    from deadtime.planning.beliefs import BeliefSolution
+    from deadtime.planning.delayed_value import at_queue, exact_values, recursive_values
+    from deadtime.planning.iteration import Solution
+    from deadtime.planning.mdp import MDP
+    from deadtime.planning.process import Policy, law_at, markov, path_probability, queue_aware, simulate, stationary
+    from deadtime.planning.solvers import solve
 
 __all__ = [
     "MDP",

@@ -13,16 +13,18 @@ axis in blocks that stay in the cache, for all states at once.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from deadtime.delay import check_delay
-from deadtime.machine import free_memory
+from deadtime._support.machine import free_memory
+from deadtime.delays.convention import check_delay
 from deadtime.planning.mdp import MDP
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 _BLOCK = 128
 

@@ -15,14 +15,16 @@ Level k is built from level k - 1 by adding one action to every class, so queues
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csr_array, eye_array, vstack
 
+from deadtime.planning.iteration import METHODS, Solution, check_time, solve_augmented
 from deadtime.planning.mdp import MDP, check_augmented_state
-from deadtime.planning.solvers import Solution, check_time, solve
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 SAME = 1e-12
 """Two laws are the same when they have the same outcomes and probabilities that agree after rounding to this multiple."""
@@ -187,7 +189,7 @@ def solve_beliefs(
     """Plan on the classes: `solve(mdp, delay, method="beliefs")`."""
     beliefs = nested_laws(mdp, delay, max_classes)
     left = None if horizon is None else max(horizon - delay, 0)
-    solution = solve(beliefs.problem, 0, tol=tol, horizon=left, max_iterations=max_iterations)
+    solution = solve_augmented(beliefs.problem, 0, METHODS[0], tol=tol, horizon=left, max_iterations=max_iterations)
     return BeliefSolution(solution, beliefs, mdp, delay, tol, horizon)
 
 

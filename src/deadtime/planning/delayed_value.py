@@ -11,16 +11,18 @@ two agree at m = 1 and `claims` shows that it fails from m = 2 on.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 from scipy.sparse.linalg import splu
 
 from deadtime.planning.augmented import Operator, check_memory, delayed_reward, queue_shape
 from deadtime.planning.mdp import MDP
 from deadtime.planning.process import Policy, check_policy, initial_law
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def _step(mdp: MDP, delay: int, rule: np.ndarray, later: np.ndarray, reward: np.ndarray) -> np.ndarray:

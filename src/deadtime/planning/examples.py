@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadtime.delay import check_delay
+from deadtime.delays.convention import check_delay
 from deadtime.planning.mdp import MDP
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
-from jaxtyping import Float, Int
 
-from deadtime.delay import check_delay
+from deadtime.delays.convention import check_delay
 from deadtime.planning.augmented import check_memory, on_threads, queue_shape
 from deadtime.planning.mdp import MDP, check_augmented_state, check_index
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 _DRAWS = 2**22
 

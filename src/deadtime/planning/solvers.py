@@ -1,100 +1,18 @@
-"""Optimal values and policies of a finite MDP with execution delay: value, policy and modified policy iteration.
-
-All three work on the m-augmented problem without writing it out (`augmented`). Values count the rewards of the pending
-actions too, from the present step on; `Solution.delayed_values` counts from the first reward the agent can still decide.
-
-How good an answer is, is measured, not assumed: `residual` is max |T v - v| at the values v that are returned, and
-`error_bound` is that over 1 - γ, with what rounding can have hidden. Sweeps end early by MacQueen's argument: when T v - v
-is nearly constant, v is off by nearly a constant, and is moved by it.
-"""
+"""Exact solutions of a finite MDP with execution delay: `solve`, by any method."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.sparse import eye_array
-from scipy.sparse.linalg import splu
 
-from deadtime.delay import check_delay
-from deadtime.planning.augmented import Operator, changes, check_memory, delayed_reward, on_threads, pending_reward, queue_shape
-from deadtime.planning.mdp import MDP, check_augmented_state
-from deadtime.planning.process import Policy, queue_aware
+from deadtime.delays.convention import check_delay
+from deadtime.planning import iteration
+from deadtime.planning.beliefs import solve_beliefs
+from deadtime.planning.iteration import solve_augmented
+from deadtime.planning.mdp import MDP
 
-METHODS = ("modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs")
-_LU_STATES = 3000
-_EPS = np.finfo(np.float64).eps
-
-
-def check_time(time: Any, horizon: int) -> int:
-    """A step of a problem with a horizon, or what is wrong with it."""
-    if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
-        raise ValueError(f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: nothing is decided after it")
-    return int(time)
-
-
-@dataclass(frozen=True)
-class Delayed:
-    """Optimal values from the m-th reward on, discounted from there, their greedy policy, and a bound on their error.
-
-    They are not taken from v by subtraction, which would divide its error by γ^m, but by sweeps of their own operator.
-    """
-
-    values: Float[np.ndarray, " *x"]
-    policy: Int[np.ndarray, " *x"]
-    error_bound: float
-
-
-@dataclass(frozen=True)
-class Solution:
-    """An answer, and how it was reached.
-
-    `iterations` counts evaluations for policy iteration (one more than policy changes), and improving sweeps for the
-    others. `residual` is max |T v - v| at the returned values. `error_bound` bounds max |values - optimum|.
-    With a horizon H, `values` are those with H steps to go, and `policy` has a first axis of length H, time from the start.
-    """
-
-    values: Float[np.ndarray, " *x"]
-    policy: Int[np.ndarray, " *x"]
-    iterations: int
-    residual: float
-    error_bound: float
-    converged: bool
-    message: str
-    mdp: MDP
-    delay: int
-    tol: float
-    horizon: int | None = None
-
-    @cached_property
-    def delayed(self) -> Delayed:
-        """The optimum counted from the first reward that the agent can still decide (see `Delayed`)."""
-        return _delayed(self)
-
-    @property
-    def delayed_values(self) -> Float[np.ndarray, " *x"]:
-        """The optimal delayed value of every augmented state."""
-        return self.delayed.values
-
-    def delayed_value(self, state: int, queue: Any = ()) -> float:
-        """The delayed value of one augmented state."""
-        return float(self.delayed_values[check_augmented_state(self.mdp, self.delay, state, queue)])
-
-    def value(self, state: int, queue: Any = ()) -> float:
-        """The value of one augmented state."""
-        return float(self.values[check_augmented_state(self.mdp, self.delay, state, queue)])
-
-    def action(self, state: int, queue: Any = (), time: int = 0) -> int:
-        """The action to choose in one augmented state (at step `time` of a problem with a horizon)."""
-        at = check_augmented_state(self.mdp, self.delay, state, queue)
-        return int(self.policy[at] if self.horizon is None else self.policy[check_time(time, self.horizon)][at])
-
-    def as_policy(self) -> Policy:
-        """Return the solution as a policy to simulate or evaluate; after a horizon its rules repeat."""
-        return queue_aware(self.mdp, self.delay, self.policy)
+METHODS = (*iteration.METHODS, "beliefs")
 
 
 def solve(
@@ -107,195 +25,40 @@ def solve(
     max_iterations: int = 100_000,
     max_classes: int = 200_000,
 ) -> Any:
-    """The optimum of `mdp` when actions are executed `delay` steps late, to within `tol`.
+    """Return the optimum of `mdp` when actions are executed `delay` steps late, to within `tol`.
 
-    With `horizon` it is the undiscounted or discounted sum of that many rewards, solved backwards, whatever the method.
-    ``method="beliefs"`` merges augmented states with one nested law of the future (`beliefs`), and returns a
-    `BeliefSolution`; it needs at most `max_classes` of them.
+    With `horizon` it is the undiscounted or discounted sum of that many rewards, solved backwards,
+    whatever the method. ``method="beliefs"`` merges augmented states with one nested law of the
+    future (`beliefs`), and returns a `BeliefSolution`; it needs at most `max_classes` of them.
     """
     delay = check_delay(delay)
+    _check_arguments(mdp, method, tol, horizon, max_iterations)
+    if method == "beliefs":
+        limits = {"max_iterations": max_iterations, "max_classes": max_classes}
+        return solve_beliefs(mdp, delay, tol=tol, horizon=horizon, **limits)
+    limits = {"max_iterations": max_iterations}
+    return solve_augmented(mdp, delay, method, tol=tol, horizon=horizon, **limits)
+
+
+def _check_arguments(mdp: MDP, method: str, tol: float, horizon: Any, max_iterations: Any) -> None:
+    """Raise if an argument of `solve` has a value that no problem has."""
     if method not in METHODS:
         raise ValueError(f"no method is called {method!r}: choose one of {', '.join(METHODS)}")
     if not tol > 0:
-        raise ValueError(f"tol is the largest error allowed, above 0; got {tol!r}: choose one such as 1e-8")
+        rule = "tol is the largest error allowed, above 0"
+        raise ValueError(f"{rule}; got {tol!r}: choose one such as 1e-8")
     if horizon is None and mdp.gamma >= 1:
-        raise ValueError(f"gamma {mdp.gamma} without a horizon has no finite value: pass gamma < 1 or a horizon")
-    if horizon is not None and (isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 0):
-        raise ValueError(f"horizon is a whole number of steps, 0 or more; got {horizon!r}: pass None for none")
-    if isinstance(max_iterations, bool) or not isinstance(max_iterations, int | np.integer) or max_iterations < 1:
-        raise ValueError(f"max_iterations is a whole number, 1 or more; got {max_iterations!r}: leave it out for 100,000")
-    if method == "beliefs":
-        from deadtime.planning.beliefs import solve_beliefs  # noqa: PLC0415  (it calls this function on the merged problem)
-
-        return solve_beliefs(mdp, delay, tol=tol, horizon=horizon, max_iterations=max_iterations, max_classes=max_classes)
-    if horizon is None and (kappa := _contraction(mdp)) >= 1:
-        raise ValueError(
-            f"gamma times the largest row sum of P is {kappa:.6g}, so values grow without end: normalise the rows of P"
-        )
-    operator = Operator(mdp, delay)
-    size = operator.policy_type(0).nbytes
-    if horizon is not None:
-        check_memory(
-            mdp, delay, 16 + size * (horizon + 1), f"the problem with horizon {horizon}", "shorten the horizon or the delay"
-        )
-        return _solve_horizon(operator, int(horizon))
-    check_memory(mdp, delay, 16 + 2 * size)
-    queue_shape(mdp, delay)
-    solver = {"policy_iteration": _policy_iteration, "value_iteration": _modified}.get(method, _modified)
-    return solver(operator, tol, max_iterations, 0 if method == "value_iteration" else 8)
+        rule = f"gamma {mdp.gamma} without a horizon has no finite value"
+        raise ValueError(f"{rule}: pass gamma < 1 or a horizon")
+    if horizon is not None and not _is_whole(horizon, 0):
+        rule = "horizon is a whole number of steps, 0 or more"
+        raise ValueError(f"{rule}; got {horizon!r}: pass None for none")
+    if not _is_whole(max_iterations, 1):
+        rule = "max_iterations is a whole number, 1 or more"
+        raise ValueError(f"{rule}; got {max_iterations!r}: leave it out for 100,000")
 
 
-def _shaped(operator: Operator, solution: Solution) -> Solution:
-    shape = queue_shape(operator.mdp, operator.delay)
-    lead = () if solution.horizon is None else (solution.horizon,)
-    return replace(solution, values=solution.values.reshape(shape), policy=solution.policy.reshape(*lead, *shape))
-
-
-def _contraction(mdp: MDP) -> float:
-    """γ, or with `check=False` and rows that do not sum to 1, γ times the largest sum."""
-    return mdp.gamma * max(1.0, float(mdp.P.sum(axis=1).max()))
-
-
-def _bound(mdp: MDP, change: float, largest: float) -> float:
-    """What |T v - v| ≤ `change`, computed in doubles from values up to `largest`, says of |v - v*|."""
-    row, kappa = int(np.diff(mdp.P.indptr).max()), _contraction(mdp)
-    return (change + 2 * (row + 3) * _EPS * largest) / (1 - kappa)
-
-
-def _tie(mdp: MDP, largest: float) -> float:
-    """Differences between actions that rounding alone can make in values up to `largest`."""
-    return 16 * _EPS * largest / (1 - _contraction(mdp))
-
-
-def _ended(
-    operator: Operator, v: np.ndarray, policy: np.ndarray, iterations: int, change: float, tol: float, cut: bool
-) -> Solution:
-    """Say how it ended; `change` is max |T v - v| at the values v that are returned."""
-    error = _bound(operator.mdp, change, float(np.abs(v).max()))
-    message = f"converged: every value is within {error:.3g} of the optimum"
-    if error > tol:
-        message = f"not converged: after {iterations} iterations the error may be {error:.3g}, above tol {tol:.3g}: "
-        message += "raise max_iterations" if cut else "raise tol, doubles can't show more"
-    converged = bool(error <= tol)
-    solution = Solution(v, policy, iterations, change, error, converged, message, operator.mdp, operator.delay, tol)
-    return _shaped(operator, solution)
-
-
-def _check_finite(span: float) -> None:
-    if not np.isfinite(span):
-        raise ValueError(
-            "the values do not stay finite: the rows of P must sum to 1 and r must be finite (check=True says where)"
-        )
-
-
-def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) -> Solution:
-    """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none of those is value iteration.
-
-    Once T v - v is nearly constant, the constant is worth 1/(1-γ) of itself: v is moved by that, and measured again.
-    """
-    mdp, gamma = operator.mdp, operator.mdp.gamma
-    v = np.zeros(operator.shape)
-    after, policy = np.empty_like(v), np.zeros(operator.shape, operator.policy_type)
-    moved, largest = 0, 0.0
-    for iteration in range(1, max_iterations + 1):
-        operator.improve(v, after, policy, tie=_tie(mdp, largest))
-        low, high, largest = on_threads(v.size, changes, after, v)
-        if not np.isfinite(high - low):
-            raise ValueError(
-                "the values do not stay finite: the rows of P must sum to 1 and r must be finite (check=True says where)"
-            )
-        change = max(abs(low), abs(high))
-        if _bound(mdp, change, largest) <= tol or iteration == max_iterations or moved == 5:
-            break
-        v, after = after, v
-        if gamma * (high - low) / (2 * (1 - gamma)) <= 0.5 * tol:
-            v += gamma * (high + low) / (2 * (1 - gamma))
-            moved += 1
-            continue
-        for _ in range(sweeps):
-            operator.follow(v, after, policy)
-            v, after = after, v
-    return _ended(operator, v, policy, iteration, change, tol, moved < 5)
-
-
-def _policy_iteration(operator: Operator, tol: float, max_iterations: int, _sweeps: int) -> Solution:
-    """The paper's mA-PI (Alg. 1): evaluate, take the greedy policy of lowest index, until it stays or gains only rounding."""
-    mdp, policy = operator.mdp, np.zeros(operator.shape, operator.policy_type)
-    after, v = np.empty(operator.shape), np.full(operator.shape, -np.inf)
-    evaluations, stays = 0, False
-    while not stays and evaluations < max_iterations:
-        last, v, evaluations = v, evaluate(operator, policy), evaluations + 1
-        before, tie = policy.copy(), _tie(mdp, float(np.abs(v).max()))
-        operator.improve(v, after, policy, tie=tie)
-        rounding = float((v - last).max()) <= tie or float(np.abs(after - v).max()) <= 16 * tie  # that of the evaluation
-        stays = bool((policy == before).all()) or rounding
-    low, high, _ = on_threads(v.size, changes, after, v)
-    return _ended(operator, v, policy, evaluations, max(abs(low), abs(high)), tol, not stays)
-
-
-def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.ndarray, "S Q"]:
-    """v^π: by a direct solution where that is small, else by sweeps until rounding is all that is left."""
-    gamma = operator.mdp.gamma
-    if policy.size <= _LU_STATES:
-        F, g = operator.chain(policy)
-        return splu((eye_array(policy.size) - gamma * F).tocsc()).solve(g).reshape(operator.shape)
-    v = np.zeros(operator.shape)
-    after = np.empty_like(v)
-    while True:
-        operator.follow(v, after, policy)
-        low, high, largest = on_threads(v.size, changes, after, v)
-        _check_finite(high - low)
-        v, after = after, v
-        if gamma * (high - low) <= 8 * _EPS * largest:
-            v += gamma * (high + low) / (2 * (1 - gamma))
-            return v
-
-
-def _solve_horizon(operator: Operator, horizon: int) -> Solution:
-    v, after, largest = np.zeros(operator.shape), np.empty(operator.shape), float(np.abs(operator.mdp.r).max())
-    policy = np.zeros((horizon, *operator.shape), operator.policy_type)
-    for step in range(horizon - 1, -1, -1):
-        operator.improve(v, after, policy[step], tie=16 * _EPS * largest)
-        v, after = after, v
-        largest = max(largest, float(np.abs(v).max()))
-    row = int(np.diff(operator.mdp.P.indptr).max())
-    error = 2 * (row + 3) * _EPS * horizon * largest
-    message = f"converged: exact to rounding, {horizon} steps backwards"
-    solution = Solution(v, policy, horizon, 0.0, error, True, message, operator.mdp, operator.delay, error, horizon)
-    return _shaped(operator, solution)
-
-
-def _delayed(solution: Solution) -> Delayed:
-    """Sweeps of U(s, q) = max_a [E r(s_m, a) + γ E U(s', a_1 … a_{m-1}, a)], begun where the solved values point."""
-    mdp, delay, gamma = solution.mdp, solution.delay, solution.mdp.gamma
-    check_memory(mdp, delay, 8 * (2 * mdp.actions + 4), "the delayed value function")
-    reward = delayed_reward(mdp, delay)
-    shape, value_shape = reward.shape, queue_shape(mdp, delay)
-
-    def sweep(u: np.ndarray) -> np.ndarray:
-        return reward + gamma * (mdp.P @ u).reshape(shape)
-
-    if solution.horizon is not None:
-        u = np.zeros(shape[:2])
-        for _ in range(solution.horizon - delay):
-            u = sweep(u).max(axis=-1)
-        greedy = _first_best(sweep(u)) if solution.horizon <= delay else solution.policy[0].reshape(shape[:2])
-        return Delayed(u.reshape(value_shape), greedy.reshape(value_shape), solution.error_bound)
-    low, high = mdp.r.min() / (1 - gamma), mdp.r.max() / (1 - gamma)
-    scale, u = gamma**delay, np.zeros(shape[:2])
-    if scale > 1e-8:
-        u = np.clip((solution.values.reshape(shape[:2]) - pending_reward(mdp, delay)) / scale, low, high)
-    for step in range(100_000):
-        ahead = sweep(u)
-        change = ahead.max(axis=-1) - u
-        span, middle = float(change.max() - change.min()), float(change.max() + change.min()) / 2
-        error = _bound(mdp, float(np.abs(change).max()), float(np.abs(u).max()) + delay * float(np.abs(mdp.r).max()))
-        if error <= 0.1 * solution.tol or (span <= 4 * _EPS * float(np.abs(u).max()) and step > 3):
-            break
-        u = u + change + (gamma * middle / (1 - gamma) if gamma * span < 0.1 * solution.tol * (1 - gamma) else 0.0)
-    return Delayed(u.reshape(value_shape), _first_best(ahead).reshape(value_shape), error)
-
-
-def _first_best(values: np.ndarray) -> np.ndarray:
-    """The lowest index among the best, up to rounding."""
-    return np.argmax(values >= values.max(axis=-1, keepdims=True) - 1e-13 * float(np.abs(values).max()), axis=-1)
+def _is_whole(number: Any, least: int) -> bool:
+    """Return whether a number is whole and large enough; True and False are no numbers here."""
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return bool(whole and number >= least)

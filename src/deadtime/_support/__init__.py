@@ -1,0 +1,3 @@
+"""Parts of the operating system: files, processes, memory, terminals and pictures."""
+
+__all__: list[str] = []

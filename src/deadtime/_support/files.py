@@ -1,0 +1,232 @@
+"""Files: written whole or not at all, and read as if a stranger had made them.
+
+Nothing in them is run, no link is followed, and nothing is allocated before its size is known.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import math
+import os
+import platform
+import re
+import stat
+import zipfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+from threading import get_ident
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from deadtime._support.ending import unhurried
+
+TEXT_BYTES = 2**24
+"""The largest file that is read as text."""
+_JSON_LEVELS, _JSON_VALUES = 32, 2**20
+"""How deep JSON may be nested, and about how many values it may have."""
+_STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""Strings of JSON; one without an end goes on to the end of the text, so that none is searched twice."""
+_INFLATED_BYTES, _INFLATED_PART = 2**26, 32
+"""What a file may inflate to: so many bytes, or so many times its own size. Tables of trained agents reach about 15."""
+_ZIP64 = b"\1\0"
+"""How a directory's entry goes on for members of more than 4 GiB."""
+
+
+def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a plain file and return its descriptor, or raise.
+
+    A link may lead anywhere, and a device or pipe never ends. A file that is to be changed may
+    have no second name either, which could lie anywhere too.
+    """
+    try:
+        found = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.EISDIR, errno.ENXIO):
+            raise _not_plain(path) from None
+        raise
+    about = os.fstat(found)
+    has_others = flags & os.O_ACCMODE != os.O_RDONLY and about.st_nlink > 1
+    if not stat.S_ISREG(about.st_mode) or has_others:
+        os.close(found)
+        raise _not_plain(path)
+    return found
+
+
+def _not_plain(path: Path) -> ValueError:
+    return ValueError(f"{path.name} is no plain file but a link, pipe or the like")
+
+
+@contextmanager
+def opened(path: Path, most: float) -> Iterator[io.BufferedReader]:
+    """Open a plain file of at most `most` bytes to be read."""
+    with open(open_plain(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise ValueError(f"{path.name} has {size:,} bytes, and at most {most:,.0f} are read")
+        yield file
+
+
+def plain(path: Path, most: float = TEXT_BYTES) -> bytes:
+    """Return the content of a plain file of at most `most` bytes."""
+    with opened(path, most) as file:
+        return file.read(os.fstat(file.fileno()).st_size)
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder, and raise if there is something else, such as a link to one."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if not stat.S_ISDIR(mode):
+        raise ValueError(f"{path} is no folder but a link, file or the like: delete it, or name another place")
+    return True
+
+
+def folder_in(root: Path, *names: str) -> Path:
+    """Return a folder inside `root`, made if it is not there, that no link leads to."""
+    root.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        root /= name
+        with suppress(FileExistsError):
+            root.mkdir()
+        is_folder(root)
+    return root
+
+
+def said(content: bytes) -> Any:
+    """Return what JSON says, each name once; its size and depth are checked before it is parsed."""
+    try:
+        if len(content) > TEXT_BYTES:
+            raise ValueError(f"it has {len(content):,} bytes, and at most {TEXT_BYTES:,} are read")
+        text = content.decode()
+        _check_nesting(text)
+        return json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON that can be read ({error})") from None
+
+
+def _check_nesting(text: str) -> None:
+    """Raise if JSON is nested deeply or has very many values, either of which takes long to go through."""
+    marks = np.frombuffer(re.sub(r"[^][{},]+", "", _STRINGS.sub("", text)).encode(), np.uint8)
+    opens, closes = np.isin(marks, list(b"[{")), np.isin(marks, list(b"]}"))
+    depth = np.cumsum(opens.astype(np.int8) - closes.astype(np.int8), dtype=np.int32).max(initial=0)
+    if depth > _JSON_LEVELS:
+        raise ValueError(f"it is nested {depth:,} levels deep, and at most {_JSON_LEVELS} are read")
+    if len(marks) > _JSON_VALUES:
+        raise ValueError(f"it has about {len(marks):,} values, and at most {_JSON_VALUES:,} are read")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def arrays(source: bytes | BinaryIO, most: float = 0) -> dict[str, np.ndarray]:
+    """Return the arrays of numbers in an .npz file, if what it says of their sizes is true and at most `most` bytes.
+
+    An open file is not read before its directory is checked; `most` is then needed.
+    """
+    if isinstance(source, bytes):
+        most = most or max(_INFLATED_BYTES, _INFLATED_PART * len(source))
+        source = io.BytesIO(source)
+    try:
+        with zipfile.ZipFile(source) as file:
+            members = file.infolist()
+            size = sum(member.file_size for member in members)
+            if size > most:
+                raise ValueError(f"its arrays would take {size:,} bytes, and at most {most:,.0f} are read")
+            if any(member.comment or member.extra[:2] not in (b"", _ZIP64) for member in members):
+                raise ValueError("its directory is damaged: in what NumPy never writes there, others may be hidden")
+            return {member.filename.removesuffix(".npy"): _array(_inflated(file, member)) for member in members}
+    except Exception as error:  # of a damaged file zipfile, zlib and NumPy raise a dozen kinds, MemoryError among them
+        why, *_ = str(error).splitlines() or [type(error).__name__]
+        raise ValueError(f"it is no .npz file that can be read ({why})") from error
+
+
+def _inflated(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    with file.open(member) as stream:
+        return stream.read(member.file_size)  # without a number it would inflate all there is, and then cut it
+
+
+def _array(content: bytes) -> np.ndarray:
+    stream = io.BytesIO(content)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("its arrays are not in the format of numpy.savez")
+    shape, _, kind = np.lib.format.read_array_header_1_0(stream)
+    if kind.kind not in "iuf":
+        raise ValueError(f"it holds {kind}, and only numbers are read")
+    if math.prod(shape) * kind.itemsize != len(content) - stream.tell():
+        raise ValueError(f"it says that {len(content) - stream.tell():,} bytes are {kind} of shape {shape}")
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def check_fit(found: Mapping[str, np.ndarray], wanted: Mapping[str, Any], of_any_length: Collection[str] = ()) -> None:
+    """Refuse arrays unless each wanted one is there, of the same kind of numbers and shape; some may have any length."""
+    for name, like in wanted.items():
+        got = found.get(name, np.zeros(0, np.void))
+        first = 1 if name in of_any_length else 0
+        if got.dtype != like.dtype or got.ndim != like.ndim or got.shape[first:] != like.shape[first:]:
+            there = f"{got.dtype} of shape {got.shape}" if name in found else "nothing"
+            raise ValueError(f"{name} is {like.dtype} of shape {like.shape}; got {there}")
+
+
+def printable(words: str) -> str:
+    """Return a line of text without what a terminal obeys instead of showing."""
+    return "".join(letter if letter.isprintable() else "?" for letter in words)
+
+
+def printable_lines(words: str) -> str:
+    """Return text of several lines without what a terminal obeys instead of showing."""
+    return "\n".join(printable(line) for line in words.split("\n"))
+
+
+def listed(values: Any, kind: type) -> list[Any]:
+    """The same, if it is a list of such; whole numbers are of the size that arrays hold."""
+    kinds = (int, float) if kind is float else (kind,)
+    if not isinstance(values, list) or any(type(one) not in kinds for one in values):
+        raise ValueError(f"{values!r:.50} is no list of {kind.__name__}")
+    if any(type(one) is int and abs(one) >= 2**63 for one in values):
+        raise ValueError("a number in it is too large")
+    return values
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a name to write to: it becomes `path` when all went well, and is gone when it did not.
+
+    The file is made here under that name, so no link that lies there is written through.
+    """
+    start = f".{path.name}.part-{platform.node()}-"
+    part = path.with_name(f"{start}{os.getpid()}-{get_ident()}")
+    for left in path.parent.glob(f"{escape(start)}*"):
+        if not _alive(left.name.removeprefix(start).partition("-")[0]):
+            with suppress(OSError):  # another process was faster, or it is a folder
+                left.unlink()
+    part.unlink(missing_ok=True)
+    try:
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        with unhurried():
+            yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _alive(process: str) -> bool:
+    """Whether this machine has such a process; one that was killed has left what it was writing."""
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except (PermissionError, ValueError):
+        pass
+    return True

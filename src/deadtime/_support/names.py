@@ -1,0 +1,25 @@
+"""Hints at names: the known name that a user probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_SYNONYMS = (
+    ("steps", "episodes"),
+    ("gamma", "discount"),
+    ("lr", "alpha", "step_size", "learning_rate"),
+    ("eps", "epsilon", "epsilon_floor"),
+    ("batch_size", "batch"),
+    ("buffer_size", "replay_transitions"),
+    ("tau", "target_rate"),
+)
+"""Names of one thing, here or elsewhere."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return a hint at the known name that means the same as an unknown one or is close to it."""
+    known = [*names]
+    same = [one for group in _SYNONYMS if name in group for one in group if one in known]
+    close = same or get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,60 @@
+"""How every picture is coloured and written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deadtime._support.files import printable_lines, whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLORS = {
+    "delayed": "#0072B2",
+    "augmented": "#D55E00",
+    "oblivious": "#E69F00",
+    "shifted": "#CC79A7",
+    "distribution": "#009E73",
+    "mbs": "#56B4E9",
+    "recurrent": "#777777",
+}
+"""One colour an agent, told apart by colour-blind readers too (Okabe and Ito)."""
+MARKERS = dict(zip(COLORS, "osD^vPX", strict=True))
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse a name that is no PNG before any work is done."""
+    if path is not None and path.suffix != ".png":
+        raise ValueError(f"pictures are written as PNG; got {path}: end the name in .png")
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def put_title(axes: Axes, words: str) -> None:
+    """Write a title with text of a user's or a record's, in which $ is a letter and begins no formula."""
+    axes.set_title(printable_lines(words), fontsize=10, parse_math=False)
+
+
+def mark_picture(path: Path, words: str) -> Path:
+    """Write words in red on a band above a picture that was saved."""
+    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  (only smoke tests mark pictures)
+
+    size = 28
+    with Image.open(path) as picture:
+        marked = Image.new("RGB", (picture.width, picture.height + 2 * size), "white")
+        marked.paste(picture.convert("RGB"), (0, 2 * size))
+    font = ImageFont.load_default(size)
+    ImageDraw.Draw(marked).text((marked.width / 2, size), words, "red", font, anchor="mm")
+    with whole(path) as part:
+        marked.save(part, format="PNG")
+    return path
+
+
+def save_picture(figure: Figure, path: Path) -> Path:
+    """Write a figure as a PNG, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as part:
+        figure.savefig(part, format="png", dpi=130)
+    return path

@@ -1,0 +1,28 @@
+"""The terminal: text from files and arguments is shown as it is, and never obeyed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from deadtime._support.files import printable_lines
+
+
+class _Plain(Console):
+    """A console to which text is only text: no markup, no names of emoji, no control characters."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Return a string, or a table's cell or title, as Rich prints it."""
+        return super().render_str(printable_lines(text), **how)
+
+
+def console(stderr: bool = False) -> Console:
+    """Return a console for standard output, or for errors and notes."""
+    return _Plain(stderr=stderr, emoji=False, markup=False, highlight=False)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 run, 2 runs."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

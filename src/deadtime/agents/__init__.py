@@ -1,1 +1,0 @@
-"""One learner, several views of a delayed environment."""

@@ -1,0 +1,101 @@
+"""Text and tables of the results that commands print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from deadtime._support.terminal import counted
+from deadtime.learn.views import VIEWS
+from deadtime.runs import statistics
+from deadtime.runs.limits import return_limits
+from deadtime.runs.result import Result
+from deadtime.runs.specs import Spec
+from deadtime.runs.tabular_specs import TabularSpec
+
+_ESTIMATE = ("mean", "low", "high")
+_APART = ("kind", "settings", "learner", "changes")
+"""What a spec says of itself that a summary says in words of its own."""
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """Return the settings and scores of a training."""
+    spec = result.spec
+    said = {name: value for name, value in spec.canonical().items() if name not in _APART}
+    if not isinstance(spec, TabularSpec):
+        said["preset"] = spec.preset
+    said |= _environment_settings(spec)
+    said["delay"] = spec.delay
+    if isinstance(spec, TabularSpec):
+        said["episodes"] = spec.episodes
+    else:
+        said["steps"] = spec.length
+    said["seeds"] = len(result.seeds)
+    if not isinstance(spec, TabularSpec) and spec.outside:
+        said["envs"] = spec.envs
+    said |= _learner_settings(spec)
+    limits = return_limits(spec)
+    said |= {
+        "greedy_return": statistics.mean(result.scores, limits).said(),
+        "training_return": statistics.mean(result.training_scores, limits).said(),
+        "scores": [round(score, 6) for score in result.record.scores],
+        "seconds_of_all_seeds": round(sum(result.record.seconds), 3),
+    }
+    if result.diverged:
+        said["diverged"] = result.diverged
+    if result.untrained:
+        seeds = f"seeds {result.untrained}"
+        said["never_updated"] = f"{seeds}: there was never enough to learn from, train longer"
+    return said
+
+
+def _learner_settings(spec: Spec) -> dict[str, Any]:
+    """Return the learner's settings that matter for this agent and environment."""
+    shaped = spec.family.shaped
+    predicts = spec.agent in VIEWS and VIEWS[spec.agent].predicts
+    left_out = set() if predicts else {"model", "members"}
+    return {
+        name: value
+        for name, value in vars(spec.learner).items()
+        if (shaped or not name.startswith("shaped")) and name not in left_out
+    }
+
+
+def _environment_settings(spec: Spec) -> dict[str, Any]:
+    """Return the environment's settings, those at their default too where they matter."""
+    environment = spec.environment(0)
+    names = ("size", "noise", "perturb", "sticky")
+    usual = {name: getattr(environment, name) for name in names if hasattr(environment, name)}
+    if not usual.get("noise"):
+        usual.pop("perturb", None)
+    return usual | spec.settings
+
+
+def settings_table(said: dict[str, Any]) -> Table:
+    """Return names and values as a table without a head."""
+    table = Table("", "", show_header=False)
+    for name, value in said.items():
+        table.add_row(name.replace("_", " "), _plain(value))
+    return table
+
+
+def nothing_trained(asked: int, noun: str) -> str:
+    """Return the line for a command whose runs had all been recorded before."""
+    which = f"the {noun} is" if asked == 1 else f"all {counted(asked, noun)} are"
+    return f"{which} recorded already: nothing was trained"
+
+
+def estimate(found: dict[str, Any]) -> str:
+    """Return a mean and its interval in words."""
+    numbers = (np.nan if found[name] is None else found[name] for name in _ESTIMATE)
+    return str(statistics.Estimate(*numbers))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict) and set(value) == {*_ESTIMATE}:
+        return estimate(value)
+    if isinstance(value, list) and all(isinstance(item, float) for item in value):
+        return ", ".join(f"{item:.3f}" for item in value)
+    return str(value)

@@ -1,0 +1,41 @@
+"""`deadtime plan`: solve a finite MDP with execution delay."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from deadtime.cli.problems import Problem
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Solve a finite MDP with execution delay exactly."""
+
+    problem: Problem
+
+    def run(self) -> int:
+        """Solve and print; exits with 1 if the solver did not converge."""
+        from deadtime.cli.planned import solved  # noqa: PLC0415  (help needs no solver)
+
+        answer = solved(self.problem)
+        if self.problem.solving.json:
+            print(json.dumps(answer))
+        else:
+            _print(answer)
+        return 0 if answer["converged"] else 1
+
+
+def _print(answer: dict[str, Any]) -> None:
+    """Print an answer as a table, without the values of all augmented states."""
+    from rich.table import Table  # noqa: PLC0415  (help needs neither)
+
+    from deadtime._support.terminal import console  # noqa: PLC0415
+
+    table = Table("", "", show_header=False)
+    for name, value in answer.items():
+        if value is not None and name != "optimal_augmented_values":
+            shown = f"{value:.12g}" if isinstance(value, float) else str(value)
+            table.add_row(name.replace("_", " "), shown)
+    console().print(table)

@@ -1,0 +1,88 @@
+"""The problems that `deadtime plan` solves, and how: arguments alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+Method = Literal["modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs"]
+
+
+@dataclass(frozen=True)
+class Solving:
+    """How to solve, from where, and how to print it."""
+
+    delay: int = 1
+    """Steps between choosing an action and its execution."""
+    method: Method | None = None
+    """Default: beliefs for a maze without noise, else policy iteration, modified above 3,000
+    augmented states."""
+    tol: float = 1e-8
+    """The largest error allowed in a value."""
+    horizon: int | None = None
+    """Count this many rewards; default: all, discounted (for a maze with gamma 1, its 10 N²
+    steps)."""
+    start: int = 0
+    """The state whose value is reported."""
+    queue: tuple[int, ...] | None = None
+    """The pending actions there, oldest first; default: action 0 throughout."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+@dataclass(frozen=True)
+class TwoState:
+    """The paper's two-state MDP: the state flips with probability p; action i pays 1 in state i."""
+
+    p: float = 0.8
+    gamma: float = 0.5
+    solving: Solving = field(default_factory=Solving)
+    heat_map: Path | None = None
+    """Also draw the optimal delayed value over p and delays 0 … 10 into this PNG."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The chain on which Howard's policy iteration changes one state an iteration.
+
+    `iterations` are evaluations, one more.
+    """
+
+    states: int = 12
+    gamma: float = 0.9
+    solving: Solving = field(default_factory=lambda: Solving(delay=0))
+
+
+@dataclass(frozen=True)
+class Maze:
+    """A random maze, scored as an episode is unless gamma is below 1.
+
+    Actions: 0 up, 1 right, 2 down, 3 left.
+    """
+
+    size: int = 10
+    noise: float = 0.0
+    maze_seed: int = 0
+    gamma: float = 1.0
+    solving: Solving = field(default_factory=Solving)
+    picture: Path | None = None
+    """Also draw the maze and the path that the optimal policy predicts into this PNG."""
+
+
+@dataclass(frozen=True)
+class File:
+    """Your own MDP: an .npz file with P of shape (S, A, S), r of shape (S, A) and gamma."""
+
+    path: tyro.conf.Positional[Path]
+    solving: Solving = field(default_factory=Solving)
+
+
+Problem = (
+    Annotated[TwoState, tyro.conf.subcommand("two-state")]
+    | Annotated[Chain, tyro.conf.subcommand("chain")]
+    | Annotated[Maze, tyro.conf.subcommand("maze")]
+    | Annotated[File, tyro.conf.subcommand("file")]
+)

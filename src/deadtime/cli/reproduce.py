@@ -1,0 +1,152 @@
+"""`deadtime reproduce`: run experiments of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from deadtime.cli.options import Limits, Place, Whole, Word
+from deadtime.runs.where import Where
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from deadtime.runs.store import Store
+    from deadtime.runs.wanted import Runs
+    from deadtime.studies.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run experiments of the paper, draw their figures and write their numbers.
+
+    What is recorded is not run again.
+    """
+
+    ids: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Which, or `all` but Atari; `--list` shows them."""
+    list: bool = False
+    """Show the experiments and stop."""
+    seeds: Whole = None
+    """Fewer or more seeds than the experiment asks for."""
+    preset: Word = None
+    """paper or best, of an experiment that exists under both; without it, both."""
+    next: Whole = None
+    """Run only so many of what is missing, first things first, and show what there is then; 0 only
+    shows."""
+    smoke: bool = False
+    """A tiny version of each, one seed that hardly learns, kept apart in the folder `smoke`: to see
+    that everything runs."""
+    out: Place = "results/paper"
+    """The folder where records are kept, or a URL such as s3://BUCKET/FOLDER; figures and tables go
+    to its `figures`."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files, to its folder `tensorboard`."""
+    where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
+    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
+
+    def run(self) -> int:
+        """Run, draw, write."""
+        from deadtime._support.terminal import console  # noqa: PLC0415  (help needs none of these)
+        from deadtime.runs.store import copied, opened  # noqa: PLC0415
+        from deadtime.studies.paper.experiments import ALL, chosen  # noqa: PLC0415
+
+        experiments = chosen(self.ids or (ALL,), self.preset, self.smoke)
+        if self.list or not self.ids:
+            with copied(self.out) as out:
+                console().print(_listed(out))
+            return 0
+        with opened(self.out) as (out, store):
+            return self._run(experiments, out, store)
+
+    def _run(self, experiments: Sequence[Experiment], out: Path, store: Store | None) -> int:
+        from deadtime._support.checks import check_count  # noqa: PLC0415
+        from deadtime._support.files import folder_in  # noqa: PLC0415  (help needs none of these)
+        from deadtime.runs import tensorboard  # noqa: PLC0415
+        from deadtime.runs.runner import How, Keep, train_missing  # noqa: PLC0415
+        from deadtime.runs.units import KEPT_POLICY_BYTES  # noqa: PLC0415
+
+        if self.smoke:
+            experiments = [experiment.tiny() for experiment in experiments]
+            out = folder_in(out, "smoke")
+        if self.seeds is not None:
+            check_count("seeds", self.seeds)
+            experiments = [experiment.with_seeds(self.seeds) for experiment in experiments]
+        runs = self._runs(experiments, out)
+        first = {experiment.seeds[0] for experiment in experiments if experiment.runs}
+        keep = Keep(tuple(sorted(first)), KEPT_POLICY_BYTES)
+        how = How(together=True) if self.smoke else How(keep)
+        lost = train_missing(runs, out, self.where, None if self.smoke else store, how=how)
+        for experiment in experiments:
+            if self.tensorboard:
+                tensorboard.write_all((spec for spec, _ in experiment.wanted), out)
+            _show(experiment, out, out if store is None else store.url)
+        if store is None and not self.smoke:
+            _pack(out)
+        return 1 if lost else 0
+
+    def _runs(self, experiments: Sequence[Experiment], out: Path) -> Runs:
+        """Return the runs to do: all, or the first ones that are missing."""
+        if self.next is None:
+            return [pair for experiment in experiments for pair in experiment.wanted]
+        if self.next < 0:
+            rule = "next is how many runs to do, 0 or more"
+            raise ValueError(f"{rule}; got {self.next}: 0 only shows what is recorded")
+        first = [pair for experiment in experiments for pair in experiment.next(self.next, out)]
+        once = {(spec.name, *seeds): (spec, seeds) for spec, seeds in first}
+        return [*once.values()][: self.next]
+
+
+def _show(experiment: Experiment, out: Path, place: str | Path) -> None:
+    """Draw the figure of an experiment, write its numbers, and print where they are."""
+    from deadtime._support.files import folder_in, whole  # noqa: PLC0415  (not for help)
+    from deadtime.studies.experiment import csv_text, found  # noqa: PLC0415
+
+    results = found(experiment, out)
+    if results is None:
+        print(f"{experiment.name}: no seed of all its runs yet")
+        return
+    folder_in(out, "figures")
+    picture = experiment.draw(results, out)
+    rows = experiment.table(results, out)
+    path = out / "figures" / f"{experiment.name}.csv"
+    with whole(path) as part:
+        part.write_text(csv_text(rows), encoding="utf-8")
+    print(f"{place}/{picture.relative_to(out)}\n{place}/{path.relative_to(out)}")
+
+
+def _pack(out: Path) -> None:
+    """Move the records into packs, unless another process adds to them."""
+    from deadtime._support.terminal import console  # noqa: PLC0415  (help needs none of these)
+    from deadtime.runs import packs  # noqa: PLC0415
+    from deadtime.runs.driven import is_driven  # noqa: PLC0415
+
+    if is_driven(out):
+        busy = f"another process works in {out}, so its records stay in folders"
+        console(stderr=True).print(f"{busy}: the next `reproduce` there packs them", soft_wrap=True)
+        return
+    packs.pack(out)
+
+
+def _listed(root: Path) -> Table:
+    """Return a table of the experiments: their runs, how long they take here, what is recorded."""
+    from rich.box import SIMPLE  # noqa: PLC0415  (help needs none of these)
+    from rich.table import Column, Table  # noqa: PLC0415
+
+    from deadtime.runs.estimates import time_needed  # noqa: PLC0415
+    from deadtime.runs.wanted import count, missing  # noqa: PLC0415
+    from deadtime.studies.paper.experiments import EXPERIMENTS  # noqa: PLC0415
+
+    name = Column("name", no_wrap=True)
+    table = Table(name, "title", "runs", "time", "recorded", box=SIMPLE)
+    for experiment in EXPERIMENTS.values():
+        wanted = experiment.wanted
+        left = count(missing(wanted, root))
+        done = f"{100 * (count(wanted) - left) // count(wanted)}%" if wanted else "exact"
+        runs = str(count(wanted))
+        table.add_row(experiment.name, experiment.title, runs, time_needed(wanted), done)
+    return table

@@ -1,0 +1,67 @@
+"""The family `atari:NAME`: Atari games, which the extra `atari` installs."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from deadtime.envs.atari.games import Atari
+from deadtime.envs.family import Arrows, Draw, Family
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import gymnasium as gym
+
+PREFIX = "atari:"
+
+
+class AtariFamily(Family):
+    """Atari games, played by a pool of processes; a second emulator can look ahead."""
+
+    name = "atari"
+    loop = "pool"
+    prefix = PREFIX
+    word = "NAME"
+    frames = True
+    frame_milliseconds = 70
+    most_drawn = 1000
+    usual_steps = 1_000_000
+    usual_evaluation_episodes = 10
+
+    def setting_names(self, name: str) -> list[str] | None:
+        """Return the settings of a game."""
+        return [one.name for one in fields(Atari)][1:]
+
+    def describe(self, name: str, settings: dict[str, Any]) -> Atari:
+        """Return a game as checked data; no emulator is started."""
+        self.check_settings(name, settings)
+        return Atari(name.removeprefix(PREFIX), **settings)
+
+    def make(self, name: str, settings: dict[str, Any]) -> Atari:
+        """Return a game as checked data: a pool plays it."""
+        return self.describe(name, settings)
+
+    def longest_episode(self, environment: Atari) -> int:
+        """Return the steps after which an episode is cut off."""
+        return environment.max_episode_steps
+
+    def paper_settings(self, environment: Atari, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the authors' setting: no sticky actions in their sweep."""
+        return {"sticky": environment.sticky if "sticky" in given else 0.0}
+
+    def gymnasium_form(self, environment: Atari, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+        """Return the game under a delay; its emulator looks ahead if `policy` needs it."""
+        from deadtime.envs.atari.gym_env import AtariEnv  # noqa: PLC0415  (numba)
+
+        return AtariEnv(environment, delay, getattr(policy, "looks_ahead", ""))
+
+    def can_draw(self, environment: Atari) -> bool:
+        """Return whether `watch` can draw it: always."""
+        return True
+
+    def scene(self, environment: Atari, env: Any) -> tuple[Draw, Arrows]:
+        """Return the drawing of the screen, and of the one that is expected."""
+        from deadtime.envs import scenes  # noqa: PLC0415  (Pillow)
+
+        return scenes.screens(env)

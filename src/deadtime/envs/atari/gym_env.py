@@ -1,0 +1,58 @@
+"""One Atari game under a delay, as a Gymnasium environment in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from deadtime.delays.convention import check_delay
+from deadtime.envs.atari.emulator import Lane
+from deadtime.envs.atari.games import Atari
+
+
+class AtariEnv(gym.Env):
+    """One game under a delay in this process, for Gymnasium; with a look-ahead `info` has the frames where the queue leads."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (Gymnasium's own way)
+
+    def __init__(self, game: Atari | str, delay: int = 0, look_ahead: str = ""):
+        """A game by name or with its settings; `look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
+        game = Atari(game) if isinstance(game, str) else game
+        self.lane, self._seeded = Lane(game.played(check_delay(delay), look_ahead, 0)), False
+        self.observation_space, self.action_space = game.observation_space(), spaces.Discrete(self.lane.num_actions)
+        self.render_mode = "rgb_array"
+        self.deadtime_name = f"atari:{self.lane.game.name}"
+        self.pending_spec, self._over = (self.action_space, delay), True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        if seed is not None or not self._seeded:
+            self.lane.seed(int(self.np_random.integers(2**31)) if seed is None else seed)
+            self._seeded = True
+        self.lane.reset()
+        self._over = False
+        return self.lane.real.stack.copy(), self._info()
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Execute the oldest pending action; the chosen one joins the queue."""
+        if self._over:
+            raise gym.error.ResetNeeded("a step belongs to an episode; none has begun, or it has ended: call reset()")
+        lane = self.lane
+        lane.step(int(action))
+        self._over = lane.terminated or lane.truncated
+        info = {"executed_action": lane.executed, **self._info()}
+        return lane.real.stack.copy(), lane.reward, lane.terminated, lane.truncated, info
+
+    def _info(self) -> dict[str, Any]:
+        lane = self.lane
+        foreseen = lane.game.look_ahead or not lane.game.delay
+        ahead = {"predicted_observation": lane.shown.copy()} if foreseen else {}
+        return {"pending_actions": lane.queue, **ahead}
+
+    def render(self) -> np.ndarray:
+        """The screen."""
+        return self.lane.real.ale.getScreenRGB()

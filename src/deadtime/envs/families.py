@@ -1,0 +1,77 @@
+"""The registry of families, and environments by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import gymnasium
+
+from deadtime._support.extras import extras_needed
+from deadtime._support.names import nearest
+from deadtime.envs.acrobot_family import AcrobotFamily
+from deadtime.envs.atari.family import AtariFamily
+from deadtime.envs.cartpole_family import CartPoleFamily
+from deadtime.envs.family import Family
+from deadtime.envs.gym_family import GymFamily
+from deadtime.envs.gymnax_family import GymnaxFamily
+from deadtime.envs.maze_family import MazeFamily
+from deadtime.envs.walk_family import WalkFamily
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        MazeFamily(),
+        WalkFamily(),
+        CartPoleFamily(),
+        AcrobotFamily(),
+        GymnaxFamily(),
+        GymFamily(),
+        AtariFamily(),
+    )
+}
+"""All families by name; add one here, and every command knows its members."""
+
+
+def environment_names() -> tuple[str, ...]:
+    """Return the names of all environments, as help and messages show them."""
+    return tuple(name for family in FAMILIES.values() for name in family.shown)
+
+
+def family_of(name: Any) -> Family:
+    """Return the family of an environment's name, or raise with the nearest name."""
+    for family in FAMILIES.values():
+        if isinstance(name, str) and family.owns(name):
+            return family
+    known = environment_names()
+    gym = FAMILIES["gym"]
+    hint = nearest(str(name), [*known, *(f"{gym.prefix}{one}" for one in gymnasium.registry)])
+    raise ValueError(f"no environment is called {name!r:.200}{hint}: choose one of {', '.join(known)}")
+
+
+def make(name: str, **settings: Any) -> Any:
+    """Make an environment by name: pure functions, or what a loop needs to run ``gym:ID`` and ``atari:NAME``."""
+    family = family_of(name)
+    try:
+        with extras_needed():
+            return family.make(name, settings)
+    except (ValueError, ImportError):
+        raise
+    except Exception as error:  # gymnax checks little of what it is given, each environment in its own way
+        raise ValueError(
+            f"{name} can't be made with {settings or 'no settings'} ({error!r:.200}): give it settings that it takes"
+        ) from error
+
+
+def check_options(name: str, options: Collection[str], others: set[str], elsewhere: Collection[str] = ()) -> None:
+    """Raise if an option is neither the environment's nor among `others`; those known `elsewhere` are left to others."""
+    asked = {option: None for option in options if option not in elsewhere or option in others}
+    family_of(name).check_settings(name, asked, others)
+
+
+def register() -> None:
+    """Make the environments known to `gymnasium.make`."""
+    where = "deadtime.envs.registered"
+    gymnasium.register("deadtime/Maze-v0", f"{where}:MazeEnv")
+    gymnasium.register("deadtime/NoisyCartPole-v1", f"{where}:NoisyCartPoleEnv", max_episode_steps=500)
+    gymnasium.register("deadtime/NoisyAcrobot-v1", f"{where}:NoisyAcrobotEnv", max_episode_steps=500)

@@ -1,0 +1,233 @@
+"""The family `gym:ID`: any Gymnasium environment with numbered actions and observations of one axis.
+
+Its members live outside compiled programs, so they can't be copied to look ahead in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from importlib import import_module, invalidate_caches
+from importlib.util import find_spec
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import error, spaces
+
+from deadtime._support.ending import same_signals
+from deadtime._support.names import nearest
+from deadtime._support.timeouts import step_timeout
+from deadtime.envs.family import Arrows, Draw, Family
+from deadtime.envs.timed import TimedEnv
+from deadtime.wrappers.scalar import ActionDelay
+
+PREFIX = "gym:"
+LONGEST_EPISODE = 10_000
+"""Steps after which an evaluated episode is cut off if the environment has no time limit of its own."""
+_FORM = r"([\w.]+:)?([\w:-]+/)?[\w:.-]+"
+"""The form of a name after the prefix, as records may have it."""
+ALLOWED = "DEADTIME_IMPORT"
+"""The variable of the process that names the modules, with commas between them, that records may have imported."""
+_OWN = "max_episode_steps"
+"""The setting of `gymnasium.make` itself."""
+_MOST_FLATTENED = 1000
+"""Numbers of an observation of several axes that is worth flattening; a larger one is an image."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A Gymnasium environment with numbered actions and observations of one axis."""
+
+    id: str
+    num_actions: int
+    numbers: int
+    """How many an observation has."""
+    draws: bool
+    """Whether it renders pictures."""
+    settings: dict[str, Any] = field(hash=False, default_factory=dict)
+    """Those that differ from the environment's own."""
+
+    default_params = ()
+    """A program has none to give."""
+
+    def observation_space(self, params: Any = None) -> spaces.Box:
+        """The space of one observation, as the learner sees it."""
+        return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
+
+    def make(self, **further: Any) -> gym.Env:
+        """Make the environment itself; where steps have a time limit, in a thread of its own."""
+        seconds, settings = step_timeout(), {**self.settings, **further}
+        if seconds is None:
+            return _made(self.id, settings)
+        return TimedEnv(lambda: _made(self.id, settings), f"{PREFIX}{self.id}", seconds)
+
+
+def outside(name: str, settings: dict[str, Any]) -> Outside:
+    """What is to be known of ``gym:ID`` with these settings: it is made once to ask it, and closed."""
+    known = name.removeprefix(PREFIX)
+    plain = _plain(name, settings)
+    accepted, usual = _accepted(known)
+    for setting in plain:
+        if accepted is not None and setting not in accepted:
+            raise ValueError(f"{name} has no setting {setting!r}: it takes {', '.join(accepted)}")
+    env = _made(known, plain)
+    try:
+        _check_spaces(name, env)
+        actions, numbers = int(env.action_space.n), int(env.observation_space.shape[0])  # type: ignore[attr-defined, index]
+        draws = "rgb_array" in env.metadata.get("render_modes", [])
+    finally:
+        env.close()
+    changed = {key: value for key, value in plain.items() if not np.array_equal(usual.get(key, Parameter.empty), value)}
+    return Outside(known, actions, numbers, draws, changed)
+
+
+def _accepted(known: str) -> tuple[list[str] | None, dict[str, Any]]:
+    """The names of settings (None: any), and the usual values of those that have one."""
+    module, _, registered = known.rpartition(":")
+    if module:
+        _asked(known, lambda: _imported(module))
+    spec = _asked(known, lambda: gym.spec(registered))
+    entry = spec.entry_point
+    creator = _asked(known, lambda: gym.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry)
+    parameters = signature(creator).parameters if creator is not None else {}
+    usual = {key: one.default for key, one in parameters.items() if one.default is not Parameter.empty}
+    usual |= {_OWN: spec.max_episode_steps, **spec.kwargs}
+    if creator is None or any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values()):
+        return None, usual
+    return [*(key for key in parameters if key != "render_mode"), _OWN], usual
+
+
+def _imported(module: str) -> None:
+    """Import a module that the user named, from the current folder if it is nowhere else.
+
+    The folder then stays last on `sys.path`, so it shadows nothing.
+    Workers get it too (see `machine.started`).
+    """
+    top = module.partition(".")[0]
+    here = Path.cwd()
+    is_here = (here / top).is_dir() or (here / f"{top}.py").is_file()
+    if is_here and top not in sys.modules and find_spec(top) is None:
+        sys.path.append(str(here))
+        invalidate_caches()
+    import_module(module)
+
+
+def _made(known: str, settings: dict[str, Any]) -> gym.Env:
+    with same_signals():
+        return _asked(known, lambda: gym.make(known, **settings), settings)
+
+
+def _asked(known: str, ask: Any, settings: dict[str, Any] | None = None) -> Any:
+    """What Gymnasium answers, or its error as one of ours."""
+    try:
+        return ask()
+    except (error.UnregisteredEnv, error.DeprecatedEnv) as problem:
+        raise ValueError(
+            f"Gymnasium knows no environment {known!r}{nearest(known, gym.registry)} ({problem}): choose one of "
+            "gymnasium.registry, or write gym:MODULE:ID for one that MODULE registers"
+        ) from problem
+    except (error.DependencyNotInstalled, ImportError) as problem:
+        why = f"gym:{known} needs what can't be imported ({problem})"
+        raise ValueError(f"{why}: install it, or go to its folder") from problem
+    except (error.Error, TypeError, ValueError, AssertionError) as problem:
+        raise ValueError(
+            f"Gymnasium can't make {known!r} with {settings or 'no settings'} ({problem}): give it an id and settings that "
+            "gymnasium.make takes"
+        ) from problem
+
+
+def _plain(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as a record can hold them."""
+    if "render_mode" in settings:
+        raise ValueError(
+            f"training draws nothing; got render_mode={settings['render_mode']!r} for {name}: leave it out, `watch` sets it"
+        )
+    try:
+        return json.loads(json.dumps(settings))
+    except TypeError as problem:
+        raise ValueError(
+            f"settings of a run are numbers, words, lists and dicts, so that a record can hold them; got {settings} for "
+            f"{name} ({problem}): register the environment with it under an id of its own"
+        ) from problem
+
+
+def _check_spaces(name: str, env: gym.Env) -> None:
+    actions, seen = env.action_space, env.observation_space
+    if not isinstance(actions, spaces.Discrete):
+        raise ValueError(
+            f"the agents choose among numbered actions (Discrete); those of {name} are {actions}: wrap it so that they are"
+        )
+    if actions.start != 0:
+        raise ValueError(
+            f"actions are numbered from 0; those of {name} are {actions}: wrap it in gymnasium.wrappers.TransformAction"
+        )
+    if not isinstance(seen, spaces.Box) or len(seen.shape) != 1:
+        given = f"the agents take observations of one axis (Box); those of {name} are {seen}"
+        if isinstance(seen, spaces.Box) and np.prod(seen.shape) > _MOST_FLATTENED:
+            raise ValueError(
+                f"{given}, and images are supported only as frames of Atari: choose an environment "
+                "that gives numbers, or atari:NAME"
+            )
+        raise ValueError(f"{given}: wrap it, for example in gymnasium.wrappers.FlattenObservation")
+
+
+class GymFamily(Family):
+    """Gymnasium's environments, and those that a module of the user registers: ``gym:MODULE:ID``."""
+
+    name = "gym"
+    loop = "host"
+    prefix = PREFIX
+    word = "ID"
+    most_drawn = 1000
+    draws_prediction = False
+
+    def setting_names(self, name: str) -> list[str] | None:
+        """Return the arguments that `gymnasium.make` takes for an id; None: any."""
+        return _accepted(name.removeprefix(PREFIX))[0]
+
+    def make(self, name: str, settings: dict[str, Any]) -> Outside:
+        """Return what the learner must know of an environment; it is made once to ask it, and closed."""
+        return outside(name, settings)
+
+    def check_name(self, name: str) -> None:
+        """Raise if a record has an id of the wrong form."""
+        if not re.fullmatch(_FORM, name.removeprefix(PREFIX)):
+            raise ValueError(f"an environment's name is a word such as gym:CartPole-v1; got {name!r:.100}: train it again")
+
+    def check_import(self, name: str, allowed: Collection[str] = ()) -> None:
+        """Raise if a name from a file asks for a module that the user neither imported nor allowed."""
+        module = name.removeprefix(PREFIX).rpartition(":")[0]
+        if module and module not in {*sys.modules, *allowed, *os.environ.get(ALLOWED, "").split(",")}:
+            raise ValueError(
+                f"a file can't have modules imported; this one asks for {module!r:.100}: if you trust it, "
+                f"import it first, or set {ALLOWED}={module:.100}"
+            )
+
+    def longest_episode(self, environment: Outside) -> int:
+        """Return the time limit, or `LONGEST_EPISODE` where there is none."""
+        usual = gym.spec(environment.id.rpartition(":")[2]).max_episode_steps
+        limit = environment.settings.get(_OWN, usual)
+        return limit if limit is not None and limit > 0 else LONGEST_EPISODE
+
+    def gymnasium_form(self, environment: Outside, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+        """Return the environment under a delay; its episodes end."""
+        env = environment.make(**making)
+        limited = env.spec is not None and env.spec.max_episode_steps is not None
+        return ActionDelay(env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE), delay)
+
+    def can_draw(self, environment: Outside) -> bool:
+        """Return whether the environment renders pictures."""
+        return environment.draws
+
+    def scene(self, environment: Outside, env: Any) -> tuple[Draw, Arrows]:
+        """Return the environment's own picture; actions are numbers."""
+        from deadtime.envs import scenes  # noqa: PLC0415  (Pillow)
+
+        return scenes.rendered(env)

@@ -1,0 +1,53 @@
+"""The part that CartPole and Acrobot share as families: noise on masses and lengths, and a Gymnasium form."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import gymnasium as gym
+
+from deadtime.envs.family import Family
+from deadtime.envs.noise import PerturbedSettings
+from deadtime.wrappers.scalar import ActionDelay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class PhysicalFamily(Family):
+    """Physical systems whose masses, or masses and lengths, may change at each step."""
+
+    loop = "compiled"
+    settings: ClassVar[type[PerturbedSettings]]
+    """The settings of a member."""
+    gymnasium_id: ClassVar[str]
+    """The id of its Gymnasium form."""
+
+    def setting_names(self, name: str) -> list[str] | None:
+        """Return the settings of the system."""
+        return [one.name for one in fields(self.settings)]
+
+    def describe(self, name: str, settings: dict[str, Any]) -> Any:
+        """Return the system as checked data."""
+        self.check_settings(name, settings)
+        return self.settings(**{**self.members[name], **settings})
+
+    def paper_settings(self, environment: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the authors' noise, which falls on masses and lengths."""
+        perturb = environment.perturb if "perturb" in given else "masses+lengths"
+        return {"perturb": perturb} if environment.noise else {}
+
+    def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+        """Return the system as a Gymnasium environment under a delay."""
+        settings = {"noise": environment.noise, "perturb": environment.perturb}
+        bare = gym.make(self.gymnasium_id, **settings)
+        return ActionDelay(bare, delay, warmup=self.warm_up())
+
+    def warm_up(self) -> Any:
+        """Return the warm-up of its queue: random actions."""
+        return "random"
+
+    def can_draw(self, environment: Any) -> bool:
+        """Return whether `watch` can draw it: always."""
+        return True

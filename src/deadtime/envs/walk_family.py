@@ -1,0 +1,48 @@
+"""The family `walk`: a random walk with momentum, where agents learn tables (see `walk`)."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from deadtime.envs.family import Family, Limits
+from deadtime.envs.walk_settings import WalkSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import gymnasium as gym
+
+
+class WalkFamily(Family):
+    """The random walk with momentum."""
+
+    name = "walk"
+    loop = "tabular"
+    members = {"walk": {}}  # noqa: RUF012  (never changed)
+
+    def setting_names(self, name: str) -> list[str] | None:
+        """Return the settings of the walk."""
+        return [one.name for one in fields(WalkSettings)]
+
+    def describe(self, name: str, settings: dict[str, Any]) -> WalkSettings:
+        """Return the walk as checked data."""
+        self.check_settings(name, settings)
+        return WalkSettings(**settings)
+
+    def make(self, name: str, settings: dict[str, Any]) -> Any:
+        """Make the walk as pure functions."""
+        from deadtime.envs.walk import Walk  # noqa: PLC0415  (JAX)
+
+        return Walk(**vars(self.describe(name, settings)))
+
+    def return_limits(self, settings: Mapping[str, Any]) -> Limits:
+        """Return the limits of a return: a step pays 0 or 1."""
+        return 0.0, float(settings.get("length", WalkSettings.length))
+
+    def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+        """Raise: the walk has no Gymnasium form."""
+        raise ValueError(
+            "walk has no Gymnasium form here; these have: mazes, cartpole, acrobot, gym:ID and atari:NAME: "
+            "choose one of them, or in Python pass an environment of gym.make"
+        )

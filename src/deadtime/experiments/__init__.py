@@ -1,1 +1,0 @@
-"""Runs as data, their records, and the paper's experiments."""

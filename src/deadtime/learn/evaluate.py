@@ -1,0 +1,93 @@
+"""Returns of a policy under any delay, in any Gymnasium environment: ours, Stable-Baselines3's, a function of yours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from deadtime._support.checks import check_count
+from deadtime.envs.families import family_of, make
+from deadtime.runtime.policy import check_game, check_place
+from deadtime.wrappers.scalar import ActionDelay
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+LARGEST_RETURN = float(np.finfo(np.float32).max)
+"""The largest return in size: curves and figures hold single precision."""
+
+
+def evaluate(
+    policy: Any, env: Any, delay: int | None = None, episodes: int = 100, seed: int = 0, **settings: Any
+) -> Float[np.ndarray, " episodes"]:
+    """Return the return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
+
+    `env` is one of our names or ``gym:ID`` (with its settings; the delay is then the policy's own unless given) or a
+    Gymnasium environment, on which a given `delay` is put. A policy has `act(observation, pending_actions)` and, if it has a
+    memory, `reset()`; or `predict(observation, deterministic=True)` as Stable-Baselines3's have, which returns the action
+    first; or it is a function of the observation. Ours are put under `delay` by their own `at_delay`, and act only where
+    observations and actions are as in their training.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed is a whole number, 0 or more; got {seed!r}: each number gives one episode")
+    if delay is not None and hasattr(policy, "at_delay"):
+        policy = policy.at_delay(delay)
+    name = env if isinstance(env, str) else ""
+    if isinstance(env, str):
+        check_game(policy, env)
+        under = getattr(policy, "delay", 0) if delay is None else delay
+        env = delayed_environment(env, settings, under, policy)
+    elif settings:
+        raise ValueError(
+            f"settings are for environments by name; got {settings} with {env}: give them to the environment itself"
+        )
+    elif delay is not None:
+        env = ActionDelay(env, delay)
+    check_place(policy, env, name)
+    return np.array([_episode(policy, env, seed + i) for i in range(check_count("episodes", episodes))])
+
+
+def delayed_environment(name: str, settings: dict[str, Any], delay: int, policy: Any = None) -> gym.Env:
+    """Return an environment by name as a Gymnasium one under a delay, with the warm-up that training uses.
+
+    Emulators look ahead if `policy` needs it.
+    """
+    family = family_of(name)
+    environment = family.describe(name, settings) or make(name, **settings)
+    return family.gymnasium_form(environment, delay, policy)
+
+
+def forget(policy: Any) -> None:
+    """Start an episode for a policy that has a memory: one with `act` and `reset`."""
+    if hasattr(policy, "act") and hasattr(policy, "reset"):
+        policy.reset()
+
+
+def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
+    """What a policy with `act` chooses; one that looks ahead is given what the environment foresees."""
+    ahead = [info.get("predicted_observation")] if getattr(policy, "looks_ahead", "") else []
+    return policy.act(obs, info.get("pending_actions", ()), *ahead)
+
+
+def _episode(policy: Any, env: Any, seed: int) -> float:
+    obs, info = env.reset(seed=seed)
+    forget(policy)
+    earned, ended = 0.0, False
+    while not ended:
+        if hasattr(policy, "act"):
+            action = act(policy, obs, info)
+        elif hasattr(policy, "predict"):
+            action = policy.predict(obs, deterministic=True)[0]
+        else:
+            action = policy(obs)
+        obs, reward, terminated, truncated, info = env.step(action)
+        earned += float(reward)
+        if not abs(earned) <= LARGEST_RETURN:  # no record holds more, and NaN is not below it
+            raise ValueError(
+                f"rewards are finite numbers; {env} gave {float(reward)} in evaluation, and with it a return "
+                f"of {earned}: mend the environment"
+            )
+        ended = terminated or truncated
+    return earned

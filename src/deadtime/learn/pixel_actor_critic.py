@@ -1,0 +1,111 @@
+"""A2C with a memory on frames: the network and its loss, on one item, mapped over actors and runs by the caller (see `a2c`).
+
+The network is Stable-Baselines' recurrent one for frames: convolutions, a hidden layer, an LSTM, and from its output the
+preferences of the policy and one value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, UInt8
+
+from deadtime.learn.a2c import LSTM, Memory, forget, new_lstm, returns, step_loss
+from deadtime.learn.networks import new_orthogonal
+from deadtime.learn.pixel_networks import MOST_ACTIONS, Torso, new_torso, torso_outputs
+from deadtime.learn.settings import PixelA2C
+
+NEVER = -1e9
+"""The logit of an action that a game lacks: its probability is 0, and so is its part of the entropy, which -∞ makes NaN."""
+
+
+class PixelActorCritic(eqx.Module):
+    """Torso, a hidden layer, an LSTM, and one last layer: a row a preference, and one more for the value."""
+
+    torso: Torso
+    hidden: Float[Array, "H n"]
+    hidden_bias: Float[Array, " H"]
+    lstm: LSTM
+    out: Float[Array, "A+1 units"]
+    out_bias: Float[Array, " A+1"]
+
+    def __call__(
+        self, memory: Memory, frames: UInt8[Array, "4 84 84"], actions: Any
+    ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
+        """What is remembered after these frames, the policy's logits over the game's own actions, and the value."""
+        return self.decide(memory, self.look(frames), actions)
+
+    def look(self, frames: UInt8[Array, "4 84 84"]) -> Float[Array, " H"]:
+        """What needs no memory."""
+        return jax.nn.relu(self.hidden @ self.torso(frames) + self.hidden_bias)
+
+    def decide(
+        self, memory: Memory, looked: Float[Array, " H"], actions: Any
+    ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
+        """What does."""
+        memory = self.lstm(memory, looked)
+        out = self.out @ memory.output + self.out_bias
+        return memory, jnp.where(jnp.arange(MOST_ACTIONS) < actions, out[:-1], NEVER), out[-1]
+
+
+def new_pixel_actor_critic(key: Array, settings: PixelA2C) -> PixelActorCritic:
+    """Orthogonal weights (√2 up to the hidden layer, 1 after it) and zero biases, as in Stable-Baselines."""
+    key_torso, key_hidden, key_input, key_output, key_policy, key_value = jax.random.split(key, 6)
+    hidden, units = settings.hidden, settings.lstm
+    return PixelActorCritic(
+        new_torso(key_torso, settings.channels),
+        new_orthogonal(key_hidden, hidden, torso_outputs(settings.channels), 2.0**0.5),
+        jnp.zeros(hidden),
+        new_lstm(key_input, key_output, hidden, units, settings.layer_norm),
+        jnp.concatenate([new_orthogonal(key_policy, MOST_ACTIONS, units), new_orthogonal(key_value, 1, units)]),
+        jnp.zeros(MOST_ACTIONS + 1),
+    )
+
+
+class Seen(NamedTuple):
+    """What was seen and done at each step of a rollout."""
+
+    frames: UInt8[Any, "*T 4 84 84"]
+    first: Bool[Any, " *T"]
+    """Whether an episode began there: nothing is remembered."""
+    action: Int[Any, " *T"]
+
+
+class Came(NamedTuple):
+    """What came of it."""
+
+    reward: Float[Any, " *T"]
+    terminal: Bool[Any, " *T"]
+    known: Bool[Any, " *T"]
+    """Whether it is known: not where a worker died, nor where an episode was cut off, since its last frames are not seen."""
+
+
+def rollout_loss(
+    net: PixelActorCritic,
+    memory: Memory,
+    seen: Seen,
+    came: Came,
+    after: Float[Array, ""],
+    actions: Any,
+    settings: PixelA2C,
+) -> Float[Array, ""]:
+    """The mean over one actor's rollout, begun with `memory`; `after` is the value of what it led to.
+
+    A step of which it is not known what came is not learned from; the value of what was seen there ends the returns before it.
+    """
+
+    def step(memory: Memory, item: Any) -> tuple[Memory, tuple[Array, Array]]:
+        looked, first = item
+        memory, logits, value = net.decide(forget(memory, first), looked, actions)
+        return memory, (logits, value)
+
+    _, (logits, values) = jax.lax.scan(step, memory, (jax.vmap(net.look)(seen.frames), seen.first), unroll=True)
+    following = jax.lax.stop_gradient(jnp.append(values[1:], after))
+    gained = returns(came.reward, following, came.terminal, jnp.append(~came.known[1:], False), settings.discount)
+    losses = jax.vmap(step_loss, (0, 0, 0, 0, None, None))(
+        logits, values, seen.action, gained, settings.value_weight, settings.entropy_weight
+    )
+    return (losses * came.known).mean()

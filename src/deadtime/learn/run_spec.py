@@ -1,0 +1,78 @@
+"""The facts of a run that training needs; the specs of `runs` have them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from deadtime.envs.family import Family
+
+
+class Run(Protocol):
+    """One agent under one delay on one environment."""
+
+    @property
+    def id(self) -> str:
+        """The hash that stands for the run."""
+
+    @property
+    def env(self) -> str:
+        """The environment's name."""
+
+    @property
+    def agent(self) -> str:
+        """The agent's name."""
+
+    @property
+    def delay(self) -> int:
+        """The delay in steps."""
+
+    @property
+    def learner(self) -> Any:
+        """The settings of the learner."""
+
+    @property
+    def evaluation_episodes(self) -> int:
+        """The number of held-out episodes."""
+
+    def environment(self, seed: int) -> Any:
+        """Make the environment of a seed."""
+
+
+class TabularRun(Run, Protocol):
+    """A run of tabular Q-learning."""
+
+    @property
+    def episodes(self) -> int:
+        """The number of training episodes."""
+
+    @property
+    def until_return(self) -> float | None:
+        """The mean return at which a seed stops early."""
+
+
+class DeepRun(Run, Protocol):
+    """A run of a deep agent."""
+
+    @property
+    def family(self) -> Family:
+        """The family of the environment."""
+
+    @property
+    def length(self) -> int:
+        """Environment steps of the training."""
+
+    @property
+    def longest_delay(self) -> int:
+        """The longest delay in training or evaluation."""
+
+    @property
+    def evaluation_delays(self) -> tuple[int, ...]:
+        """Other delays under which the policy is evaluated."""
+
+    @property
+    def envs(self) -> int:
+        """Environments side by side, where they are outside the compiled program."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether the environment runs outside the compiled program."""

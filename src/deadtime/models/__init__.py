@@ -1,1 +1,0 @@
-"""One-step forward models, and rolling them through the queue."""

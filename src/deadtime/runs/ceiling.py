@@ -1,0 +1,128 @@
+"""The most that any agent can earn in an episode: the exact optimum over its steps, averaged over the random warm-up."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from deadtime._support import files
+from deadtime._support.files import whole
+from deadtime.envs.families import family_of
+from deadtime.planning.augmented import Operator, check_memory
+from deadtime.planning.beliefs import BeliefSolution
+from deadtime.planning.mdp import MDP
+from deadtime.planning.solvers import solve
+from deadtime.runs.tabular_specs import TabularSpec
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+_FILE = "ceilings.json"
+Kept = dict[str, dict[str, list[Any]]]
+"""Solved optima, each with the delay it was solved at, by spec and seed."""
+LARGEST = 6
+"""The largest delay at which noisy dynamics are solved here; its optimum bounds that of every longer delay."""
+
+
+class Ceiling(NamedTuple):
+    """The optimal return, exact if `delay` is the one asked for, else an upper bound: what a shorter delay allows."""
+
+    value: float
+    delay: int
+
+
+def ceiling(environment: Any, delay: int, largest: int = LARGEST) -> Ceiling:
+    """The optimum of a finite environment under a delay, or under the longest shorter one that is solved here.
+
+    A shorter delay can only help: an agent that may decide later can also decide earlier, and draw at random what the
+    warm-up draws.
+    """
+    finite = environment.finite()
+    P, r = environment.model()
+    mdp = MDP(P, r, gamma=1.0)
+    with suppress(ValueError):  # more distinct predictions than that: merging does not help here
+        solution = solve(mdp, delay, "beliefs", horizon=finite.max_steps, max_classes=2 * mdp.states)
+        return Ceiling(_by_beliefs(mdp, solution, finite.start), delay)
+    solved = min(delay, largest)
+    return Ceiling(_by_sweeps(mdp, solved, finite.start, finite.max_steps), solved)
+
+
+def _by_beliefs(mdp: MDP, solution: BeliefSolution, start: int) -> float:
+    classes, state, earned = np.eye(mdp.states)[start], np.eye(mdp.states)[start], 0.0
+    for step in solution.beliefs.extend:
+        earned += float(state @ mdp.r.mean(axis=1))
+        state = _moved(mdp, state)
+        after = np.zeros(step.max() + 1)
+        np.add.at(after, step, classes[:, None] / mdp.actions)
+        classes = after
+    return earned + float(classes @ solution.solution.values)
+
+
+def _moved(mdp: MDP, law: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+    """The law after one uniformly random action."""
+    return np.repeat(law / mdp.actions, mdp.actions) @ mdp.P
+
+
+def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
+    """Backwards through the steps; once a sweep changes nothing that could add up to 1e-9, the rest change no more."""
+    check_memory(mdp, delay, 24)
+    operator = Operator(mdp, delay)
+    v, after = np.zeros(operator.shape), np.empty(operator.shape)
+    policy = np.zeros(operator.shape, operator.policy_type)
+    for step in range(horizon):
+        operator.improve(v, after, policy, tie=0.0)
+        v, after = after, v
+        if float(np.abs(v - after).max()) * (horizon - step) < 1e-9:
+            break
+    return float(v[start].mean())
+
+
+def mean_ceiling(root: Path, spec: TabularSpec, seeds: Sequence[int], largest: int = LARGEST) -> Ceiling:
+    """Return the mean over seeds, kept in `root` so that a figure is drawn without solving anything twice."""
+    known = kept(root)
+    version = family_of(spec.env).version
+    about = json.dumps([spec.env, spec.settings, spec.delay, largest, version], sort_keys=True)
+    found = known.setdefault(about, {})
+    missing = [seed for seed in seeds if str(seed) not in found]
+    for seed in missing:
+        found[str(seed)] = list(ceiling(spec.environment(seed), spec.delay, largest))
+    if missing:
+        keep(root, known)
+    chosen = [found[str(seed)] for seed in seeds]
+    return Ceiling(float(np.mean([value for value, _ in chosen])), min(solved for _, solved in chosen))
+
+
+def keep(root: Path, known: Kept) -> None:
+    """Write optima to the file in `root` that keeps them."""
+    root.mkdir(parents=True, exist_ok=True)
+    said = json.dumps(known | {"digest": _digest(known)}, indent=1, sort_keys=True)
+    with whole(root / _FILE) as part:
+        part.write_text(said + "\n", encoding="utf-8")
+
+
+def kept(root: Path) -> Kept:
+    """Return the optima that are kept in `root`."""
+    path = root / _FILE
+    try:
+        known = files.said(files.plain(path))
+        good = known.pop("digest") == _digest(known)
+        for value, delay in (one for found in known.values() for one in found.values()):
+            good = good and math.isfinite(value) and type(delay) is int and delay >= 0
+    except FileNotFoundError:
+        return {}
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+        good = False
+    if not good:
+        raise ValueError(f"{path} keeps solved optima and can't be read: delete it, they are solved again")
+    return known
+
+
+def _digest(known: Any) -> str:
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()

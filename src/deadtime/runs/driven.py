@@ -1,0 +1,108 @@
+"""The driver of a folder of records: its lock, and the status that it leaves for others to see."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from deadtime._support import files
+
+STATUS, _LOCK = ".status.json", ".driver"
+_SWEEP = {"units": int, "done": int, "work": int, "work_done": int, "seconds": float}
+_RUNNING = {"name": str, "work": int, "done": int, "attempt": int, "since": float}
+_FAILED = {"name": str, "reason": str}
+"""What a status says of a sweep, and of each unit that runs or failed."""
+
+
+@contextmanager
+def alone(root: Path, remedy: str = "name another folder, --out NAME", place: str = "") -> Iterator[None]:
+    """Be the only driver of a folder, or on this machine of a `place`; the lock goes with the process."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock = _opened(root, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise OSError(f"records can't be written to {root} ({error.strerror}): {remedy}") from error
+    try:
+        if not _locked(lock, fcntl.LOCK_EX, tries=20):  # one who only looks whether it is driven is gone in a moment
+            who = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
+            raise ValueError(f"one driver at a time works in a folder; {who} works in {place or root}: wait for it, or stop it")
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
+        yield
+    finally:
+        os.close(lock)
+
+
+def is_driven(root: Path) -> bool:
+    """Return whether a driver works in a folder now."""
+    try:
+        lock = _opened(root, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        return not _locked(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
+
+
+def _opened(root: Path, flags: int) -> int:
+    try:
+        return files.open_plain(root / _LOCK, flags)
+    except ValueError as error:
+        raise ValueError(f"a driver locks its folder by a file; in {root} {error}: delete {root / _LOCK}") from None
+
+
+def _locked(lock: int, how: int, tries: int = 1) -> bool:
+    """Return whether the lock could be taken, in a twentieth of a second a try."""
+    for again in range(tries):
+        sleep(0.05 * bool(again))
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, how | fcntl.LOCK_NB)
+            return True
+    return False
+
+
+def last_status(root: Path) -> dict[str, Any]:
+    """Return the status that the last driver of a folder left; empty if there is none."""
+    try:
+        content = files.plain(root / STATUS)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError as error:
+        raise _not_ours(error) from None
+    return read_status(content)
+
+
+def read_status(content: bytes) -> dict[str, Any]:
+    """Return a status: numbers where numbers belong, words that a terminal does not obey, and nothing else."""
+    try:
+        said = {"driver": "", "beat": 0, "written": ""} | files.said(content)
+        found = _like(said, {"driver": str, "beat": int, "written": str})
+        if "units" in said:
+            found |= _like(said, _SWEEP)
+            found["running"] = [_like(one, _RUNNING) for one in files.listed(said["running"], dict)]
+            found["failed"] = [_like(one, _FAILED) for one in files.listed(said["failed"], dict)]
+        return found
+    except (ValueError, LookupError, TypeError) as error:
+        raise _not_ours(error) from None
+
+
+def _like(said: dict[str, Any], form: Mapping[str, type]) -> dict[str, Any]:
+    """Return what is said under each name, if it is of the right kind."""
+    found = {name: files.listed([said[name]], kind)[0] for name, kind in form.items()}
+    for name, value in found.items():
+        if isinstance(value, str):
+            found[name] = files.printable(value)
+        elif not 0 <= value < 2**53:
+            raise ValueError(f"{name} is a number, 0 or more; got {value}")
+    return found
+
+
+def _not_ours(why: Exception) -> ValueError:
+    return ValueError(f"{STATUS} is not what a driver writes ({why}): delete it, the next one writes it anew")

@@ -1,0 +1,277 @@
+"""The driver of every command that trains: units are started, recorded, retried or given up.
+
+One driver at a time works in the folder of a sweep or a study, and leaves a status there. The records of a unit go to a file
+of their own first, so that they are added all or none, whenever the driver dies or the disk is full.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from deadtime._support import ending, files
+from deadtime._support.files import whole
+from deadtime._support.machine import cores
+from deadtime._support.names import nearest
+from deadtime._support.progress import bar
+from deadtime._support.terminal import console, counted
+from deadtime.runs import records
+from deadtime.runs.driven import STATUS, last_status
+from deadtime.runs.engines import ENGINES, Engine, Inline, Local, gpus_here
+from deadtime.runs.estimates import time_needed
+from deadtime.runs.ray_engine import Ray
+from deadtime.runs.specs import folder_of
+from deadtime.runs.store import CHECKPOINTS, Store, checkpoints_at, drop_checkpoints
+from deadtime.runs.tabular_specs import TabularSpec
+from deadtime.runs.units import Keep, Unit, units_of
+from deadtime.runs.wanted import Runs, count
+from deadtime.runs.where import Where
+
+_UNITS = ".units"
+_UNIT_BYTES = 2**28
+"""The largest file of a unit's records, which have few policies and small ones."""
+_LOOK_EVERY_SECONDS = 1.0
+
+
+def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> int:
+    """Do all units of what is missing, and return how many runs could not be done."""
+    if not left:
+        if how.alone:
+            Sweep([], root, 0, how, store).show(last=True)
+        return 0
+    engine, units, gpus = _engine(left, where, how)
+    units = [unit._replace(keep=how.keep) for unit in units]
+    sweep = Sweep(units, root, where.retries, how, store)
+    with sweep.checkpoints_noted(), closing(engine), _compiling(how):
+        if how.alone:
+            needed = time_needed(left, gpus, how.together)
+            console(stderr=True).print(f"{counted(count(left), 'run')} to do, {needed}")
+        failed = sweep.run(engine)
+    if failed:
+        for unit, reason in failed:
+            console(stderr=True).print(f"failed: {unit.name}: {reason}", soft_wrap=True)
+        console(stderr=True).print(f"{len(failed)} of {len(units)} failed; the same command tries only these again")
+    return sum(len(unit.runs) for unit, _ in failed)
+
+
+def _compiling(how: How) -> AbstractContextManager[None]:
+    """Compile with less care what hardly trains."""
+    if not how.together:
+        return nullcontext()
+    from deadtime.learn.memory import compiled_quickly  # noqa: PLC0415  (JAX)
+
+    return compiled_quickly()
+
+
+@dataclass(frozen=True)
+class How:
+    """How the runs of a command are done and recorded."""
+
+    keep: Keep = Keep()  # noqa: RUF009  (it is never changed)
+    """The policies that records keep."""
+    alone: bool = True
+    """Whether this is the one driver of the folder, which leaves a status for others to see; else
+    several may add to the same folder at once, and the first error ends the command."""
+    together: bool = False
+    """Whether runs hardly train: they share programs that are compiled with less care."""
+
+
+def check(where: Where) -> None:
+    """Raise if the requested engine is not available."""
+    if where.engine and where.engine not in ENGINES:
+        hint = nearest(where.engine, ENGINES)
+        raise ValueError(f"no engine is called {where.engine!r}{hint}: choose one of {', '.join(ENGINES)}")
+    if where.address and where.engine != "ray":
+        raise ValueError(f"an address is that of a Ray cluster; got {where.address!r} without --engine ray: add it")
+    if where.retries < 0:
+        raise ValueError(f"retries are 0 or more; got {where.retries}: 2 are usual")
+
+
+def said_failed(root: Path, store: Store | None) -> bool:
+    """Return whether the last driver's status says that a unit failed."""
+    return bool((last_status(root) if store is None else store.status()).get("failed"))
+
+
+def _engine(left: Runs, where: Where, how: How) -> tuple[Any, list[Unit], int]:
+    """Return the engine, the units, and the number of GPUs."""
+    if how.together:
+        return Inline(cores(), together=True), units_of(left, "gpu"), 0
+    if where.engine == "ray":
+        ray = Ray(where.address or None)
+        return ray, units_of(left, "gpu" if ray.gpus else "cpu"), ray.gpus
+    if all(isinstance(spec, TabularSpec) for spec, _ in left):
+        units = units_of(left, "cpu")
+        return (Local() if (where.engine or _usual(units)) == "local" else Inline(cores())), units, 0
+    import jax  # noqa: PLC0415  (it takes a while to load)
+
+    gpus = gpus_here()
+    if where.engine == "local" or (len(gpus) > 1 and not where.engine):  # then this process takes no GPU itself
+        jax.config.update("jax_platforms", "cpu")
+        return Local(gpus), units_of(left, "gpu" if gpus else "cpu"), len(gpus)
+    device = jax.default_backend()
+    units = units_of(left, device)
+    local = device == "cpu" and (where.engine or _usual(units)) == "local"
+    if local:
+        return Local(), units, 0
+    return Inline(cores() if device == "cpu" else 1), units, int(device == "gpu")
+
+
+def _usual(units: list[Unit]) -> str:
+    return "local" if len(units) > 1 else "inline"
+
+
+def finish_writing(root: Path, store: Store | None) -> None:
+    """Add the records that a driver which died had put aside whole."""
+    for path in sorted((root / _UNITS).glob("*.npz")) if files.is_folder(root / _UNITS) else []:
+        _add(root, path, store)
+
+
+def _add(root: Path, path: Path, store: Store | None) -> None:
+    try:
+        content = files.plain(path, _UNIT_BYTES)
+    except ValueError as error:
+        raise ValueError(f"{path} holds no records that can be read ({error}): delete it and run them again") from None
+    for record in records.unpacked(content, str(path)):
+        _add_record(root, record, store)
+    path.unlink()
+
+
+def _add_record(root: Path, record: records.Record, store: Store | None) -> None:
+    """Add a record to the folder, and to the store if there is one."""
+    folder = root / folder_of(record)
+    records.add(folder, record)
+    if store is not None:
+        store.put(folder)
+
+
+@dataclass
+class Sweep:
+    """Units on their way."""
+
+    units: list[Unit]
+    root: Path
+    retries: int
+    how: How
+    store: Store | None = None
+    done: int = 0
+    work_done: int = 0
+    running: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failed: list[tuple[Unit, str]] = field(default_factory=list)
+    _began: float = field(default_factory=monotonic)
+    _looked: float = -_LOOK_EVERY_SECONDS
+
+    def run(self, engine: Engine) -> list[tuple[Unit, str]]:
+        """Until all is done or given up."""
+        waiting, attempts = deque(self.units), Counter[str]()
+        files.is_folder(self.root / CHECKPOINTS)
+        checkpoints = self.checkpoints
+        runs = counted(sum(len(unit.runs) for unit in self.units), "run")
+        with bar(runs, sum(unit.work for unit in self.units), "steps") as tell:
+            try:
+                while waiting or self.running:
+                    while waiting and engine.start(waiting[0], checkpoints):
+                        unit = waiting.popleft()
+                        attempts[unit.id] += 1
+                        self.running[unit.id] = {
+                            "name": unit.name,
+                            "work": unit.work,
+                            "done": 0,
+                            "attempt": attempts[unit.id],
+                        }
+                    for event in engine.events():
+                        if event.records is None and not event.failed:
+                            self._progress(event.unit.id, event.progress, tell)
+                            continue
+                        about = self.running.pop(event.unit.id)
+                        if event.records is not None:
+                            self._record(event.unit, event.records)
+                            drop_checkpoints(event.unit.id, checkpoints)
+                            tell(event.unit.work - about["done"])
+                            self.work_done += event.unit.work
+                            self.done += 1
+                        elif not self.how.alone and event.error is not None:
+                            raise event.error
+                        elif attempts[event.unit.id] <= self.retries:
+                            tell(-about["done"])
+                            waiting.append(event.unit)
+                        else:
+                            self.failed.append((event.unit, event.failed))
+                    self.show()
+            except BaseException:
+                if isinstance(engine, Inline):  # finished seeds of tabular units are kept
+                    for event in engine.finish():
+                        self._record(event.unit, event.records or [])
+                raise
+            finally:
+                self.show(last=True)
+        return self.failed
+
+    @property
+    def checkpoints(self) -> str:
+        """The folder or URL of the units' checkpoints."""
+        return str(self.root.resolve() / CHECKPOINTS) if self.store is None else self.store.checkpoints
+
+    @contextmanager
+    def checkpoints_noted(self) -> Iterator[None]:
+        """Note afterwards which checkpoints there are of units that were running: what is said last tells of them."""
+        try:
+            yield
+        finally:
+            for unit in self.running:
+                ending.CHECKPOINTS.update(checkpoints_at(unit, self.checkpoints))
+
+    def _progress(self, unit: str, n: int, tell: Any) -> None:
+        self.running[unit].setdefault("since", monotonic())
+        self.running[unit]["done"] += n
+        tell(n)
+        self.show()
+
+    def _record(self, unit: Unit, those: list[records.Record]) -> None:
+        """Write a unit's records: the one driver of a folder puts them aside first, so that none is lost."""
+        try:
+            if self.how.alone:
+                self._put_aside(unit, those)
+            else:
+                for record in those:
+                    _add_record(self.root, record, self.store)
+        except OSError as error:
+            raise OSError(
+                f"records can't be written to {self.store.url if self.store else self.root} ({error.strerror or error}): "
+                "what is recorded stays; mend that, and the same command goes on"
+            ) from error
+
+    def _put_aside(self, unit: Unit, those: list[records.Record]) -> None:
+        aside = self.root / _UNITS / f"{unit.id}.npz"
+        files.folder_in(self.root, _UNITS)
+        with whole(aside) as part:
+            part.write_bytes(records.packed(those))
+        _add(self.root, aside, self.store)
+        if not any(aside.parent.iterdir()):
+            aside.parent.rmdir()
+
+    def show(self, last: bool = False) -> None:
+        """Let others look on, once a second; if that can't be written, what matters says so when it can't be either."""
+        if not self.how.alone or (not last and monotonic() - self._looked < _LOOK_EVERY_SECONDS):
+            return
+        self._looked = monotonic()
+        begun = [about for about in self.running.values() if "since" in about]
+        running = [{**about, "since": round(monotonic() - about["since"], 1)} for about in begun]
+        said = {
+            "units": len(self.units),
+            "done": self.done,
+            "work": sum(unit.work for unit in self.units) - sum(unit.work for unit, _ in self.failed),
+            "work_done": self.work_done + sum(about["done"] for about in running),
+            "seconds": round(monotonic() - self._began, 1),
+            "running": [] if last else running,
+            "failed": [{"name": unit.name, "reason": reason} for unit, reason in self.failed],
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        with suppress(OSError), whole(self.root / STATUS) as part:
+            part.write_text(json.dumps(said, indent=1), encoding="utf-8")

@@ -1,0 +1,125 @@
+"""The drawings that experiments share; each draws into given axes and leaves words to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from deadtime._support.pictures import COLORS, MARKERS
+from deadtime.runs import statistics
+from deadtime.runs.limits import ANY, Limits
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    Scores = dict[Any, Float[np.ndarray, " seeds"]]
+
+NAMES = {
+    "delayed": "Delayed-Q",
+    "augmented": "Augmented-Q",
+    "oblivious": "Oblivious-Q",
+    "shifted": "Shifted-Q",
+    "distribution": "Distribution-Q",
+    "mbs": "MBS",
+    "recurrent": "A2C-LSTM",
+}
+
+
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Figure, Any]:
+    """A figure and its axes."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **how)
+
+
+def return_against_delay(axes: Axes, scores: Scores, best: dict[int, tuple[float, bool]], limits: Limits = ANY) -> None:
+    """Draw each agent's mean and interval against the delay, under the exact optimum or its bound.
+
+    `scores` are keyed (agent, delay); `limits` are those of a return.
+    """
+    for agent in dict.fromkeys(agent for agent, _ in scores):
+        delays = sorted(m for other, m in scores if other == agent)
+        found = [statistics.mean(scores[agent, m], limits) for m in delays]
+        _line(axes, agent, delays, found)
+    _optimum(axes, best)
+    axes.set(xlabel="delay m (steps)", ylabel="return")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _line(axes: Axes, agent: str, x: Any, found: list[statistics.Estimate]) -> None:
+    low, high = [e.low for e in found], [e.high for e in found]
+    axes.plot(x, [e.value for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
+    axes.fill_between(x, low, high, color=COLORS[agent], alpha=0.18, lw=0)
+    if len(x) == 1:  # an area of no width
+        axes.vlines(x, low, high, color=COLORS[agent], lw=1)
+
+
+def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:
+    """Solid where it is exact, dashed where a shorter delay's optimum bounds it."""
+    delays = sorted(best)
+    exact = [m for m in delays if best[m][1]]
+    bounds = [m for m in delays if not best[m][1]]
+    if exact:
+        axes.plot(exact, [best[m][0] for m in exact], color="black", lw=1.2, label="exact optimum")
+    if bounds:
+        x = [*exact[-1:], *bounds]
+        axes.plot(x, [best[m][0] for m in x], color="black", lw=1.2, ls="--", label="upper bound on it")
+
+
+def learning_curve(axes: Axes, points: np.ndarray, returns: np.ndarray, color: str, label: str) -> None:
+    """Mean training return and its interval, from the returns of every seed (NaN where no episode ended)."""
+    found, x = [], []
+    for block in np.array_split(np.arange(len(points)), min(25, len(points))):
+        there = ~np.isnan(returns[:, block])
+        seeds = there.any(axis=1)
+        if seeds.any():
+            sums = np.where(there, returns[:, block], 0.0).sum(axis=1)
+            found.append(statistics.mean(sums[seeds] / there.sum(axis=1)[seeds]))
+            x.append(points[block[-1]])
+    axes.plot(x, [e.value for e in found], color=color, label=label, lw=1.5)
+    axes.fill_between(x, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0)
+
+
+def learning_curves(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], best: tuple[float, bool] | None) -> None:
+    """Those of agents, beside the best that there is."""
+    for agent, (points, returns) in curves.items():
+        learning_curve(axes, points, returns, COLORS[agent], NAMES[agent])
+    if best is not None:
+        axes.axhline(
+            best[0], color="black", lw=1, ls="-" if best[1] else "--", label="exact optimum" if best[1] else "upper bound on it"
+        )
+    axes.grid(alpha=0.25)
+
+
+def heat_map(
+    axes: Axes,
+    values: Float[np.ndarray, "rows columns"],
+    rows: list[str],
+    columns: list[str],
+    span: tuple[float, float] = (-1, 1),
+    digits: str = ".2f",
+) -> Any:
+    """Numbers in their cells, coloured over `span`."""
+    image = axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=span[0], vmax=span[1])
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    dark = span[0] + 0.6 * (span[1] - span[0])
+    for (i, j), value in np.ndenumerate(values):
+        axes.text(j, i, f"{value:{digits}}", ha="center", va="center", fontsize=8, color="white" if value < dark else "black")
+    return image
+
+
+def shared_legend(figure: Figure, axes: np.ndarray) -> None:
+    """One for all axes."""
+    handles: dict[str, Any] = {}
+    for axis in axes.flat:
+        handles |= {label: line for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+        if axis.get_legend():
+            axis.get_legend().remove()
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)

@@ -1,0 +1,10 @@
+"""Places of records: folders and URLs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def is_url(place: str | Path) -> bool:
+    """Return whether a place is a URL, and no path."""
+    return "://" in str(place)

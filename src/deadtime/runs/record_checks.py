@@ -1,0 +1,103 @@
+"""Checks of a record that was read: whether some training gives such a one.
+
+Digests tell damage, not who made a file, so a record may say anything.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date
+from typing import Any, Protocol
+
+import numpy as np
+
+from deadtime._support.files import listed
+
+KINDS = {"scores": float, "training_scores": float, "seconds": float, "episodes": int, "status": str}
+"""The kind of each list that has an entry a seed."""
+_LARGEST = float(np.finfo(np.float32).max)
+"""The largest return that a curve, a figure and an event can show."""
+_LONGEST_SECONDS, _LONGEST_STATUS, _MOST_POINTS = 1e12, 200, 10_000
+
+
+class _Record(Protocol):
+    """The fields of `records.Record` that are checked; that module imports this one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def spec(self) -> dict[str, Any]: ...
+    @property
+    def seeds(self) -> list[int]: ...
+    @property
+    def scores(self) -> list[float]: ...
+    @property
+    def training_scores(self) -> list[float]: ...
+    @property
+    def episodes(self) -> list[int]: ...
+    @property
+    def status(self) -> list[str]: ...
+    @property
+    def seconds(self) -> list[float]: ...
+    @property
+    def points(self) -> np.ndarray: ...
+    @property
+    def curve(self) -> np.ndarray: ...
+    @property
+    def others(self) -> np.ndarray: ...
+    @property
+    def policies(self) -> dict[str, np.ndarray]: ...
+    @property
+    def policy_seeds(self) -> list[int]: ...
+    @property
+    def made(self) -> list[dict[str, Any]]: ...
+
+
+def check_record(record: _Record) -> None:
+    """Raise if no training gives such a record."""
+    _check_seeds(record)
+    _check_lists(record)
+    if not isinstance(record.id, str) or not re.fullmatch("[0-9a-f]{12}", record.id):
+        raise ValueError(f"its id is {record.id!r:.50}, and not twelve hexadecimal digits")
+    if not isinstance(record.spec["env"], str) or record.spec["kind"] not in ("tabular", "deep"):
+        raise ValueError("its environment or the kind of its run is no word that a run has")
+    _check_rows(record)
+
+
+def _check_seeds(record: _Record) -> None:
+    seeds, kept, made = listed(record.seeds, int), listed(record.policy_seeds, int), []
+    for one in listed(record.made, dict):
+        date.fromisoformat(one["date"])
+        made += listed(one["seeds"], int)
+    if not seeds or min(seeds) < 0 or len({*seeds}) < len(seeds) or len({*kept}) < len(kept) or {*kept} - {*seeds}:
+        raise ValueError("its seeds are not each there once, those that were kept among them")
+    if sorted(made) != sorted(seeds):
+        raise ValueError("it does not say once of each seed how it was made")
+    if {name.partition("/")[0] for name in record.policies} - {str(seed) for seed in kept}:
+        raise ValueError("it has policies of other seeds than it names")
+
+
+def _check_lists(record: _Record) -> None:
+    count = len(record.seeds)
+    if any(len(listed(getattr(record, name), kind)) != count for name, kind in KINDS.items()):
+        raise ValueError(f"there are {count} seeds, and not as many of each of {', '.join(KINDS)}")
+    for score in record.scores + record.training_scores:
+        if not math.isnan(score) and abs(score) > _LARGEST:
+            raise ValueError(f"one of its scores is {score:g}, and returns lie within {_LARGEST:.3g}")
+    if not all(0 <= seconds < _LONGEST_SECONDS for seconds in record.seconds):
+        raise ValueError(f"its seconds are not all from 0 to {_LONGEST_SECONDS:g}")
+    if min(record.episodes) < 0:
+        raise ValueError("a number of episodes in it is negative")
+    if max(map(len, record.status)) > _LONGEST_STATUS:
+        raise ValueError(f"a status in it has more than {_LONGEST_STATUS} letters")
+
+
+def _check_rows(record: _Record) -> None:
+    points, curve, others, seeds = record.points, record.curve, record.others, len(record.seeds)
+    if points.ndim != 1 or points.dtype.kind != "i" or not 0 < points.size <= _MOST_POINTS or points.min() < 0:
+        raise ValueError(f"the points of its curve are {points.dtype} of shape {points.shape}, or negative")
+    if curve.shape != (seeds, len(points)) or curve.dtype != np.float32:
+        raise ValueError(f"its curve is {curve.dtype} of shape {curve.shape} at points of shape {points.shape}")
+    if others.size and (others.ndim != 2 or len(others) != seeds or others.dtype != np.float32):
+        raise ValueError(f"its returns under other delays are {others.dtype} of shape {others.shape}")

@@ -1,0 +1,36 @@
+"""Specs of both kinds: made from names, and read from records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deadtime.envs.families import family_of
+from deadtime.runs.deep_specs import DeepSpec, deep_spec
+from deadtime.runs.records import Record
+from deadtime.runs.tabular_specs import TabularSpec, tabular_from, tabular_spec
+
+Spec = TabularSpec | DeepSpec
+
+
+def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec:
+    """Make a spec by names: tabular or deep, as the environment is."""
+    spec = tabular_spec if family_of(env).loop == "tabular" else deep_spec
+    return spec(env, agent, delay, options)
+
+
+def from_canonical(said: dict[str, Any]) -> Spec:
+    """Return the spec that a record was made with: its form is checked, and no environment is made.
+
+    Before such a spec is run, `dataclasses.replace(spec)` checks it against its environment.
+    """
+    given = {name: value for name, value in said.items() if name != "kind"}
+    try:
+        return DeepSpec(**given, recorded=True) if said.get("kind") == "deep" else tabular_from(given)
+    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        rule = f"a record says what was run; got {said!r:.200} ({error!r:.100})"
+        raise ValueError(f"{rule}: train it again") from error
+
+
+def folder_of(record: Record) -> str:
+    """Return the name of a record's folder, whatever this version would call it."""
+    return f"{from_canonical(record.spec).name.rpartition('-')[0]}-{record.id}"

@@ -1,0 +1,104 @@
+"""Estimates over seeds, and over seeds and tasks, with their 95% intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from deadtime.runs.limits import ANY, Limits
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    Scores = Float[np.ndarray, " seeds"]
+
+RESAMPLES = 4000
+FEWEST = 3
+"""Seeds that an interval needs. Student's interval of two is 13 times as wide as they are apart."""
+
+
+class Estimate(NamedTuple):
+    """A value and its 95% interval; fewer than three seeds have none, and its ends are then NaN."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """As `0.930 [0.910, 0.950]`."""
+        return f"{self.value:.3f}" + ("" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]")
+
+    def said(self) -> dict[str, Any]:
+        """Of a mean, for JSON, which knows no NaN."""
+        return {name: None if np.isnan(one) else one for name, one in zip(("mean", "low", "high"), self, strict=True)}
+
+
+def seeds_shown(count: int, intervals: str = ", 95% intervals") -> str:
+    """Say how many seeds there are, and that intervals are shown where there are enough for one."""
+    return f"{count} seed{'s' * (count != 1)}{intervals if count >= FEWEST else ''}"
+
+
+def mean(values: Scores | Sequence[float], limits: Limits = ANY) -> Estimate:
+    """Return the mean over seeds and Student's interval, cut at the `limits` of a single value.
+
+    Student's interval covers the truth in 95% of cases at few seeds too, where a bootstrap's is too narrow.
+    """
+    values = np.asarray(values, float)
+    middle = float(values.mean())
+    if len(values) < FEWEST:
+        return Estimate(middle, np.nan, np.nan)
+    from scipy.special import stdtrit  # noqa: PLC0415  (few seeds have no interval, and need no SciPy)
+
+    half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
+    return Estimate(middle, max(middle - half, limits[0]), min(middle + half, limits[1]))
+
+
+def difference(first: Scores, second: Scores, limits: Limits = ANY) -> Estimate:
+    """Return the mean of first - second, paired by seed; `limits` are those of a single score."""
+    widest = limits[1] - limits[0]
+    return mean(np.asarray(first, float) - np.asarray(second, float), (-widest, widest))
+
+
+def mean_over(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
+    """The mean of the tasks' means."""
+    return _bootstrapped(tasks, lambda drawn: np.mean([task.mean(axis=-1) for task in drawn], axis=0), seed)
+
+
+def median(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
+    """The median over all runs of all tasks."""
+    return _bootstrapped(tasks, lambda drawn: np.median(np.concatenate(drawn, axis=-1), axis=-1), seed)
+
+
+def iqm(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
+    """The interquartile mean over all runs of all tasks: the mean without the lowest and the highest quarter."""
+
+    def middle(drawn: list[np.ndarray]) -> Any:
+        ordered = np.sort(np.concatenate(drawn, axis=-1), axis=-1)
+        cut = ordered.shape[-1] // 4
+        return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+
+    return _bootstrapped(tasks, middle, seed)
+
+
+def improvement(first: Sequence[Scores], second: Sequence[Scores], seed: int = 0) -> Estimate:
+    """The probability that a run of `first` beats the run of `second` with its seed (ties count half), mean over tasks."""
+    won = [(np.sign(np.subtract(x, y)) + 1) / 2 for x, y in zip(first, second, strict=True)]
+    found = mean_over(won, seed)
+    return Estimate(found.value, *np.clip(found[1:], 0.0, 1.0).tolist())
+
+
+def _bootstrapped(tasks: Sequence[Scores], statistic: Callable[[list[np.ndarray]], Any], seed: int) -> Estimate:
+    """A statistic and its interval by resampling the seeds of each task by themselves.
+
+    Resampling n seeds shows only (n - 1) / n of their variance, so deviations are stretched by the root of the inverse.
+    """
+    tasks = [np.asarray(task, float) for task in tasks]
+    value, fewest = float(statistic(tasks)), min(len(task) for task in tasks)
+    if fewest < FEWEST:
+        return Estimate(value, np.nan, np.nan)
+    rng = np.random.default_rng(seed)
+    drawn = statistic([task[rng.integers(len(task), size=(RESAMPLES, len(task)))] for task in tasks])
+    low, high = np.percentile(value + (drawn - value) * np.sqrt(fewest / (fewest - 1)), [2.5, 97.5])
+    return Estimate(value, float(low), float(high))

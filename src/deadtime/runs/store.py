@@ -1,0 +1,348 @@
+"""Records at a URL (`s3://bucket/sweep`, `gs://...`, whatever fsspec knows), for machines that share no disk.
+
+    NAME-ID.npz      a record, one object each, so that it is there whole or not at all
+    NAME.zip         a pack of records that someone has copied there; it is read, never written
+    .status.json     how far the sweep is and who drives it, written anew every few seconds
+    .checkpoints/    of each unit that runs, or did when its node was lost
+
+The driver works in a folder of its own with copies of the records, and puts each there before it counts as done. Nothing is
+concluded from clocks, which differ between machines: a driver is alive if what it writes keeps changing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EROFS
+from pathlib import Path
+from threading import Event, Thread
+from time import sleep
+from typing import Any
+from uuid import uuid4
+
+from deadtime._support import files
+from deadtime._support.ending import unhurried
+from deadtime._support.machine import free_memory
+from deadtime.runs import pack_archive, records
+from deadtime.runs.driven import STATUS, alone, last_status, read_status
+from deadtime.runs.places import is_url
+from deadtime.runs.specs import folder_of
+
+CHECKPOINTS = ".checkpoints"
+BEAT_SECONDS = 5.0
+_WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "memory"}
+"""URLs of stores that write an object whole or not at all."""
+_TRIES = 8
+"""With a minute between the first and the last."""
+
+
+def local_folder(out: Path) -> Path:
+    """Return the folder, or raise if it was given as a URL, of which a path keeps one slash."""
+    if re.match("[A-Za-z][A-Za-z0-9+.-]+:/", str(out)):
+        raise ValueError(
+            f"records go to a folder of this machine here; got the URL {out}: write a sweep, "
+            "`deadtime sweep FILE.toml --out URL` takes one"
+        )
+    return out
+
+
+def _at(url: str) -> tuple[Any, str]:
+    """A file system, and where in it."""
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415
+
+        return url_to_fs(url)
+    except ImportError as error:
+        raise ImportError(
+            f"a URL needs fsspec and its package for such URLs; got {url} ({error}): pip install fsspec s3fs, for s3:// say"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"a URL is one that fsspec knows; got {url!r} ({error}): s3://BUCKET/FOLDER, say") from None
+
+
+def _patiently(action: Any, *arguments: Any) -> Any:
+    """Do it, and if that fails do it again a little later: networks do fail."""
+    for left in range(_TRIES - 1, -1, -1):
+        try:
+            return action(*arguments)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            if not left or isinstance(error, PermissionError) or getattr(error, "errno", None) == EROFS:
+                raise OSError(f"the store can't be reached ({type(error).__name__}: {error})") from error
+            sleep(2.0 ** (_TRIES - left - 2))
+
+
+def _write(fs: Any, path: str, content: bytes | Path) -> None:
+    """Whole or not at all: so are objects of object stores; what is like a disk needs another name first."""
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
+    part = path if protocols & _WHOLE else f"{path}.part-{uuid4().hex[:8]}"
+    _patiently(fs.makedirs, path.rpartition("/")[0], True)
+    if isinstance(content, Path):
+        _patiently(fs.put_file, str(content), part)
+    else:
+        _patiently(fs.pipe_file, part, content)
+    if part != path:
+        _patiently(fs.mv, part, path)
+
+
+@contextmanager
+def opened(out: str | Path) -> Iterator[tuple[Path, Store | None]]:
+    """The folder of records to work in: `out` itself, or one with copies of what is at that URL, and the URL's store.
+
+    That folder stays, so what could not be put there is put there by the next driver on this machine.
+    """
+    if not is_url(out):
+        yield Path(out), None
+        return
+    store = Store(str(out))
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    root = Path(base) / "deadtime" / "stores" / hashlib.sha256(store.url.encode()).hexdigest()[:16]
+    with alone(root, "set XDG_CACHE_HOME to a folder for copies of what is at the URL", store.url):
+        store.pull(root)
+        yield root, store
+        store.put_files(root)
+
+
+@contextmanager
+def copied(place: str | Path) -> Iterator[Path]:
+    """The folder of records to read: `place` itself, or copies of what is at that URL, for as long as they are needed."""
+    if not is_url(place):
+        yield Path(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="deadtime-") as name:
+        Store(str(place)).pull(Path(name))
+        yield Path(name)
+
+
+def _kept(name: str) -> bool:
+    """Whether it is a record, or a file that explains records."""
+    return name.endswith((".npz", ".zip", ".toml", "/ceilings.json"))
+
+
+class Store:
+    """Records at a URL."""
+
+    def __init__(self, url: str):
+        """Nothing is fetched yet."""
+        if {*"*?["} & {*url}:
+            raise ValueError(
+                f"a URL of records has no *, ? or [ in it, which would stand for several; got {url!r}: choose another"
+            )
+        scheme, _, path = url.partition("://")
+        self.url = f"{scheme}://{path.rstrip('/')}"
+        self._fs, self._base = _at(self.url)
+        self._me, self._beats, self._lost = "", 0, ""
+
+    def pull(self, root: Path) -> None:
+        """Make a folder hold the records that are there, and no others."""
+        names = self._names()
+        contents = (
+            _patiently(self._fs.cat, names) if len(names) > 1 else {name: _patiently(self._fs.cat_file, name) for name in names}
+        )
+        for old in (root / name for name in records.names(root)):
+            if old.is_dir():
+                shutil.rmtree(old)
+        for pack in pack_archive.paths(root):
+            pack.unlink()
+        for name, content in contents.items():
+            if not name.endswith(".npz"):
+                with files.whole(root / name.rpartition("/")[2]) as part:
+                    part.write_bytes(content)
+                continue
+            for record in records.unpacked(content, f"{self.url}/{name.rpartition('/')[2]}"):
+                records.write(root / folder_of(record), record)
+
+    def _names(self) -> list[str]:
+        """Return the names of the records there, and of what explains them, if each is a file that fits in memory."""
+        self._fs.invalidate_cache()
+        try:
+            found = [one for one in _patiently(self._fs.ls, self._base, True) if _kept(one["name"])]
+        except FileNotFoundError:
+            return []
+        for one in found:
+            if one["type"] != "file" or one.get("islink"):
+                raise ValueError(f"records at a URL are plain files; {one['name']} is a link, pipe or the like: delete it")
+            if (one.get("size") or 0) > free_memory() / 2:
+                raise ValueError(f"a record fits in memory; {one['name']} has {one['size']:,} bytes: delete it")
+        return [one["name"] for one in found]
+
+    def status(self) -> dict[str, Any]:
+        """Return what the driver last said; nothing if none ever did."""
+        self._fs.invalidate_cache()
+        try:
+            return read_status(_patiently(self._fs.cat_file, f"{self._base}/{STATUS}"))
+        except FileNotFoundError:
+            return {}
+
+    def alive(self) -> dict[str, Any]:
+        """The status if a driver keeps it changing, else nothing."""
+        first = self.status()
+        if not first.get("driver"):
+            return {}
+        for _ in range(3):
+            sleep(BEAT_SECONDS)
+            second = self.status()
+            if second != first:
+                return second if second.get("driver") else {}
+        return {}
+
+    @contextmanager
+    def driven(self, root: Path) -> Iterator[None]:
+        """Be the only driver, whose folder is `root`; at the end say that there is none."""
+        other = self.alive()
+        if other:
+            raise ValueError(
+                f"one driver at a time works at a URL; {other['driver']} works at {self.url}: wait for it, or stop it"
+            )
+        self._me, self._lost = f"process {os.getpid()} on {platform.node()} ({uuid4().hex[:8]})", ""
+        self._beat(root)
+        sleep(1.0)  # another one may have begun in the same moment: the last to write goes on
+        self._check()
+        stop = Event()
+        thread = Thread(target=self._beat_on, args=(root, stop), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+            if not self._lost:
+                self._beat(root, last=True)
+
+    def _beat_on(self, root: Path, stop: Event) -> None:
+        while not stop.wait(BEAT_SECONDS):
+            with suppress(OSError, ValueError):  # records that can't be put say so to whom it matters
+                self._check()
+                self._beat(root)
+
+    def _beat(self, root: Path, last: bool = False) -> None:
+        self._beats += 1
+        said = last_status(root) | {"driver": "" if last else self._me, "beat": self._beats}
+        self._write(STATUS, json.dumps(said).encode())
+
+    def _write(self, name: str, content: bytes) -> None:
+        _write(self._fs, f"{self._base}/{name}", content)
+
+    def _check(self) -> None:
+        """Refuse to go on if another driver thought that this one was dead."""
+        who = self.status().get("driver")
+        if who != self._me:
+            self._lost = who or "another one"
+        if self._lost:
+            raise ValueError(f"one driver at a time works at a URL; {self._lost} took over {self.url}: leave it to that one")
+
+    def put(self, folder: Path) -> None:
+        """Put a record there; it is there whole when this returns."""
+        self._check()
+        self._write(f"{folder.name}.npz", records.packed([records.read(folder, policies=True)]))
+
+    def put_files(self, root: Path) -> None:
+        """Put figures, tables and other files there that are no records."""
+        packs = pack_archive.paths(root)
+        for path in root.rglob("*"):
+            inside = path.relative_to(root)
+            hidden = any(part.startswith(".") for part in inside.parts)
+            own = path in packs or (root / inside.parts[0] / "run.json").exists()
+            if path.is_file() and not hidden and not own:
+                self._write(inside.as_posix(), path.read_bytes())
+
+    @property
+    def checkpoints(self) -> str:
+        """Where units keep theirs."""
+        return f"{self.url}/{CHECKPOINTS}"
+
+
+@contextmanager
+def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
+    """A folder for a unit's checkpoints: its own at `place` if that is a path, else one that is kept the same as at a URL."""
+    if place is None or not is_url(place):
+        folder = None if place is None else Path(place) / unit
+        if folder is not None:  # a link would lead what is written, and deleted, elsewhere
+            files.is_folder(folder.parent)
+            files.is_folder(folder)
+        try:
+            yield folder
+        finally:
+            for empty in () if folder is None else (folder, folder.parent):
+                with suppress(OSError):  # there is none, or it holds checkpoints
+                    empty.rmdir()
+        return
+    fs, base = _at(f"{place}/{unit}")
+    with tempfile.TemporaryDirectory(prefix="deadtime-") as name:
+        folder, stop = Path(name), Event()
+        fs.invalidate_cache()
+        with suppress(FileNotFoundError):
+            for path in (path for path in _patiently(fs.ls, base, False) if path.endswith(".safetensors")):
+                _patiently(fs.get_file, path, str(folder / Path(path).name))
+        there = _stamps(folder)
+
+        def push() -> None:
+            for path, stamp in _stamps(folder).items():
+                if there.get(path) != stamp:
+                    _write(fs, f"{base}/{path.name}", path)
+                    there[path] = stamp
+
+        def keep_pushing() -> None:
+            while not stop.wait(BEAT_SECONDS):
+                with suppress(OSError):  # the next time, or at the end
+                    push()
+
+        thread = Thread(target=keep_pushing, daemon=True)
+        thread.start()
+        try:
+            yield folder
+        except BaseException as error:
+            stop.set()
+            thread.join()
+            with suppress(OSError), unhurried():
+                push()
+            if isinstance(error, ValueError) and name in str(error):  # those who are to delete it know it by the URL
+                raise ValueError(str(error).replace(name, f"{place}/{unit}")) from error
+            raise
+        stop.set()
+        thread.join()
+
+
+def checkpoints_at(unit: str, place: str) -> list[str]:
+    """Return the paths or URLs of a unit's checkpoints."""
+    if not is_url(place):
+        return [str(path) for path in (Path(place) / unit).glob("*.safetensors")]
+    with suppress(Exception):  # each kind of store raises its own
+        fs, base = _at(f"{place}/{unit}")
+        fs.invalidate_cache()
+        return [f"{place}/{unit}/{path.rpartition('/')[2]}" for path in fs.find(base)]
+    return []
+
+
+def drop_checkpoints(unit: str, place: str) -> None:
+    """Those of a unit whose records are safe; where that can't be done they stay, and do no harm."""
+    if not is_url(place):
+        shutil.rmtree(Path(place) / unit, ignore_errors=True)
+        with suppress(OSError):  # others have some
+            Path(place).rmdir()
+        return
+    fs, base = _at(f"{place}/{unit}")
+    fs.invalidate_cache()
+    with suppress(Exception):  # each kind of store raises its own
+        for path in fs.find(base):
+            fs.rm_file(path)
+        for folder in (base, base.rpartition("/")[0]):  # object stores have none
+            fs.rmdir(folder)
+
+
+def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Whole files, and what changes when they do."""
+    found = {}
+    for path in folder.glob("*.safetensors"):
+        with suppress(FileNotFoundError):
+            at = path.stat()
+            found[path] = at.st_mtime_ns, at.st_size
+    return found

@@ -1,0 +1,261 @@
+"""Sweeps: a user's own comparison from a small TOML file, by the same machinery as the paper's.
+
+    environments = ["noisy-cartpole", "acrobot"]
+    agents = ["delayed", "augmented", "oblivious"]
+    delays = [0, 5, 15]
+    seeds = 5                        # or a list of them
+    presets = ["best"]               # of deep agents
+    [overrides]                      # whatever `deadtime train` takes
+    steps = 50_000
+    [overrides.noisy-cartpole]       # for one environment, or one agent
+    noise = 0.2
+
+All of it is checked before anything runs; an error names the line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from deadtime._support import files
+from deadtime._support.names import nearest
+from deadtime.envs.families import family_of
+from deadtime.learn.presets import LEARNERS
+from deadtime.learn.views import VIEWS
+from deadtime.runs.specs import Spec, make_spec
+from deadtime.runs.tabular_specs import TABULAR, check_seeds
+from deadtime.runs.wanted import Runs
+
+USUAL: dict[str, Any] = {
+    "environments": [],
+    "agents": ["delayed", "augmented", "oblivious"],
+    "delays": [0, 5, 15],
+    "seeds": 5,
+    "presets": ["best"],
+    "overrides": {},
+}
+_FILE_BYTES, _LINE_DOTS, _TABLE_SETTINGS = 2**18, 100, 100
+"""What a file may have: more would take long to read, and no sweep needs it."""
+_MOST_SETTINGS, _MOST_RUNS = 10_000, 1_000_000
+
+
+class Place(NamedTuple):
+    """Where in the file something is said."""
+
+    table: str
+    key: str
+    value: Any = None
+
+
+def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) -> Runs:
+    """Return the runs that a file asks for, of at most so many settings.
+
+    Those of gym:MODULE:ID need MODULE among the modules `allowed`.
+    """
+    if not path.is_file():
+        raise ValueError(f"a sweep is described by a file; there is no {path}: write one, README has an example")
+    text = _text(path.resolve())
+    said = _parsed(text, path)
+
+    def wrong(place: Place, why: str) -> ValueError:
+        return ValueError(f"{path}, line {line_of(text, place)}: {why}")
+
+    asked = USUAL | said
+    for key, kind, such in (("environments", str, '["acrobot"]'), ("agents", str, '["delayed"]'), ("delays", int, "[0, 5]")):
+        _check_list(key, asked[key], kind, such, wrong)
+    _check_list("presets", asked["presets"], str, '["best"]', wrong)
+    seeds = _checked_seeds(asked, most, wrong)
+    if "presets" in said and all(env in TABULAR for env in asked["environments"]):
+        raise wrong(Place("", "presets"), "presets are of deep agents, and no environment here has one: leave the key out")
+    _check_names(asked, wrong, allowed)
+    tables = _tables(asked, wrong)
+    specs: dict[str, Spec] = {}
+    for env, agent, delay, preset in product(asked["environments"], asked["agents"], asked["delays"], asked["presets"]):
+        options: dict[str, Any] = {} if env in TABULAR else {"preset": preset}
+        places: dict[str, Place] = {}
+        for table in ("", env, agent):
+            for name, value in tables.get(table, {}).items():
+                options[name], places[name] = value, Place(f"overrides.{table}".rstrip("."), name)
+        spec = _spec(env, agent, delay, preset, options, places, wrong)
+        specs[spec.name] = spec
+    return [(spec, seeds) for spec in specs.values()]
+
+
+def keep_copy(path: Path, folder: Path) -> None:
+    """Put a copy of a sweep's file beside its records, in place of an earlier sweep's and of nothing else."""
+    copy = folder / path.name
+    if os.path.lexists(copy):
+        if os.path.samestat(copy.lstat(), path.stat()):
+            return
+        _parsed(_text(copy), copy)
+    folder.mkdir(parents=True, exist_ok=True)
+    with files.whole(copy) as part:
+        part.write_bytes(files.plain(path.resolve(), _FILE_BYTES))
+
+
+def _text(path: Path) -> str:
+    """Return the text of a plain file, if it is no longer than a sweep is."""
+    try:
+        text = files.plain(path, _FILE_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: a sweep is a text file in UTF-8: save it as such") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: a sweep is a small text file, and {error}: delete it, or name another") from None
+    if any(line.count(".") > _LINE_DOTS for line in text.split("\n")):  # a key of n parts would take n² time
+        raise ValueError(f"{path}: a sweep has no line with more than {_LINE_DOTS} dots: write shorter keys")
+    return text
+
+
+def _parsed(text: str, path: Path) -> dict[str, Any]:
+    """Return what the TOML of a sweep says under the keys of sweeps."""
+    try:
+        said = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: this is not TOML, {error}: write keys as `delays = [0, 5]`") from None
+    for key in said:
+        if key not in USUAL:
+            why = f"a sweep has no key {key!r:.100}{nearest(key, USUAL)}: it has {', '.join(USUAL)}"
+            raise ValueError(f"{path}, line {line_of(text, Place('', key))}: {why}")
+    if "environments" not in said:
+        raise ValueError(f'{path}: a sweep names its environments; got none: write environments = ["noisy-cartpole"], say')
+    return said
+
+
+def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None:
+    what = "words" if kind is str else "whole numbers"
+    good = isinstance(value, list) and value and all(type(one) is kind for one in value)
+    if not good:
+        raise wrong(Place("", key), f"{key} is a list of {what}, at least one; got {value!r:.200}: write {key} = {such}, say")
+    twice = [one for one, times in Counter(value).items() if times > 1]
+    if twice:
+        raise wrong(Place("", key, twice[0]), f"{key} names each once; got {twice[0]!r:.200} twice: leave one out")
+
+
+def _checked_seeds(asked: dict[str, Any], most: int, wrong: Any) -> tuple[int, ...]:
+    """Return the seeds, unless there are more runs than anyone does; none is listed before they are counted."""
+    given, settings = asked["seeds"], 1
+    for key in ("environments", "agents", "delays", "presets"):
+        settings *= len(asked[key])
+    if settings > most:
+        raise wrong(
+            Place("", "delays"),
+            f"a sweep has at most {most:,} environments, agents, delays and presets in all combinations; got "
+            f"{settings:,}: make several of it",
+        )
+    if type(given) is int and settings * given > _MOST_RUNS:
+        raise wrong(Place("", "seeds"), f"a sweep has at most {_MOST_RUNS:,} runs; got {settings * given:,}: name fewer seeds")
+    try:
+        return check_seeds(given)
+    except ValueError as error:
+        raise wrong(Place("", "seeds"), str(error)) from None
+
+
+def _check_names(asked: dict[str, Any], wrong: Any, allowed: Collection[str]) -> None:
+    agents = dict.fromkeys((*VIEWS, *LEARNERS))
+    for name in asked["environments"]:
+        try:
+            family = family_of(name)
+        except ValueError as error:
+            raise wrong(Place("", "environments", name), str(error)) from None
+        try:
+            family.check_import(name, allowed)
+        except ValueError as error:
+            module = name.partition(":")[2].rpartition(":")[0]
+            raise wrong(Place("", "environments", name), f"{error}, or pass --allow-import {module:.100}") from None
+    for name in asked["agents"]:
+        if name not in agents:
+            known = f"no agent is called {name!r:.200}{nearest(name, agents)}: choose one of {', '.join(agents)}"
+            raise wrong(Place("", "agents", name), known)
+
+
+def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:
+    """Return the overrides by what they are for: all (""), an environment or an agent."""
+    if not isinstance(asked["overrides"], dict):
+        got = asked["overrides"]
+        raise wrong(Place("", "overrides"), f"overrides is a table; got {got!r:.200}: write [overrides] and settings below it")
+    names = (*asked["environments"], *asked["agents"])
+    tables: dict[str, dict[str, Any]] = {"": {}}
+    for key, value in asked["overrides"].items():
+        if not isinstance(value, dict):
+            tables[""][key] = value
+        elif key in names:
+            tables[key] = value
+        else:
+            known = f"overrides are for an environment or an agent of this sweep; {key!r:.100} is none{nearest(key, names)}"
+            raise wrong(Place("overrides", key), f"{known}: it has {', '.join(names)}")
+    for table, settings in tables.items():
+        if len(settings) > _TABLE_SETTINGS:
+            place = Place("overrides", table)
+            raise wrong(place, f"a table has at most {_TABLE_SETTINGS} settings; got {len(settings):,}: leave some out")
+        for name, value in settings.items():
+            place = Place(f"overrides.{table}".rstrip("."), name)
+            if name in ("preset", "seeds", "delay", "agent", "env"):
+                raise wrong(place, f"{name} is no setting of a run here: use the sweep's own keys, {', '.join(USUAL)}")
+            if not isinstance(value, str | int | float | list):
+                got = "a table" if isinstance(value, dict) else repr(value)
+                raise wrong(place, f"{name} is a number, a word, true, false or a list of such; got {got}: write one")
+    return tables
+
+
+_REFUSED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What environments and learners raise for settings of the wrong kind."""
+
+
+def _spec(env: str, agent: str, delay: int, preset: str, options: dict[str, Any], places: dict[str, Place], wrong: Any) -> Spec:
+    """Return one run or, if it is refused, raise at the first thing in the file that makes it so."""
+    try:
+        return make_spec(env, agent, delay, options)
+    except _REFUSED as error:
+        for place, (tried, so_far) in _attempts(env, agent, delay, preset, options, places):
+            try:
+                make_spec(*tried, so_far)
+            except _REFUSED as found:
+                raise wrong(place, str(found)) from None
+        raise wrong(Place("", "environments", env), str(error)) from None
+
+
+def _attempts(
+    env: str, agent: str, delay: int, preset: str, options: dict[str, Any], places: dict[str, Place]
+) -> Iterator[tuple[Place, tuple[tuple[str, str, int], dict[str, Any]]]]:
+    """Yield the run built up from what nothing is wrong with, one thing at a time."""
+    so_far: dict[str, Any] = {}
+    yield Place("", "environments", env), ((env, "oblivious", 0), {})
+    yield Place("", "agents", agent), ((env, agent, 0), {})
+    for name, value in options.items():
+        so_far[name] = value
+        place = Place("", "presets", preset) if name == "preset" else places[name]
+        yield place, ((env, agent, 0), dict(so_far))
+    yield Place("", "delays", delay), ((env, agent, delay), so_far)
+
+
+def line_of(text: str, place: Place) -> int:
+    """Return the line of a value if one is named and found, else of the key, else of its table."""
+    table, best, inside = "", 1, False
+    whole_name = f"{place.table}.{place.key}".lstrip(".")
+    for number, line in enumerate((re.sub(r"\s#.*|^#.*", "", line) for line in text.splitlines()), 1):
+        header = re.match(r"\s*\[{1,2}([^\[\]=]+)\]{1,2}\s*$", line)
+        key, equals, _ = line.partition("=")
+        if header:
+            table, inside = _bare(header[1]), False
+            if table in (place.table, whole_name):
+                best = number
+        elif equals and not {*"[]#"} & {*key}:
+            name = f"{table}.{_bare(key)}".lstrip(".")
+            inside = name == whole_name
+            if inside or whole_name.startswith(f"{name}."):  # the latter is a table within one line
+                best = number
+        if inside and (place.value is None or re.search(rf"(?<![\w.:-]){re.escape(str(place.value))}(?![\w.:-])", line)):
+            return number
+    return best
+
+
+def _bare(name: str) -> str:
+    """A key without its quotes and spaces."""
+    return re.sub("[\"'\\s]", "", name)

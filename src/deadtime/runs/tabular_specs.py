@@ -1,0 +1,172 @@
+"""A run as data: frozen, checked when made, and known by a hash of what it says.
+
+The hash leaves out what has its default value, so that a new optional setting keeps old ids, and takes in a version of each
+component that shapes the result, so that a fix which changes results gives new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from deadtime._support.checks import check_count
+from deadtime._support.names import nearest
+from deadtime.delays.convention import check_delay
+from deadtime.envs.families import FAMILIES, check_options, family_of
+from deadtime.envs.family import Family
+from deadtime.learn.presets import LEARNERS
+from deadtime.learn.settings import QLearning
+from deadtime.learn.views import VIEWS
+from deadtime.runs.spec_checks import check_executed, differing
+
+_USUAL_LEARNER = {"walk": QLearning(epsilon=0.1)}
+"""The learner's usual settings by family, where they are not its defaults: the walk's rewards make no one explore."""
+TABULAR = {
+    name: _USUAL_LEARNER.get(family.name, QLearning())
+    for family in FAMILIES.values()
+    if family.loop == "tabular"
+    for name in family.members
+}
+"""Finite environments, and the learner's usual settings in each."""
+VERSIONS = {"q-learning": 1}
+"""Versions of learners; raise one when a change of it changes results. Families have their own."""
+
+
+@dataclass(frozen=True)
+class TabularSpec:
+    """Q-learning on a finite environment, whose own settings (size, noise, …) are in `settings`."""
+
+    env: str
+    agent: str
+    delay: int = 0
+    episodes: int = 5000
+    settings: dict[str, Any] = field(default_factory=dict)
+    learner: QLearning = None  # type: ignore[assignment]
+    """Default: what is usual in the environment."""
+    evaluation_episodes: int = 100
+    until_return: float | None = None
+    """Stop a seed once the mean of its last 20 training returns reaches this."""
+
+    def __post_init__(self) -> None:
+        """Raise if this can't be run, before any work is done; nothing is built."""
+        if self.env not in TABULAR:
+            raise ValueError(
+                f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}: choose one of {', '.join(TABULAR)}"
+            )
+        object.__setattr__(self, "learner", self.learner or TABULAR[self.env])
+        if self.agent not in VIEWS and self.agent in LEARNERS:
+            raise ValueError(
+                f"{self.agent} learns from numbers, not from the cells of {self.env}: choose cartpole or acrobot, "
+                f"or an agent of {', '.join(VIEWS)}"
+            )
+        if self.agent not in VIEWS:
+            raise ValueError(
+                f"no agent is called {self.agent!r}{nearest(str(self.agent), VIEWS)}: choose one of {', '.join(VIEWS)}"
+            )
+        object.__setattr__(self, "delay", check_delay(self.delay))
+        for name in ("episodes", "evaluation_episodes"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        family = family_of(self.env)
+        own = family.describe(self.env, self.settings)
+        seed = {"maze_seed": own.maze_seed} if "maze_seed" in self.settings else {}
+        object.__setattr__(self, "settings", differing(own, family.describe(self.env, {}), self.settings) | seed)
+        check_executed(self.delay, own.max_steps)
+        until = self.until_return
+        if until is not None and (type(until) not in (int, float) or not abs(until) < 1e300):
+            raise ValueError(f"until_return is a number; got {self.until_return!r}: pass one such as 0.5")
+        if VIEWS[self.agent].solves_offline:
+            self._check_offline()
+
+    def _check_offline(self) -> None:
+        """Refuse settings that would do nothing."""
+        usual, given = TABULAR[self.env], self.learner
+        idle = [name for name in ("step_size", "epsilon") if getattr(given, name) != getattr(usual, name)]
+        idle += ["until_return"] * (self.until_return is not None)
+        if idle:
+            raise ValueError(
+                f"{self.agent} acts at random and then solves its model, so {idle[0]} would do nothing: leave it out"
+            )
+
+    @property
+    def family(self) -> Family:
+        """The family of the environment."""
+        return family_of(self.env)
+
+    @property
+    def states(self) -> int:
+        """The number of states of its environment."""
+        return int(family_of(self.env).describe(self.env, self.settings).observation_space().n)
+
+    def environment(self, seed: int) -> Any:
+        """Make the environment of one seed: every seed is a maze of its own, unless the settings name one."""
+        family = family_of(self.env)
+        own_seed = "maze_seed" in (family.setting_names(self.env) or ()) and "maze_seed" not in self.settings
+        return family.describe(self.env, self.settings | ({"maze_seed": seed} if own_seed else {}))
+
+    def canonical(self) -> dict[str, Any]:
+        """All that was asked for beyond what is usual."""
+        said: dict[str, Any] = {"kind": "tabular"}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name == "learner":
+                usual = vars(TABULAR[self.env])
+                value = {name: number for name, number in vars(value).items() if number != usual[name]}
+            if value not in ({}, f.default):
+                said[f.name] = value
+        return said
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits that stand for this spec and the versions of what it uses."""
+        versions = [family_of(self.env).version, VERSIONS["q-learning"]]
+        text = json.dumps([self.canonical(), versions], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        return f"{self.env}-{self.agent}-m{self.delay}-{self.id}"
+
+
+MOST_SEEDS = 100_000
+
+
+def check_seeds(seeds: Any) -> tuple[int, ...]:
+    """Return seeds as a tuple; a number n means 0 … n - 1."""
+    listed = isinstance(seeds, list | tuple | range)
+    count = len(seeds) if listed else check_count("seeds", seeds)
+    if count > MOST_SEEDS:
+        raise ValueError(f"a run has at most {MOST_SEEDS:,} seeds; got {count:,}: pass fewer")
+    if listed:
+        whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) for seed in seeds)
+        chosen = tuple(int(seed) for seed in seeds) if whole else ()
+        if not chosen or min(chosen) < 0 or max(chosen) >= 2**31 or len(set(chosen)) != len(chosen):
+            raise ValueError(
+                f"seeds are distinct whole numbers from 0 to 2^31 - 1, at least one; got {seeds!r}: pass range(5), say"
+            )
+        return chosen
+    return tuple(range(count))
+
+
+def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> TabularSpec:
+    """Sort named options into the run's own, the learner's and the environment's."""
+    own = {f.name for f in fields(TabularSpec)} - {"env", "agent", "delay", "settings", "learner"}
+    learner = {f.name for f in fields(QLearning)}
+    check_options(env, options, own | learner)
+    return TabularSpec(
+        env,
+        agent,
+        delay,
+        settings={name: value for name, value in options.items() if name not in own | learner},
+        learner=replace(TABULAR.get(env, QLearning()), **{name: options[name] for name in learner & options.keys()}),
+        **{name: options[name] for name in own & options.keys()},
+    )
+
+
+def tabular_from(given: dict[str, Any]) -> TabularSpec:
+    """Return the spec that a record was made with."""
+    return TabularSpec(**{**given, "learner": replace(TABULAR[given["env"]], **given.get("learner", {}))})

@@ -1,0 +1,28 @@
+"""`deadtime.train`: from names to a result."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from deadtime._support.progress import bar
+from deadtime.runs import records
+from deadtime.runs.result import Result
+from deadtime.runs.specs import make_spec
+from deadtime.runs.tabular_specs import TabularSpec, check_seeds
+from deadtime.runs.units import Keep, Unit, trained
+
+
+def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **options: Any) -> Result:
+    """Train an agent under a delay; `seeds` is a number or a list.
+
+    Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`step_size`,
+    `discount`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` whatever
+    `gymnasium.make` takes). `deadtime train` takes the same words.
+    """
+    spec = make_spec(env, agent, delay, options)
+    chosen = check_seeds(seeds)
+    unit = Unit(tuple((spec, seed) for seed in chosen), keep=Keep(chosen))
+    steps = "episodes" if isinstance(spec, TabularSpec) else "steps"
+    with bar(f"{spec.env} {spec.agent} m={spec.delay}", unit.work, steps) as advance:
+        return Result(reduce(records.joined, trained(unit, None, advance)))

@@ -1,0 +1,183 @@
+"""Work in units that any process can do: runs that are trained together, as JSON, and what they need.
+
+On a CPU a unit is one deep run, or some seeds of a tabular spec; on a GPU it is what shares a compiled program. Units are
+formed by this one rule whatever runs them, of all that is missing, and a unit's records are kept all or none: so the same
+sweep has the same units, and the same bits, however it is scheduled, interrupted and resumed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from threading import Event
+from traceback import extract_tb
+from typing import NamedTuple
+
+from deadtime._support.machine import cores
+from deadtime.learn.tabular_loop import run_seeds, table_of
+from deadtime.runs import records
+from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.records import Record
+from deadtime.runs.specs import Spec, from_canonical
+from deadtime.runs.store import checkpoints_of
+from deadtime.runs.tabular_specs import TabularSpec
+
+Pair = tuple[Spec, int]
+_SEEDS = 8
+"""Of a tabular spec, in one unit."""
+KEPT_POLICY_BYTES = 2**17
+"""The largest file of policies that records of a study keep, of one seed."""
+
+
+class Keep(NamedTuple):
+    """Which policies records keep."""
+
+    seeds: tuple[int, ...] = ()
+    most_bytes: int | None = None
+    """The largest file of one seed's policy that is kept; None: any."""
+
+    def kept(self, record: Record) -> Record:
+        """Return a record of one seed with its policy if that is to be kept, else without."""
+        wanted = record.policies and {*record.seeds} <= {*self.seeds}
+        if wanted and (self.most_bytes is None or records.policy_bytes(record) <= self.most_bytes):
+            return record
+        return records.without_policies(record)
+
+
+class Unit(NamedTuple):
+    """Runs that are trained together, and what they need."""
+
+    runs: tuple[Pair, ...]
+    cpus: int = 1
+    gpus: int = 0
+    memory: int = 0
+    """Bytes, where they are known."""
+    keep: Keep = Keep()
+    """The policies that its records keep."""
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits that stand for its runs."""
+        return hashlib.sha256(json.dumps([(spec.id, seed) for spec, seed in self.runs]).encode()).hexdigest()[:12]
+
+    @property
+    def work(self) -> int:
+        """Steps or episodes of all its runs."""
+        return sum(spec.episodes if isinstance(spec, TabularSpec) else spec.length for spec, _ in self.runs)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        spec, seed = self.runs[0]
+        more = f" and {len(self.runs) - 1} more" if len(self.runs) > 1 else ""
+        return f"{spec.env} {spec.agent} m={spec.delay} seed {seed}{more}"
+
+    def to_json(self) -> str:
+        """Return the unit as JSON, for another process."""
+        runs = [[spec.canonical(), seed] for spec, seed in self.runs]
+        return json.dumps({"runs": runs, "seeds": self.keep.seeds, "most_bytes": self.keep.most_bytes})
+
+
+def from_json(text: str) -> Unit:
+    """Return the unit that `to_json` made text of."""
+    said = json.loads(text)
+    runs = tuple((from_canonical(spec), seed) for spec, seed in said["runs"])
+    return Unit(runs, keep=Keep(tuple(said["seeds"]), said["most_bytes"]))
+
+
+def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list[Unit]:
+    """All that is missing, in units; the largest first, so that none is left alone at the end."""
+    found = []
+    for spec, seeds in missing:
+        if isinstance(spec, TabularSpec):
+            parts = [seeds[i : i + _SEEDS] for i in range(0, len(seeds), _SEEDS)]
+            memory = int(4 * table_of(spec)[1])  # of one seed at a time, while its table grows
+            found += [Unit(tuple((spec, seed) for seed in part), memory=memory) for part in parts]
+    pairs = [(spec, seed) for spec, seeds in missing if isinstance(spec, DeepSpec) for seed in seeds]
+    if pairs:
+        found += _deep_units(pairs, device)
+    return sorted(found, key=lambda unit: -unit.work)
+
+
+def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
+    from deadtime.learn import atari_loop, trainer  # noqa: PLC0415  (JAX takes a while to load)
+
+    gpus = int(device == "gpu")
+    found = []
+    for program, mine in trainer.groups_of([pair for pair in pairs if not pair[0].outside], device):
+        found.append(Unit(tuple(mine), 1, gpus, 2 * trainer.bytes_of(program, mine)))
+    for mine in atari_loop.parts_of([pair for pair in pairs if pair[0].family.loop == "pool"], device):
+        memory = 2 * atari_loop.bytes_of(atari_loop.program_of(mine[0][0], device), mine)
+        found.append(Unit(tuple(mine), cores(), gpus, memory))
+    found += [Unit(((spec, seed),)) for spec, seed in pairs if spec.family.loop == "host"]  # they learn on a CPU
+    return found
+
+
+def trained(
+    unit: Unit,
+    checkpoints: str | None,
+    progress: Callable[[int], None],
+    stopped: Event | None = None,
+    together: bool = False,
+) -> list[Record]:
+    """Train a unit's runs, and return their records, a spec each.
+
+    Checkpoints are kept in a folder or at a URL until the caller deletes them. When `stopped` is set,
+    deep runs write checkpoints and give no records, and the finished seeds of a tabular spec do.
+    `together` is for runs that hardly train: on a CPU too they share programs.
+    """
+    progress(0)  # it has begun
+    specs = {spec.id: replace(spec) for spec, _ in unit.runs}  # checked: from JSON they are only data
+    first = specs[unit.runs[0][0].id]
+    found: dict[str, list[Record]] = {}
+    with checkpoints_of(unit.id, checkpoints) as folder:
+        if isinstance(first, TabularSpec):
+            seeds = [seed for _, seed in unit.runs]
+            new = _tabular_records(first, seeds, unit.keep, progress, stopped)
+        else:
+            new = _deep_records(unit, specs, progress, folder, stopped, together)
+        for record in new:
+            found.setdefault(record.id, []).append(unit.keep.kept(record))
+    return [reduce(records.joined, those) for those in found.values()]
+
+
+def _tabular_records(
+    spec: TabularSpec,
+    seeds: list[int],
+    keep: Keep,
+    progress: Callable[[int], None],
+    stopped: Event | None,
+) -> Iterator[Record]:
+    """Train the seeds that keep policies first: tables of the others go as soon as they are scored."""
+    for kept in (True, False):
+        mine = tuple(seed for seed in seeds if (seed in keep.seeds) == kept)
+        if mine:
+            for outcome in run_seeds(spec, mine, progress, kept, stopped):
+                yield records.record_of(spec, outcome)
+
+
+def _deep_records(
+    unit: Unit,
+    specs: dict[str, Spec],
+    progress: Callable[[int], None],
+    folder: Path | None,
+    stopped: Event | None,
+    together: bool,
+) -> Iterator[Record]:
+    from deadtime.learn.trainer import run_deep  # noqa: PLC0415  (JAX)
+
+    checked = [(specs[spec.id], seed) for spec, seed in unit.runs]
+    pairs = [(spec, seed) for spec, seed in checked if isinstance(spec, DeepSpec)]
+    kept = any(seed in unit.keep.seeds for _, seed in pairs)
+    for spec, outcome in run_deep(pairs, progress, kept, folder, together, stopped):
+        yield records.record_of(spec, outcome)
+
+
+def reason(error: Exception) -> str:
+    """Why a unit failed, and where."""
+    at = [f"{Path(frame.filename).name}, line {frame.lineno}" for frame in extract_tb(error.__traceback__)[-1:]]
+    return f"{type(error).__name__}: {error} ({', '.join(at)})"

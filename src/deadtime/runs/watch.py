@@ -1,0 +1,83 @@
+"""An episode of a trained agent as an animated GIF: the real thing, what is pending, and where it is believed to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from deadtime._support.files import whole
+from deadtime.envs.families import family_of
+from deadtime.envs.family import Arrows
+from deadtime.envs.scenes import GHOST, INK
+from deadtime.learn.evaluate import act, forget
+from deadtime.runtime.policy import check_place
+
+_SLOT = 22
+_LAST_MILLISECONDS = 2000
+
+
+def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) -> tuple[int, float]:
+    """Run one greedy episode, write its frames, and return its steps and return."""
+    family = family_of(name)
+    if not family.can_draw(environment):
+        raise ValueError(
+            f"watch draws mazes, cartpole, acrobot, Atari, and gym:ID that render rgb_array; this is of {name}: name another"
+        )
+    env = family.gymnasium_form(environment, policy.delay, policy, render_mode="rgb_array")
+    check_place(policy, env, name)
+    believe = policy.predicted_state if policy.num_states else policy.predicted_observation
+    draw, arrows = family.scene(environment, env)
+    obs, info = env.reset(seed=episode)
+    forget(policy)
+    frames: list[Image.Image] = []
+    earned = 0.0
+    ended = False
+    while not ended and len(frames) != family.most_drawn:
+        pending = info["pending_actions"]
+        frames.append(_frame(draw(obs, believe(obs, pending)), pending, arrows, len(frames), earned))
+        obs, reward, terminated, truncated, info = env.step(act(policy, obs, info))
+        earned += float(reward)
+        ended = terminated or truncated
+    frames.append(_frame(draw(obs, obs), info["pending_actions"], arrows, len(frames), earned))
+    env.close()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    times = [family.frame_milliseconds] * (len(frames) - 1) + [_LAST_MILLISECONDS]
+    with whole(path) as part:
+        frames[0].save(part, "GIF", save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)
+    return len(frames) - 1, earned
+
+
+def _frame(scene: Image.Image, pending: np.ndarray, arrows: Arrows, step: int, earned: float) -> Image.Image:
+    a_row = max(scene.width // _SLOT, 1)
+    rows = -(-len(pending) // a_row)
+    image = Image.new("RGB", (scene.width, scene.height + 44 + rows * _SLOT), "white")
+    image.paste(scene)
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(13)
+    draw.text((4, scene.height + 4), f"step {step}   return {earned:+.3f}", INK, font)
+    words = "pending, next one first:" if len(pending) else "no delay"
+    draw.text((4, scene.height + 22), words, INK, font)
+    for i, action in enumerate(pending):
+        x, y = (i % a_row + 0.5) * _SLOT, scene.height + 44 + (i // a_row + 0.5) * _SLOT
+        if arrows is None:
+            draw.text((x, y), str(action), GHOST if i else INK, font, anchor="mm")
+        else:
+            _arrow(draw, (x, y), arrows[action], GHOST if i else INK)
+    return image
+
+
+def _arrow(draw: ImageDraw.ImageDraw, at: tuple[float, float], direction: tuple[int, ...], color: tuple[int, int, int]) -> None:
+    """An arrow, or a dot for an action that pushes nowhere; one that fires has a ring around it."""
+    (x, y), (down, right, *fires) = at, direction
+    long, wide = _SLOT * 0.36, _SLOT * 0.22
+    if any(fires):
+        draw.ellipse((x - _SLOT * 0.45, y - _SLOT * 0.45, x + _SLOT * 0.45, y + _SLOT * 0.45), outline=color)
+    if not down and not right:
+        draw.ellipse((x - 3, y - 3, x + 3, y + 3), fill=color)
+        return
+    tip = (x + right * long, y + down * long)
+    draw.line((x - right * long, y - down * long, *tip), fill=color, width=2)
+    side = [(x + down * w, y - right * w) for w in (wide, -wide)]
+    draw.polygon([tip, *side], fill=color)

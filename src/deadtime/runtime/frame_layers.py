@@ -1,0 +1,68 @@
+"""The convolutions of the Nature network (Mnih et al. 2015) as products over patches, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deadtime.runtime.array_forms import Form
+from deadtime.runtime.dense_layers import Layers
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, UInt8
+
+FRAMES = (4, 84, 84)
+"""The shape of an observation: the last frames, oldest first, each of 84 by 84 bytes."""
+CONVOLUTIONS = ((8, 4), (4, 2), (3, 1))
+"""The size and the stride of each convolution."""
+MOST_ACTIONS = 18
+"""The actions of an Atari console. Networks have outputs for all of them, whatever their game."""
+
+
+def torso_outputs(channels: Sequence[int]) -> int:
+    """Return how many numbers the convolutions give."""
+    return 7 * 7 * channels[-1]
+
+
+def torso_forms(channels: Sequence[int]) -> dict[str, Form]:
+    """Return the form of each array of the convolutions, by its name in a record."""
+    forms: dict[str, Form] = {}
+    inputs = FRAMES[0]
+    for i, ((size, _), outputs) in enumerate(zip(CONVOLUTIONS, channels, strict=True)):
+        forms[f".torso.weights[{i}]"] = Form(np.float32, size * size * inputs, outputs)
+        forms[f".torso.biases[{i}]"] = Form(np.float32, outputs)
+        inputs = outputs
+    return forms
+
+
+def torso_of(arrays: Mapping[str, np.ndarray]) -> Layers:
+    """Return the weight, of shape (inputs, outputs), and the bias of each convolution."""
+    return [(arrays[f".torso.weights[{i}]"], arrays[f".torso.biases[{i}]"]) for i in range(len(CONVOLUTIONS))]
+
+
+def look(torso: Layers, frames: UInt8[np.ndarray, "4 84 84"]) -> Float[np.ndarray, " n"]:
+    """Return the outputs of the convolutions for one observation."""
+    x = np.moveaxis(frames, 0, -1)
+    for (size, stride), (weight, bias) in zip(CONVOLUTIONS, torso, strict=True):
+        x = patches(x, size, stride).astype(np.float32, copy=False) @ weight
+        np.add(x, bias, out=x)
+        np.maximum(x, np.float32(0.0), out=x)
+    return x.ravel()
+
+
+def patches(x: np.ndarray, size: int, stride: int) -> np.ndarray:
+    """Return a row for each patch of `size` by `size`; `stride` divides `size`.
+
+    `x` has shape (height, width, channels), the result (rows, columns, size² · channels). A row
+    holds its blocks of `stride` by `stride` one after the other, as the training's networks do.
+    """
+    height, width, channels = x.shape
+    x = x.reshape(height // stride, stride, width // stride, stride, channels)
+    x = x.swapaxes(1, 2).reshape(height // stride, width // stride, stride * stride * channels)
+    steps = size // stride
+    rows = x.shape[0] - steps + 1
+    columns = x.shape[1] - steps + 1
+    blocks = [x[i : i + rows, j : j + columns] for i in range(steps) for j in range(steps)]
+    return np.concatenate(blocks, axis=-1)

@@ -1,0 +1,151 @@
+"""The policy of a tabular run: a table of values and, for some agents, a model of counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from deadtime._support.files import check_fit
+from deadtime.runtime.array_forms import Form
+from deadtime.runtime.policy import Policy, check_sees
+from deadtime.runtime.queue_keys import KeyIndex, key_of, words_of
+from deadtime.runtime.state_laws import rolled_law
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class TabularPolicy(Policy):
+    """A policy that acts on the number of a state and its pending actions.
+
+    Among equally good actions, as in a pair never visited, it draws one.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        agent: str,
+        sees: str,
+        delay: int,
+        states: int,
+        seed: int = 0,
+    ):
+        """Build the policy from the arrays of one seed's record.
+
+        `sees` says what the table is asked for (see `policy.SEES`); `seed` decides ties.
+        """
+        self._predicts = check_sees(sees)
+        self.agent = agent
+        self.delay = delay
+        self.sees_queue = sees == "queue"
+        self.num_states = states
+        self.num_actions = arrays["q"].shape[1]
+        self._sees_law = sees == "law"
+        self._check(arrays)
+        self._q = arrays["q"]
+        self._likely = arrays["likely"]
+        self._successors = arrays["successors"]
+        self._visits = arrays["visits"]
+        self._pairs = KeyIndex(arrays["keys"]) if self.sees_queue else None
+        self._seed = seed
+        self._rng = _ties(seed)
+
+    def _check(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Raise if the arrays do not fit each other or hold numbers of states that do not exist."""
+        states, actions = self.num_states, self.num_actions
+        rows, outcomes = (states, arrays["successors"].shape[2]) if self._predicts else (1, 1)
+        wanted = {
+            "q": Form(np.float64, states, actions),
+            "successors": Form(np.int32, rows, actions, outcomes),
+            "visits": Form(np.int64, rows, actions, outcomes),
+            "likely": Form(np.int32, rows, actions),
+        }
+        if self.sees_queue:
+            wanted["keys"] = Form(np.uint64, 0, words_of(actions, self.delay))
+        check_fit(arrays, wanted, ("q", "keys") if self.sees_queue else ())
+        for name, least in (("successors", -1), ("likely", 0)):
+            if ((arrays[name] < least) | (arrays[name] >= rows)).any():
+                raise ValueError(f"{name} are numbers of states, 0 to {rows - 1}; this policy has others: train it again")
+        if self.sees_queue and not 1 <= len(arrays["q"]) == len(arrays["keys"]):
+            raise ValueError("a policy has values for each of its keys; this one has not: train it again")
+        if actions < 1 or outcomes < 1:
+            raise ValueError("a policy has one action or more, and outcomes of each; this one has none: train it again")
+
+    def at_delay(self, delay: int) -> Self:
+        """Return the same policy under another delay, whose ties are drawn from the beginning."""
+        twin = super().at_delay(delay)
+        twin._rng = _ties(self._seed)
+        return twin
+
+    def act(self, observation: int, pending_actions: Any = ()) -> int:
+        """Return the action to choose now, which is executed after the pending ones."""
+        return best_action(self.q_values(observation, pending_actions), self._rng.random())
+
+    def q_values(self, observation: int, pending_actions: Any = ()) -> Float[np.ndarray, " A"]:
+        """Return the value of each action as this agent sees it."""
+        if self._sees_law:
+            return self.predicted_law(observation, pending_actions) @ self._q
+        if self._pairs is not None:
+            state, queue = self._checked(observation, pending_actions)
+            return self._q[self._pairs.row(key_of(state, queue, self.num_actions))].copy()
+        return self._q[self.predicted_state(observation, pending_actions)].copy()
+
+    def predicted_state(self, observation: int, pending_actions: Any = ()) -> int:
+        """Return the state predicted for the next action's execution.
+
+        A policy without a forward model returns the present state.
+        """
+        state, queue = self._checked(observation, pending_actions)
+        if self._predicts:
+            for action in queue:
+                state = int(self._likely[state, action])
+        return state
+
+    def predicted_law(self, observation: int, pending_actions: Any = ()) -> Float[np.ndarray, " S"]:
+        """Return the probability of each state at the next action's execution."""
+        state, queue = self._checked(observation, pending_actions)
+        if self._predicts:
+            return rolled_law(self._successors, self._visits, state, queue)
+        law = np.zeros(self.num_states)
+        law[state] = 1.0
+        return law
+
+    def _checked(self, observation: Any, pending_actions: Any) -> tuple[int, list[int]]:
+        """Return the state and the queue as whole numbers, or raise if they do not fit."""
+        queue = np.asarray(pending_actions)
+        actions = self.num_actions
+        if queue.size == 0:
+            queue = queue.reshape(-1).astype(np.int64)
+        whole = queue.shape == (self.delay,) and queue.dtype.kind in "iu"
+        if not whole or ((queue < 0) | (queue >= actions)).any():
+            raise ValueError(
+                f"pending_actions are the {self.delay} chosen last, oldest first, "
+                f"each from 0 to {actions - 1}; got {pending_actions!r}: "
+                "pass info['pending_actions']"
+            )
+        state = np.asarray(observation)
+        whole = state.shape == () and state.dtype.kind in "iu"
+        if not whole or not 0 <= state < self.num_states:
+            raise ValueError(
+                f"an observation is the number of a state, 0 to {self.num_states - 1}; got {observation!r}: pass one"
+            )
+        return int(state), queue.tolist()
+
+
+def best_action(values: Float[np.ndarray, " A"], u: float) -> int:
+    """Return an action of the highest value; `u`, from 0 to 1, decides among several.
+
+    The choice is that of the training's compiled code to the bit, values that are no numbers
+    included: one of those is chosen only if it is the first.
+    """
+    numbers = values.tolist()
+    best = max(numbers)
+    ties = [action for action, value in enumerate(numbers) if value == best]
+    return ties[min(int(u * len(ties)), len(ties) - 1)] if ties else 0
+
+
+def _ties(seed: int) -> np.random.Generator:
+    """Return the generator that decides ties."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))

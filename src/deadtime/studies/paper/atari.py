@@ -1,0 +1,225 @@
+"""The paper's Atari experiments as data, and how they are drawn.
+
+Training a run takes minutes of a GPU, so the table is filled bit by bit (`deadtime reproduce summary-atari --next N`), in the
+order of `RUNS`, first one seed of everything: what is recorded is shown, whatever is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadtime._support.pictures import COLORS, save_picture
+from deadtime.learn.settings import PIXEL_MODELS
+from deadtime.runs import statistics
+from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.figures import NAMES, learning_curve, learning_curves, new_figure, return_against_delay, shared_legend
+from deadtime.runs.folder_report import paired, seeds_of
+from deadtime.runs.result import Result, Results
+from deadtime.studies.experiment import Experiment
+from deadtime.studies.paper import published
+
+FIRST = ("atari:MsPacman", "atari:RoadRunner")
+GAMES = (*FIRST, *(env for env in published.TABLE if env.startswith("atari:") and env not in FIRST))
+SEEDS = range(5)
+RNN_AGENTS, RNN_DELAY = ("recurrent", *published.AGENTS), 15
+_STEPS = 1_000_000
+_SCORE = attrgetter("training_scores")
+"""The paper's: the mean return of the last 5% of training episodes."""
+
+
+def atari(env: str, agent: str, delay: int, sticky: float = 0.0, steps: int = _STEPS) -> DeepSpec:
+    """A run on a game with the authors' protocol."""
+    return DeepSpec(env, agent, delay, "paper", steps, {"sticky": sticky})
+
+
+def _ordered() -> dict[Any, DeepSpec]:
+    """By (stickiness, steps, game, agent, delay), what is wanted most first.
+
+    With sticky actions Delayed-Q runs through its queue at every decision, which takes half an hour of a GPU for a million
+    steps: half of them come first, and all of them after the paper's table.
+    """
+    first = ((0.0, _STEPS), (0.25, _STEPS // 2))
+    middle = [(*kind, FIRST[0], agent, 15) for kind, agent in product(first, published.AGENTS)]
+    rest = [(0.0, _STEPS, env, agent, m) for env, m, agent in product(GAMES, published.DELAYS, published.AGENTS)]
+    last = [(0.25, _STEPS, FIRST[0], agent, 15) for agent in published.AGENTS]
+    return {key: atari(*key[2:], sticky=key[0], steps=key[1]) for key in dict.fromkeys([*middle, *rest, *last])}
+
+
+RUNS = _ordered()
+
+
+def _title(env: str) -> str:
+    return env.removeprefix("atari:")
+
+
+def won(results: Results) -> dict[tuple[str, int], bool]:
+    """By game and delay, where all three agents are recorded: whether Delayed-Q has the best mean on the seeds they share."""
+    found = {}
+    for sticky, steps, env, _, m in results:
+        three = [results.get((sticky, steps, env, agent, m)) for agent in published.AGENTS]
+        if sticky or any(one is None for one in three):
+            continue
+        seeds = set.intersection(*({*one.seeds} for one in three if one is not None))
+        if seeds:
+            means = [float(_SCORE(Result(one.record.rows(sorted(seeds)))).mean()) for one in three if one is not None]
+            found[env, m] = means[0] > max(means[1:])
+    return found
+
+
+_FIRST_OF: dict[Any, str] = {**dict.fromkeys(NAMES, "delayed"), **dict.fromkeys(PIXEL_MODELS, PIXEL_MODELS[0])}
+"""What each agent, and each way to look ahead, is compared with."""
+
+
+def _usual(spec: DeepSpec) -> DeepSpec:
+    """The run that stands beside the paper's."""
+    return atari(spec.env, spec.agent, spec.delay)
+
+
+def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A row a run: ours, the paper's and the verdict, and the difference of Delayed-Q, or the usual look-ahead, to it."""
+    rows = []
+    for key, result in results.items():
+        row: dict[str, Any] = dict(zip(names, key, strict=True))
+        for label, values in (("training", result.training_scores), ("greedy", result.scores)):
+            found = statistics.mean(values)
+            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
+        first = results.get(tuple(_FIRST_OF.get(part, part) for part in key))
+        both = paired(first, result, _SCORE) if first is not None else ((), ())
+        less = statistics.difference(*both) if len(both[0]) else ("", "", "")
+        row |= dict(zip(("first_minus_this", "difference_low", "difference_high"), less, strict=True))
+        spec: Any = result.spec
+        theirs = published.TABLE.get(spec.env, {}).get((spec.agent, spec.delay)) if spec == _usual(spec) else None
+        row |= {"paper": theirs.mean if theirs else "", "paper_spread": theirs.spread if theirs else ""}
+        row |= {"verdict": published.verdict(statistics.mean(result.training_scores), theirs) if theirs else ""}
+        notes = {"diverged": len(result.diverged), "never_updated": len(result.untrained)}
+        rows.append(row | {"seeds": len(result.seeds), "steps": spec.length, **notes})
+    return rows
+
+
+def _draw_summary(results: Results, root: Path) -> Path:
+    """Return against the delay in each game, the paper's values as crosses."""
+    figure, axes = new_figure(14, 7, 2, 4)
+    for axis, env in zip(axes.flat, GAMES, strict=True):
+        scores = {(a, m): _SCORE(result) for (sticky, _, game, a, m), result in results.items() if game == env and not sticky}
+        if scores:
+            return_against_delay(axis, scores, {})
+        for agent in published.AGENTS:
+            value, spread = zip(*(published.TABLE[env][agent, m] for m in published.DELAYS), strict=True)
+            how: dict[str, Any] = {"fmt": "x", "color": COLORS[agent], "ms": 5, "lw": 0.8, "capsize": 2}
+            axis.errorbar(np.array(published.DELAYS) + 0.5, value, spread, label=f"{NAMES[agent]} in the paper", **how)
+        axis.set_title(_title(env) + ("" if scores else " (not run)"), fontsize=10)
+        axis.set(xticks=published.DELAYS, xlabel="delay m (steps)", ylabel="training return")
+        axis.grid(alpha=0.25)
+        axis.set_ylim(bottom=0)
+    shared_legend(figure, axes)
+    ours = won(results)
+    count = f"Comparisons run: {len(ours)} of 24; Delayed-Q has the best mean in {sum(ours.values())}"
+    count += f" (in the paper: {sum(published.wins(*at) for at in ours)})"
+    about = f"{count}; no sticky actions, preset paper, {seeds_of(results)}"
+    figure.suptitle(f"{about}\ndeadtime reproduce summary-atari", fontsize=10)
+    return save_picture(figure, root / "figures" / "summary-atari.png")
+
+
+def _curves(axis: Any, results: Iterable[tuple[str, Result]]) -> None:
+    found = {agent: result.curve for agent, result in results}
+    learning_curves(axis, {agent: (steps / 1e6, returns) for agent, (steps, returns) in found.items()}, None)
+    axis.set_xlabel("million steps")
+
+
+def _draw_convergence(results: Results, root: Path) -> Path:
+    """Training return on MsPacman, a panel a delay."""
+    figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
+    for axis, m in zip(axes, published.DELAYS, strict=True):
+        _curves(axis, [(agent, results[agent, m]) for agent in published.AGENTS if (agent, m) in results])
+        value = published.TABLE[FIRST[0]]["delayed", m].mean
+        axis.axhline(value, color=COLORS["delayed"], lw=1, ls=":", label="Delayed-Q's score in the paper")
+        recorded = any(delay == m for _, delay in results)
+        axis.set_title(f"m = {m}" + ("" if recorded else " (not run)"), fontsize=10)
+    axes[0].set_ylabel("training return")
+    axes[0].set_ylim(bottom=0)
+    shared_legend(figure, axes)
+    about = f"MsPacman, no sticky actions, preset paper, {seeds_of(results)}"
+    figure.suptitle(f"{about}\ndeadtime reproduce convergence-atari", fontsize=10)
+    return save_picture(figure, root / "figures" / "convergence-atari.png")
+
+
+def _draw_rnn(results: Results, root: Path) -> Path:
+    """Training return of the recurrent agent beside the others."""
+    figure, axis = new_figure(6.4, 4.2)
+    _curves(axis, [(agent, results[agent, RNN_DELAY]) for agent in RNN_AGENTS if (agent, RNN_DELAY) in results])
+    axis.set_ylabel("training return")
+    axis.set_ylim(bottom=0)
+    axis.legend(frameon=False, fontsize=9)
+    about = f"Frostbite, m = {RNN_DELAY}, no sticky actions, preset paper, {seeds_of(results)}"
+    axis.set_title(f"{about}\ndeadtime reproduce rnn", fontsize=10)
+    return save_picture(figure, root / "figures" / "rnn.png")
+
+
+def _kept(model: str) -> DeepSpec:
+    return DeepSpec(FIRST[0], "delayed", 5, "paper", 300_000, {"sticky": 0.25}, {"model": model})
+
+
+def _draw_kept(results: Results, root: Path) -> Path:
+    """Training return with either way to look ahead."""
+    figure, axis = new_figure(6.4, 4.2)
+    names, colors = {"fresh": "a new path for every decision", "kept": "a path kept while it comes true"}, iter(COLORS.values())
+    for (model,), result in results.items():
+        steps, returns = result.curve
+        learning_curve(axis, steps / 1e6, returns, next(colors), names[model])
+    axis.grid(alpha=0.25)
+    axis.set(xlabel="million steps", ylabel="training return")
+    axis.set_ylim(bottom=0)
+    axis.legend(frameon=False, fontsize=9)
+    about = f"MsPacman, Delayed-Q, m = 5, sticky 0.25, preset paper, {seeds_of(results)}"
+    axis.set_title(f"{about}\ndeadtime reproduce kept-paths", fontsize=10)
+    return save_picture(figure, root / "figures" / "kept-paths.png")
+
+
+EXPERIMENTS = [
+    Experiment(
+        "summary-atari",
+        "Eight Atari games beside the paper's table",
+        RUNS,
+        SEEDS,
+        _draw_summary,
+        lambda results, root: _rows(results, ("sticky", "steps", "environment", "agent", "delay")),
+        score=_SCORE,
+        in_part=True,
+    ),
+    Experiment(
+        "convergence-atari",
+        "MsPacman: learning curves",
+        {(agent, m): atari(FIRST[0], agent, m) for m, agent in product(published.DELAYS, published.AGENTS)},
+        SEEDS,
+        _draw_convergence,
+        lambda results, root: _rows(results, ("agent", "delay")),
+        score=_SCORE,
+        in_part=True,
+    ),
+    Experiment(
+        "kept-paths",
+        "MsPacman with sticky actions: a new prediction for every decision, and one that is kept while it comes true",
+        {(model,): _kept(model) for model in PIXEL_MODELS},
+        SEEDS,
+        _draw_kept,
+        lambda results, root: _rows(results, ("model",)),
+        score=_SCORE,
+        in_part=True,
+    ),
+    Experiment(
+        "rnn",
+        "Frostbite: the recurrent policy beside the others",
+        {(agent, RNN_DELAY): atari("atari:Frostbite", agent, RNN_DELAY) for agent in RNN_AGENTS},
+        SEEDS,
+        _draw_rnn,
+        lambda results, root: _rows(results, ("agent", "delay")),
+        score=_SCORE,
+        in_part=True,
+    ),
+]

@@ -1,0 +1,48 @@
+"""The experiments of the paper by name, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deadtime._support.names import nearest
+from deadtime.learn.presets import PRESETS
+from deadtime.studies.experiment import Experiment
+from deadtime.studies.paper import atari, physical, summary, tabular
+from deadtime.studies.paper.stationarity import STATIONARITY
+
+EXPERIMENTS: dict[str, Experiment] = {
+    one.name: one
+    for group in (
+        summary.EXPERIMENTS,
+        (STATIONARITY,),
+        tabular.EXPERIMENTS,
+        physical.EXPERIMENTS,
+        atari.EXPERIMENTS,
+    )
+    for one in group
+}
+ALL = "all"
+
+
+def chosen(ids: Sequence[str], preset: str | None, smoke: bool = False) -> list[Experiment]:
+    """Return the experiments of the names given, or of `all`.
+
+    Of one that exists under several presets, these are the one asked for, or each of them. `all`
+    are those that can be done in one go; for a smoke test it is every one.
+    """
+    every = EXPERIMENTS.values()
+    known = dict.fromkeys(name for one in every for name in (one.id, one.name))
+    for name in ids:
+        if name not in (*known, ALL):
+            wrong = f"no experiment is called {name!r}{nearest(name, known)}"
+            raise ValueError(f"{wrong}: `deadtime reproduce --list` shows them")
+    if preset is not None and preset not in PRESETS:
+        wrong = f"no preset is called {preset!r}{nearest(preset, PRESETS)}"
+        raise ValueError(f"{wrong}: choose one of {', '.join(PRESETS)}")
+    whole = [name for one in every if smoke or not one.in_part for name in (one.id, one.name)]
+    asked = {*whole, *ids} if ALL in ids else {*ids}
+    other = {*PRESETS} - {preset} if preset is not None else set()
+    found = [one for one in every if {one.id, one.name} & asked and one.part not in other]
+    if not found:
+        raise ValueError(f"{', '.join(ids)} is not of preset {preset}: leave one of them out")
+    return found

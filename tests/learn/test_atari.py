@@ -1,0 +1,276 @@
+"""Training on Atari: decisions under a delay, records, resuming, several games at once, the commands."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from threading import Event
+
+import jax
+import numpy as np
+import pytest
+
+from deadtime.cli.main import main
+from deadtime.cli.reproduce import Reproduce
+from deadtime.envs.atari.emulator import Lane
+from deadtime.envs.atari.games import Atari, Game
+from deadtime.envs.atari.gym_env import AtariEnv
+from deadtime.learn import atari_loop, trainer
+from deadtime.learn.evaluate import evaluate
+from deadtime.learn.pixel_networks import named_arrays, new_q
+from deadtime.learn.settings import PixelQ
+from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.result import Result
+from deadtime.runtime.pixel_policy import PixelPolicy
+from deadtime.studies.paper.experiments import EXPERIMENTS
+from tests.commands import full, recorded
+
+pytest.importorskip("ale_py")
+pytestmark = pytest.mark.xdist_group("atari")
+
+
+TINY = {"channels": (2, 2, 2), "hidden": 8, "learning_starts": 40, "replay_transitions": 200, "batch": 4}
+SHORT = {"max_episode_steps": 40, "sticky": 0.0}
+
+
+def spec_of(agent="delayed", delay=3, env="atari:Breakout", steps=120, envs=3, settings=SHORT, **options):
+    return DeepSpec(
+        env, agent, delay, "paper", steps, settings=settings, changes=TINY, envs=envs, evaluation_episodes=2, **options
+    )
+
+
+def trained(spec, seed=0, **how):
+    (record,) = recorded(trainer.run_deep([(spec, seed)], lambda n: None, **how))
+    return Result(record)
+
+
+def same(first, second):
+    assert first.record.scores == second.record.scores
+    assert first.record.episodes == second.record.episodes
+    np.testing.assert_array_equal(first.record.curve, second.record.curve)
+    for name, array in first.record.policies.items():
+        np.testing.assert_array_equal(array, second.record.policies[name])
+
+
+@pytest.fixture(scope="module")
+def delayed():
+    return trained(spec_of())
+
+
+@pytest.fixture(scope="module")
+def lively():
+    """A policy of random weights that does this and that, as what it sees says."""
+    settings = PixelQ(channels=(8, 8, 8), hidden=64)
+    arrays = named_arrays(new_q(jax.random.key(0), settings, 0))
+    return PixelPolicy(arrays, "delayed", "prediction", 0, 9, channels=settings.channels, hidden=settings.hidden)
+
+
+@pytest.mark.parametrize("delay", [1, 7, 25])
+def test_frozen_delayed_q_decides_as_the_undelayed_agent_does(lively, delay):
+    """Without stickiness: what it chooses at t is what the undelayed agent chooses at t + m, begun after the m random steps."""
+    policy, env = lively.at_delay(delay), AtariEnv(Atari("MsPacman", sticky=0.0), delay, "fresh")
+    obs, info = env.reset(seed=5)
+    undelayed = Lane(Game("MsPacman", 0, 0.0, seed=5))
+    undelayed.reset()
+    for action in info["pending_actions"]:
+        undelayed.step(int(action))
+    chosen, otherwise = [], 0
+    for _ in range(120):
+        chosen.append(policy.act(obs, info["pending_actions"], info["predicted_observation"]))
+        assert chosen[-1] == lively.act(undelayed.real.stack)
+        otherwise += chosen[-1] != lively.act(obs)
+        obs, _, terminated, _, info = env.step(chosen[-1])
+        undelayed.step(chosen[-1])
+        if terminated or undelayed.terminated:
+            break
+    assert len(chosen) > 60
+    assert len({*chosen}) > 1
+    assert otherwise or delay == 1
+
+
+def test_a_look_ahead_is_for_who_acts_on_it(lively):
+    """And it is never taken for granted: without one a delayed policy is refused, as is a second delay."""
+    assert {game.look_ahead for game in atari_loop.lanes_of([(spec_of("delayed"), 0)], 3, 0)} == {"fresh"}
+    for agent in ("augmented", "oblivious"):
+        assert {game.look_ahead for game in atari_loop.lanes_of([(spec_of(agent), 0)], 3, 0)} == {""}
+    with pytest.raises(ValueError, match="acts on where the queue leads.*got no predicted_observation"):
+        evaluate(lively.at_delay(3), AtariEnv(Atari("MsPacman"), 3), episodes=1)
+    with pytest.raises(ValueError, match="one environment has one queue of pending actions"):
+        evaluate(lively, AtariEnv(Atari("MsPacman"), 3, "fresh"), delay=3, episodes=1)
+
+
+@pytest.mark.parametrize("agent", ["delayed", full("augmented"), full("oblivious")])
+def test_a_score_is_what_its_policy_earns(agent):
+    result = trained(spec_of(agent, 3, "atari:MsPacman", settings={"max_episode_steps": 150, "sticky": 0.0}))
+    policy = result.policy(0)
+    seeds = [game.seed for game in atari_loop.lanes_of([(result.spec, 0)], 2, 1)]
+    env = AtariEnv(result.spec.environment(0), 3, policy.looks_ahead)
+    earned = [evaluate(policy, env, episodes=1, seed=seed).mean() for seed in seeds]
+    assert result.scores[0] == np.mean(earned) > 0
+    assert result.record.status == ["complete"]
+    assert result.record.episodes == [0]
+
+
+def test_a_spec_and_a_seed_give_the_same_bits(delayed):
+    same(delayed, trained(spec_of()))
+    other = trained(spec_of(), seed=1)
+    assert any(
+        (array != other.record.policies[name.replace("0/", "1/", 1)]).any() for name, array in delayed.record.policies.items()
+    )
+
+
+@pytest.mark.parametrize("stopped_at", [full(9), 100])
+def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_at):
+    """Emulators and all; `stopped_at` 100 is in the evaluation."""
+    spec, stop, told = spec_of(), Event(), []
+
+    def progress(n):
+        told.append(n)
+        if sum(told) >= 3 * stopped_at:
+            stop.set()
+
+    if stopped_at == 100:
+        progress = told.append
+        stop = type("Late", (Event,), {"is_set": lambda self: sum(told) >= 120})()
+    group = atari_loop.groups_of([(spec, 0)], "cpu")[0]
+    assert atari_loop.run_group(*group, progress, stop, True, tmp_path) == []
+    (path,) = tmp_path.iterdir()
+    again = []
+    (record,) = recorded(atari_loop.run_group(*group, again.append, Event(), True, tmp_path))
+    assert path.exists()
+    assert again[0] == sum(told)
+    assert sum(again) == 120
+    same(delayed, Result(record))
+
+
+@pytest.mark.full
+def test_a_worker_that_dies_costs_its_episodes_only(monkeypatch):
+    spec, killed = spec_of("oblivious"), []
+    step = atari_loop._Training._step
+
+    def once(self):
+        if self.done == 60 and not killed:
+            killed.append(self.pool._workers[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+        step(self)
+
+    monkeypatch.setattr(atari_loop._Training, "_step", once)
+    result = trained(spec)
+    assert killed
+    assert result.record.status == ["complete"]
+    assert result.record.made[0]["lost_episodes"] >= 1
+    assert result.record.episodes[0] < 3
+    assert np.isfinite(result.scores).all()
+
+
+def test_games_agents_and_delays_side_by_side():
+    """As on a GPU: one program for games of 3, 4, 9 and 18 actions; each is given actions of its own."""
+    specs = [
+        spec_of("delayed", 4, "atari:Freeway"),
+        spec_of("augmented", 2, "atari:Breakout"),
+        spec_of("oblivious", 0, "atari:MsPacman", settings={**SHORT, "sticky": 0.25}),
+        spec_of("augmented", 5, "atari:RoadRunner"),
+    ]
+    groups = atari_loop.groups_of([(spec, 0) for spec in specs], "gpu")
+    assert [len(pairs) for _, pairs in groups] == [2, 2]
+    assert groups[0][0] == groups[1][0]
+    for program, pairs in groups:
+        records = recorded(atari_loop.run_group(program, pairs, lambda n: None, Event(), True, None))
+        assert [record.id for record in records] == [spec.id for spec, _ in pairs]
+        assert all(record.status == ["complete"] for record in records)
+        for record, (spec, _) in zip(records, pairs, strict=True):
+            assert np.isfinite(record.scores).all()
+            Result(record).policy(0).q_values(
+                np.zeros((4, 84, 84), np.uint8), [0] * spec.delay, np.zeros((4, 84, 84), np.uint8)
+            )
+
+
+@pytest.mark.full
+def test_other_delays_are_evaluated_too():
+    result = trained(spec_of("delayed", 3, evaluation_delays=(0, 5)))
+    assert result.record.others.shape == (1, 2)
+    assert np.isfinite(result.record.others).all()
+
+
+def test_what_a_spec_says():
+    usual = DeepSpec("atari:MsPacman", "delayed", 5)
+    assert (usual.length, usual.envs, usual.evaluation_episodes) == (10**6, 8, 10)
+    assert usual.canonical() == {"kind": "deep", "env": "atari:MsPacman", "agent": "delayed", "delay": 5}
+    assert DeepSpec("atari:MsPacman", "delayed", 5, envs=8, steps=10**6, settings={"sticky": 0.25}).id == usual.id
+    paper = DeepSpec("atari:MsPacman", "delayed", 5, "paper")
+    assert paper.settings == {"sticky": 0.0}
+    assert DeepSpec("atari:MsPacman", "delayed", 5, "paper", settings={"sticky": 0.25}).settings == {"sticky": 0.25}
+    assert DeepSpec("atari:MsPacman", "recurrent", 5).envs == 16
+    for wrong, words in (
+        ({"agent": "shifted"}, "has no agent 'shifted'.*choose one of delayed, augmented, oblivious, recurrent"),
+        ({"env": "atari:MsPackman"}, "no game 'MsPackman'; did you mean 'MsPacman'"),
+        ({"changes": {"model": "learned"}}, "no model is called 'learned': choose one of fresh, kept"),
+        ({"changes": {"target_period_updates": 0}}, "the target network is copied; got target_period_updates=0"),
+        ({"changes": {"channels": (4, 4)}}, "those of three convolutions; got"),
+        (
+            {"settings": {"stickiness": 1}},
+            "atari:MsPacman has no setting 'stickiness'; did you mean 'sticky'.: it takes sticky, max_episode_steps",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            DeepSpec(**{"env": "atari:MsPacman", "agent": "delayed", "delay": 5} | wrong)
+
+
+def said(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_commands(tmp_path, capsys):
+    common = ["--env", "atari:Breakout", "--sticky", "0", "--max-episode-steps", "20", "--steps", "60", "--envs", "3"]
+    common += ["--preset", "paper", "--out", tmp_path / "runs", "--json", "--set=evaluation_episodes=2"]
+    common += [f"--set={name}={json.dumps(value)}" for name, value in TINY.items()]
+    told = json.loads(said(capsys, "train", *common, "--agent", "delayed", "--delay", "2", "--seeds", "1"))
+    assert (told["delay"], told["steps"], told["model"]) == (2, 60, "fresh")
+    said(capsys, "watch", told["record"], "--out", tmp_path / "w.gif")
+    assert (tmp_path / "w.gif").stat().st_size > 1000
+    assert "under delay 1: return" in said(capsys, "evaluate", told["record"], "--delay", "1", "--episodes", "1")
+    table = json.loads(said(capsys, "compare", *common, "--agents", "delayed", "oblivious", "--delays", "1", "--seeds", "1"))
+    assert {"delayed", "oblivious"} <= table["delays"][0].keys()
+
+
+def test_a_table_is_filled_bit_by_bit(tmp_path, capsys):
+    experiment = EXPERIMENTS["summary-atari"]
+    order = experiment.next(80, tmp_path)
+    assert len(experiment.wanted) == 78
+    assert [(spec.env, spec.agent, spec.delay, spec.settings, spec.length, seeds) for spec, seeds in order[:9]] == [
+        ("atari:MsPacman", agent, delay, {"sticky": sticky}, steps, [0])
+        for delay, sticky, steps in ((15, 0.0, 10**6), (15, 0.25, 500_000), (5, 0.0, 10**6))
+        for agent in ("delayed", "augmented", "oblivious")
+    ]
+    assert {spec.env for spec, _ in order[9:21]} == {"atari:MsPacman", "atari:RoadRunner"}
+    assert {(spec.settings["sticky"], spec.length) for spec, _ in order[75:78]} == {(0.25, 10**6)}
+    assert [seeds for _, seeds in order[77:79]] == [[0], [1]]
+    said(capsys, "reproduce", "summary-atari", "--smoke", "--next", "2", "--out", tmp_path)
+    rows = (tmp_path / "smoke/figures/summary-atari.csv").read_text().splitlines()
+    table = [line.split(",")[:5] for line in rows[1:]]
+    assert [[row[0], *row[2:]] for row in table] == [["0", "atari:MsPacman", agent, "15"] for agent in ("delayed", "augmented")]
+    assert int(table[0][1]) < 10**6, "the steps that were made"
+    (tmp_path / "smoke/figures/summary-atari.csv").unlink()
+    said(capsys, "reproduce", "summary-atari", "--smoke", "--next", "0", "--out", tmp_path)
+    assert (tmp_path / "smoke/figures/summary-atari.csv").read_text().splitlines() == rows
+    with pytest.raises(ValueError, match="next is how many runs to do, 0 or more; got -1: 0 only shows what is recorded"):
+        Reproduce(("rnn",), next=-1, out=str(tmp_path)).run()
+
+
+def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed):
+    delayed.save(tmp_path / "one")
+    hide = "import sys; sys.modules['ale_py'] = None; from deadtime.cli import main; sys.argv[0] = 'deadtime'; sys.exit(main())"
+    words = ["train", "--env", "atari:MsPacman", "--seeds", "1"]
+    done = subprocess.run([sys.executable, "-c", hide, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "pip install ale-py, or in a clone of this repository pip install '.[atari]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", hide, "report", "."], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "atari:Breakout" in (tmp_path / "report.html").read_text()

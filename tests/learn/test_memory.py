@@ -1,0 +1,43 @@
+"""Memory is known before training starts, and checked."""
+
+import jax
+import pytest
+
+import deadtime
+from deadtime.learn import memory, trainer
+from deadtime.learn.compiled_loop import begin_all
+from deadtime.runs.deep_specs import DeepSpec
+
+
+def test_the_estimate_is_what_the_state_takes_and_linear_in_runs():
+    spec = DeepSpec("cartpole", "augmented", 5)
+    program, sizes = trainer.program_of(spec, "cpu"), []
+    for runs in (1, 3):
+        setups = trainer.setups_of([(spec, seed) for seed in range(runs)], runs)
+        sizes.append(sum(leaf.nbytes for leaf in jax.tree.leaves(begin_all(program, setups))))
+        assert memory.bytes_a_run(begin_all, program, setups) * runs == sizes[-1]
+    assert sizes[1] == 3 * sizes[0]
+    assert sizes[0] > 4 * 50_000 * (2 * 4 + 3 + 5)
+
+
+@pytest.mark.skipif(jax.default_backend() == "gpu", reason="a GPU says itself what is free")
+def test_too_much_is_refused_before_it_starts(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "free_memory", lambda: 20e6)
+    few = deadtime.train("cartpole", steps=10, preset="paper", evaluation_episodes=1)
+    assert few.untrained == [0]
+    with pytest.raises(MemoryError, match=r"runs at once need .* GiB; 0.0168 GiB are free: train fewer seeds"):
+        deadtime.train("cartpole", steps=10, seeds=8, replay_transitions=10**6)
+
+
+def test_a_users_choice_of_cache_stays(monkeypatch, tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    try:
+        jax.config.update("jax_compilation_cache_dir", str(tmp_path / "mine"))
+        memory.keep_compiled()
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "mine")
+        jax.config.update("jax_compilation_cache_dir", None)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        memory.keep_compiled()
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "deadtime")
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)

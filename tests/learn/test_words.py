@@ -1,0 +1,148 @@
+"""Words of commands: hints, plurals, intervals only where there are any, and what was trained."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+
+import pytest
+
+import deadtime
+from deadtime.cli.comparison import Asked
+from deadtime.cli.output import summary
+from deadtime.cli.train import Train
+from deadtime.envs import make
+from deadtime.envs.gym_family import _imported
+from deadtime.runs import training
+from deadtime.runs.result import Result
+from deadtime.runs.where import Where
+from tests.commands import run
+
+MAZE = ["--env", "maze", "--size", 3, "--episodes", 20, "--set", "evaluation_episodes=2"]
+
+
+@pytest.mark.parametrize(
+    ("env", "given", "meant"),
+    [
+        ("maze", "steps", "episodes"),
+        ("cartpole", "episodes", "steps"),
+        ("maze", "gamma", "discount"),
+        ("cartpole", "gamma", "discount"),
+        ("maze", "lr", "step_size"),
+        ("maze", "learning_rate", "step_size"),
+        ("cartpole", "lr", "learning_rate"),
+        ("gym:CartPole-v1", "lr", "learning_rate"),
+        ("maze", "eps", "epsilon"),
+        ("cartpole", "epsilon", "epsilon_floor"),
+        ("cartpole", "batch_size", "batch"),
+        ("cartpole", "buffer_size", "replay_transitions"),
+        ("cartpole", "tau", "target_rate"),
+    ],
+)
+def test_a_setting_by_another_name(env, given, meant):
+    words = f"{env} has no setting '{given}'; did you mean '{meant}'?"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        deadtime.train(env, **{given: 1})
+
+
+def test_an_environment_of_gymnasium_without_its_prefix():
+    words = re.escape("called 'LunarLander-v3'; did you mean 'gym:LunarLander-v3'?")
+    for call in (deadtime.train, make):
+        with pytest.raises(ValueError, match=words):
+            call("LunarLander-v3")
+    with pytest.raises(ValueError, match=re.escape("'mase'; did you mean 'maze'?")):
+        make("mase")
+
+
+def test_a_module_comes_from_the_current_folder_only_if_it_is_nowhere_else(tmp_path, monkeypatch):
+    before = [*sys.path]
+    monkeypatch.setattr(sys, "path", [*before])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wave.py").write_text("raise AssertionError")  # as one of the standard library
+    (tmp_path / "my_arm.py").write_text("")
+    _imported("wave")
+    assert sys.path == before
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        _imported("nowhere")
+    assert sys.path == before
+    for _ in range(2):
+        _imported("my_arm")
+        assert sys.path == [*before, str(tmp_path)]
+    del sys.modules["my_arm"]
+
+
+@pytest.mark.parametrize(("seeds", "words"), [(1, "the seed is"), (2, "all 2 seeds are")])
+def test_train_says_that_nothing_was_trained(seeds, words, tmp_path):
+    arguments = ["train", *MAZE, "--seeds", seeds]
+    assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == seeds
+    assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 0
+    assert f"{words} recorded already: nothing was trained\n" in run(*arguments, cwd=tmp_path).stdout
+    more = ["train", *MAZE, "--seeds", seeds + 3]
+    assert "nothing was trained" not in run(*more, cwd=tmp_path).stdout
+    assert json.loads(run(*more[:-1], seeds + 5, "--json", cwd=tmp_path).stdout)["trained"] == 2
+
+
+def test_train_counts_seeds_whose_policies_were_not_kept(tmp_path):
+    run("compare", *MAZE, "--agents", "delayed", "--delays", 0, "--seeds", 2, cwd=tmp_path)
+    assert json.loads(run("train", *MAZE, "--seeds", 2, "--json", cwd=tmp_path).stdout)["trained"] == 2
+
+
+def test_compare_says_that_nothing_was_trained(tmp_path):
+    arguments = ["compare", *MAZE, "--agents", "delayed", "oblivious", "--delays", 0, 1, "--seeds", 2]
+    assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 8
+    assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 0
+    assert "all 8 runs are recorded already: nothing was trained\n" in run(*arguments, cwd=tmp_path).stdout
+    assert "nothing was trained" not in run(*arguments[:-1], 3, cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("seeds", "agents", "words"),
+    [
+        (1, ["delayed"], "mean greedy return over 1 seed\n"),
+        (2, ["delayed", "oblivious"], "mean greedy return over 2 seeds; differences are paired by seed\n"),
+        (3, ["delayed"], "mean greedy return over 3 seeds, 95% intervals\n"),
+    ],
+)
+def test_intervals_are_named_where_there_are_any(seeds, agents, words, tmp_path):
+    done = run("compare", *MAZE, "--agents", *agents, "--delays", 0, "--seeds", seeds, cwd=tmp_path)
+    assert words in done.stdout, done.stderr
+
+
+def test_train_has_one_seed_as_in_python(tmp_path):
+    said = json.loads(run("train", *MAZE, "--json", cwd=tmp_path).stdout)
+    assert said["seeds"] == len(said["scores"]) == Train.seeds == 1
+    assert training.train.__defaults__[-1] == 1
+    done = run("evaluate", said["record"], "--episodes", 2, cwd=tmp_path)
+    assert done.stdout.endswith(" over 1 seed\n"), done.stderr
+
+
+def test_help_says_which_agents_and_pictures_there_are():
+    shown = " ".join(re.sub("[│╭╮╰╯─]", " ", run("train", "--help").stdout).split())
+    assert "Everywhere: delayed, augmented, oblivious; shifted, except on Atari." in shown
+    assert "In maze and walk also distribution and mbs." in shown
+    assert "In cartpole, acrobot, gymnax:NAME and atari:NAME also recurrent." in shown
+    shown = " ".join(run("watch", "--help").stdout.split())
+    assert "An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be" in shown
+    assert "except in gym:ID" in shown
+
+
+def test_intervals_stay_within_possible_returns(tmp_path):
+    """A maze pays from -1 to 1, so that differences lie from -2 to 2."""
+    result = deadtime.train("maze", seeds=3, size=3, episodes=5)
+    wide = Result(replace(result.record, scores=[-1.0, -1.0, 0.96], training_scores=[1.0, 1.0, -0.96]))
+    said = summary(wide)
+    assert (said["greedy_return"]["low"], said["training_return"]["high"]) == (-1.0, 1.0)
+    high = Result(replace(result.record, scores=[1.0, 1.0, -0.96]))
+    asked = Asked("maze", {}, ("delayed", "oblivious"), (0,), 3, tmp_path, Where())
+    (row,) = asked.rows({("delayed", 0): high, ("oblivious", 0): wide})
+    assert row["delayed"]["high"] == 1.0
+    assert row["oblivious"]["low"] == -1.0
+    assert row["oblivious"]["difference"]["high"] == 2.0
+
+
+def test_train_prints_the_whole_path_of_the_record(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    out = tmp_path / "a-folder-with-a-very-long-name-that-no-table-would-show-as-a-whole"
+    done = run("train", "--env", "maze", "--size", "3", "--episodes", "5", "--out", out)
+    (folder,) = (path.parent for path in out.glob("*/run.json"))
+    assert f"record: {folder}\n" in done.stdout

@@ -1,0 +1,212 @@
+"""NumPy policies against the training's own networks and compiled functions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadtime.learn.a2c import nothing
+from deadtime.learn.counts import roll_law
+from deadtime.learn.exploration import epsilon_greedy
+from deadtime.learn.forward_model import ForwardModel, Scale, rolled
+from deadtime.learn.networks import MLP
+from deadtime.learn.pixel_actor_critic import new_pixel_actor_critic
+from deadtime.learn.pixel_networks import named_arrays, new_q, one_hot_queue
+from deadtime.learn.q_table import by_queue, find, pack, with_room
+from deadtime.learn.settings import PixelA2C, PixelQ
+from deadtime.runtime.deep_policy import DeepPolicy
+from deadtime.runtime.frame_layers import MOST_ACTIONS
+from deadtime.runtime.pixel_policy import PixelPolicy, RecurrentPixelPolicy
+from deadtime.runtime.queue_keys import KeyIndex, bits_of, key_of, words_of
+from deadtime.runtime.state_laws import rolled_law
+from deadtime.runtime.tabular_policy import best_action
+from tests.runtime import kinds
+
+
+def mlp(arrays, part, member=None):
+    """Return the training's network of these arrays."""
+    count = sum(name.startswith(f"{part}/") for name in arrays) // 2
+    chosen = (lambda array: array) if member is None else (lambda array: array[member])
+    weights, biases = ([jnp.asarray(chosen(arrays[f"{part}/{i}/{kind}"])) for i in range(count)] for kind in ("weight", "bias"))
+    return MLP(weights, biases)
+
+
+def scale(arrays, part):
+    """Return the training's scale of the recorded mean and deviation."""
+    mean, deviation = (jnp.asarray(arrays[f"{part}/{name}"]) for name in ("mean", "deviation"))
+    return Scale(jnp.float32(9.0), mean, deviation**2)
+
+
+@pytest.mark.parametrize("hidden", [(), (8,), (64, 64), (16, 8, 12)])
+@pytest.mark.parametrize(("kind", "members"), [("learned", 1), ("change", 3)])
+@pytest.mark.parametrize("delay", [0, 1, 25])
+def test_deep_policies_that_predict(kind, members, hidden, delay):
+    rng = np.random.default_rng(len(hidden))
+    arrays = kinds.deep(rng, 4, kind, members, hidden=hidden)
+    for name in arrays:
+        if name.startswith("model/"):
+            arrays[name] *= np.float32(0.5)  # predictions stay of the size of observations
+    policy = DeepPolicy(arrays, "delayed", "prediction", delay, delay, model=kind, members=members)
+    q, nets = mlp(arrays, "q"), [mlp(arrays, "model", i) for i in range(members)]
+    model = ForwardModel(nets[0], scale(arrays, "inputs"), scale(arrays, "changes"))
+    roll = jax.jit(lambda net, obs, queue: rolled(model, net, kind, 3, obs, queue, delay))
+    for _ in range(10):
+        obs, queue = rng.normal(size=4).astype(np.float32), rng.integers(3, size=delay)
+        states = np.array([roll(net, obs, jnp.asarray(queue, jnp.int32)) for net in nets])
+        values = np.mean([q(state) for state in states], axis=0)
+        np.testing.assert_allclose(policy.predicted_observation(obs, queue), states.mean(0), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(policy.q_values(obs, queue), values, rtol=1e-3, atol=1e-4)
+        assert policy.act(obs, queue) == values.argmax() or np.diff(np.sort(values))[-1] < 1e-3
+        if delay == 0 and members == 1:
+            np.testing.assert_array_equal(policy.predicted_observation(obs), obs)
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_deep_policies_that_see_the_queue(one_hot):
+    rng, room, delay = np.random.default_rng(0), 5, 3
+    arrays = kinds.deep(rng, 4 + room * (3 if one_hot else 1))
+    policy, q = (
+        DeepPolicy(arrays, "augmented", "queue", delay, room, one_hot_queue=one_hot),
+        mlp(arrays, "q"),
+    )
+    for _ in range(20):
+        obs, queue = rng.normal(size=4).astype(np.float32), rng.integers(3, size=delay)
+        shown = np.eye(3)[queue].ravel() if one_hot else queue
+        unused = np.zeros((room - delay) * (3 if one_hot else 1))
+        values = q(jnp.asarray(np.concatenate([obs, unused, shown]), jnp.float32))
+        np.testing.assert_allclose(policy.q_values(obs, queue), values, rtol=1e-4, atol=1e-5)
+        assert policy.act(obs, queue) == values.argmax()
+
+
+def test_a_network_that_has_inputs_for_a_queue_that_is_never_seen():
+    rng = np.random.default_rng(0)
+    arrays = kinds.deep(rng, 4 + 5)
+    policy, q = DeepPolicy(arrays, "oblivious", "state", 2, 5), mlp(arrays, "q")
+    obs = rng.normal(size=4).astype(np.float32)
+    values = q(jnp.concatenate([obs, jnp.zeros(5)]))
+    np.testing.assert_allclose(policy.q_values(obs, [0, 1]), values, rtol=1e-5, atol=1e-6)
+
+
+def test_forward_models_that_a_policy_can_not_have():
+    arrays = kinds.deep(np.random.default_rng(0), 4)
+    for how in ({"model": "other"}, {"members": 0}):
+        with pytest.raises(
+            ValueError,
+            match="1 forward model or more of kind learned or change; got .*: train it again",
+        ):
+            DeepPolicy(arrays, "delayed", "prediction", 1, 1, **how)
+    with pytest.raises(
+        ValueError,
+        match="a policy sees one of state, queue, prediction, law; got 'all': train it again",
+    ):
+        DeepPolicy(arrays, "delayed", "all", 1, 1)
+    with pytest.raises(ValueError, match="a policy sees one of"):
+        PixelPolicy({}, "delayed", "all", 1, 1, channels=(1, 1, 1), hidden=1)
+
+
+VALUES = st.sampled_from([0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan])
+
+
+@settings(deadline=None)
+@given(st.lists(VALUES, min_size=1, max_size=6), st.floats(0, 1, exclude_max=True))
+def test_ties(values, u):
+    row = np.array(values)
+    assert best_action(row, u) == epsilon_greedy(row[None], 0, 0.0, u)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 12),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(0, 30),
+)
+def test_laws_to_the_bit(seed, states, actions, outcomes, delay):
+    rng = np.random.default_rng(seed)
+    successors = rng.integers(-1 if seed % 2 else 0, states, (states, actions, outcomes)).astype(np.int32)
+    visits = rng.integers(0, 10 ** rng.integers(1, 6), successors.shape) * rng.integers(0, 2, successors.shape)
+    queue, state = rng.integers(actions, size=delay), int(rng.integers(states))
+    law, members = np.zeros((2, states)), np.zeros((2, states), np.int32)
+    roll_law(successors, visits, state, queue, 0, delay, law, members)
+    found = rolled_law(successors, visits, state, queue.tolist())
+    assert found.tobytes() == law[0].tobytes()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 20), st.integers(0, 70), st.integers(0, 60))
+def test_rows_of_pairs(seed, actions, delay, count):
+    """Queues of more than one word, of which many differ in their last action only."""
+    rng, bits = np.random.default_rng(seed), bits_of(actions)
+    table = with_room(by_queue(actions, delay), count + 1)
+    visited = [(int(rng.integers(5)), _queue(rng, actions, delay)) for _ in range(count)]
+    others = [(int(rng.integers(5)), _queue(rng, actions, delay)) for _ in range(20)]
+    key = np.zeros(words_of(actions, delay), np.uint64)
+    rows = []
+    for insert, pairs in ((True, visited), (False, visited + others)):
+        for state, queue in pairs:
+            pack(key, state, queue, delay, bits)
+            np.testing.assert_array_equal(key_of(state, queue.tolist(), actions), key)
+            rows.append(find(table.slots, table.keys, table.used, key, insert))
+    index = KeyIndex(table.keys[: int(table.used[0])])
+    found = [index.row(key_of(state, queue.tolist(), actions)) for state, queue in visited + others]
+    assert found == rows[count:]
+
+
+def _queue(rng, actions, delay):
+    queue = np.zeros(delay, np.int64) if rng.random() < 0.5 else np.full(delay, actions - 1)
+    queue[-1:] = rng.integers(actions)
+    return queue
+
+
+def frames(rng):
+    return rng.integers(256, size=(4, 84, 84)).astype(np.uint8)
+
+
+@pytest.mark.parametrize(("dueling", "layer_norm"), [(True, True), (False, False)])
+@pytest.mark.parametrize(("sees", "delay"), [("state", 2), ("queue", 3), ("prediction", 1), ("queue", 0)])
+def test_networks_of_frames(sees, delay, dueling, layer_norm):
+    shape = {"channels": (4, 8, 8), "hidden": 32, "dueling": dueling, "layer_norm": layer_norm}
+    rng, room, actions = np.random.default_rng(delay), 4, 7
+    q = new_q(jax.random.key(delay), PixelQ(**shape), room * MOST_ACTIONS)
+    policy = PixelPolicy(named_arrays(q), "", sees, delay, actions, **shape)
+    for _ in range(5):
+        seen, queue = frames(rng), rng.integers(actions, size=delay)
+        held = jnp.asarray(np.append(np.zeros(room - delay, int), queue), jnp.int32)
+        expected = np.asarray(q(seen, one_hot_queue(held, delay, sees == "queue"), actions))[:actions]
+        ahead = [seen] if sees == "prediction" else []
+        shown = frames(rng) if ahead else seen
+        np.testing.assert_allclose(policy.q_values(shown, queue, *ahead), expected, rtol=1e-3, atol=1e-4)
+        assert policy.act(shown, queue, *ahead) == expected.argmax()
+
+
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_recurrent_networks_of_frames(layer_norm):
+    shape = {"channels": (4, 8, 8), "hidden": 32, "lstm": 16, "layer_norm": layer_norm}
+    rng, actions = np.random.default_rng(0), 7
+    net = new_pixel_actor_critic(jax.random.key(0), PixelA2C(**shape))
+    policy, memory = RecurrentPixelPolicy(named_arrays(net), 2, actions, **shape), nothing(16)
+    forward = jax.jit(lambda *given: net(*given, actions))
+    for step in range(12):
+        if step == 6:
+            policy.reset()
+            memory = nothing(16)
+        seen = frames(rng)
+        memory, logits, _ = forward(memory, seen)
+        np.testing.assert_allclose(policy.see(seen), logits[:actions], rtol=1e-3, atol=1e-4)
+    assert policy.at_delay(5).act(seen) == np.asarray(forward(nothing(16), seen)[1])[:actions].argmax()
+
+
+def test_frame_networks_that_do_not_fit():
+    shape = {"channels": (2, 2, 2), "hidden": 4, "lstm": 3}
+    arrays = named_arrays(new_pixel_actor_critic(jax.random.key(0), PixelA2C(**shape)))
+    for name, array in arrays.items():
+        for wrong in (array[:-1], array.astype(np.float64), array[None]):
+            with pytest.raises(ValueError, match="is float32 of shape .*; got float"):
+                RecurrentPixelPolicy(arrays | {name: wrong}, 1, 9, **shape)
+        with pytest.raises(ValueError, match="is float32 of shape .*; got nothing"):
+            RecurrentPixelPolicy({one: arrays[one] for one in arrays if one != name}, 1, 9, **shape)
+    with pytest.raises(ValueError, match="is float32 of shape .*; got float32"):
+        RecurrentPixelPolicy(arrays, 1, 9, **shape | {"channels": (10**12, 10**12, 2)})

@@ -1,0 +1,102 @@
+"""How processes end: guards, signals, and the last words of a command."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from deadtime._support import ending
+from deadtime.runs.specs import make_spec
+from tests.processes import marked, nothing_left, start, wait_for  # noqa: F401
+from tests.runs.stuck_env import __name__ as stuck
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc")
+CHILD = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 10, 15)]; print(1, flush=True); time.sleep(1000)"
+OWNER = f"""
+import os, subprocess, sys, time
+from deadtime._support.ending import Guard
+guard = Guard(grace=0.5)
+child = [sys.executable, "-c", {CHILD!r}]
+children = [subprocess.Popen(child, process_group=guard.group, stdout=subprocess.PIPE) for _ in range(2)]
+for one in children:
+    one.stdout.readline()
+open("ready", "w").close()
+time.sleep(1000)
+"""
+
+
+@needs_proc
+def test_a_group_ends_after_its_owner_was_killed(tmp_path):
+    owner, marker = start("-c", OWNER, cwd=tmp_path)
+    wait_for((tmp_path / "ready").exists)
+    assert len(marked(marker)) == 4
+    owner.kill()
+    owner.wait()
+    wait_for(lambda: not marked(marker))
+
+
+def test_a_group_ends_when_its_owner_says_so():
+    guard = ending.Guard()
+    child = subprocess.Popen([sys.executable, "-c", CHILD], process_group=guard.group, stdout=subprocess.PIPE)
+    child.stdout.readline()
+    guard.end()
+    assert child.wait() == -signal.SIGKILL
+    child.stdout.close()
+    guard.end()  # a second time does no harm
+
+
+def test_a_guard_that_was_killed_is_replaced():
+    guard = ending.Guard()
+    first = guard.group
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: guard.group != first)
+    guard.end()
+
+
+def test_who_writes_a_file_gets_more_time(tmp_path):
+    """The child asks for longer than the grace period lasts, and ends by itself."""
+    asks = "import os, sys, time\nfor _ in range(40): os.kill(int(sys.argv[1]), 10); time.sleep(0.1)"
+    guard = ending.Guard(grace=2.0)
+    first = guard.group
+    child = subprocess.Popen([sys.executable, "-c", asks, str(first)], process_group=first)
+    guard.hurry()
+    assert child.wait() == 0
+    assert guard.group == first
+    guard.end()
+
+
+def test_a_lost_interrupt_is_repeated(monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", ending.raise_again)
+    before = signal.signal(signal.SIGUSR1, ending.interrupt)
+
+    class Lost:
+        def __del__(self):
+            raise KeyboardInterrupt(signal.SIGUSR1)
+
+    def lose():
+        Lost()
+        threading.Event().wait(10)
+
+    try:
+        with pytest.raises(KeyboardInterrupt) as pressed:
+            lose()
+        assert ending.number_of(pressed.value) == signal.SIGUSR1
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert ending.number_of(KeyboardInterrupt()) == signal.SIGINT
+    said = []
+    ending.raise_again(SimpleNamespace(exc_type=ValueError, exc_value=ValueError()), said.append)
+    assert len(said) == 1
+
+
+def test_environments_may_not_change_what_signals_do(monkeypatch):
+    monkeypatch.setenv("STUCK", "deaf")
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    before = [signal.getsignal(number) for number in numbers]
+    make_spec(f"gym:{stuck}:deadtime-test/Stuck-v0", "oblivious", 0, {"preset": "paper", "steps": 10}).environment(0)
+    assert [signal.getsignal(number) for number in numbers] == before
