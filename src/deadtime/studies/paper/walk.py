@@ -29,7 +29,7 @@ PREDICTORS = {"mean": "#D55E00", "mode": "#CC79A7", "rolled mode": "#0072B2", "w
 _LEARNERS = ("delayed", "distribution")
 
 
-def law_after(walk: Walk, steps: int) -> Float[np.ndarray, "x y"]:
+def law_after(walk: WalkSettings, steps: int) -> Float[np.ndarray, "x y"]:
     """The law of the position `steps` later, from each position -length … length (a row each)."""
     x = np.arange(-walk.length, walk.length + 1)
     away = np.where(x == 0, 0.5, walk.momentum)
@@ -39,7 +39,7 @@ def law_after(walk: Walk, steps: int) -> Float[np.ndarray, "x y"]:
     return np.linalg.matrix_power(kernel, steps)
 
 
-def goes_far(walk: Walk, delay: int, laws: Float[np.ndarray, "x y"], predictor: str) -> np.ndarray:
+def goes_far(walk: WalkSettings, delay: int, laws: Float[np.ndarray, "x y"], predictor: str) -> np.ndarray:
     """Whether the action for |x| > near is chosen, from each position."""
     x = np.arange(-walk.length, walk.length + 1)
     if predictor == "mode":
@@ -51,7 +51,7 @@ def goes_far(walk: Walk, delay: int, laws: Float[np.ndarray, "x y"], predictor: 
     return laws[:, np.abs(x) > walk.near].sum(axis=1) > 0.5
 
 
-def exact_return(walk: Walk, delay: int, predictor: str) -> float:
+def exact_return(walk: WalkSettings, delay: int, predictor: str) -> float:
     """The expected return of acting on a prediction; the warm-up's random actions are right half the time."""
     x = np.arange(-walk.length, walk.length + 1)
     laws = law_after(walk, delay)
