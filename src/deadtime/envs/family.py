@@ -50,8 +50,6 @@ class Family(Protocol):
     """The time that `watch` shows each step for."""
     most_drawn: ClassVar[int | None] = None
     """The most steps that `watch` draws; None: a whole episode."""
-    draws_prediction: ClassVar[bool] = True
-    """Whether `watch` draws the predicted observation too."""
     usual_steps: ClassVar[int | None] = None
     """Environment steps of a training; None: 100,000 and 10,000 more for each step of delay."""
     usual_evaluation_episodes: ClassVar[int] = 100

@@ -186,7 +186,6 @@ class GymFamily(Family):
     prefix = PREFIX
     word = "ID"
     most_drawn = 1000
-    draws_prediction = False
 
     def setting_names(self, name: str) -> list[str] | None:
         """Return the arguments that `gymnasium.make` takes for an id; None: any."""

@@ -28,6 +28,7 @@ class PixelPolicy(Policy):
     """A policy that acts on the last four frames, on them and the queue, or on foreseen frames."""
 
     observation_shape = FRAMES
+    plays_one_game = True
 
     def __init__(
         self,
@@ -121,6 +122,7 @@ class RecurrentPixelPolicy(Policy):
 
     agent = "recurrent"
     observation_shape = FRAMES
+    plays_one_game = True
     _memory: Memory
 
     def __init__(

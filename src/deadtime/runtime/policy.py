@@ -32,6 +32,8 @@ class Policy:
     """The number of states, where an observation is the number of one."""
     sees_queue: bool = False
     """Whether the policy was trained to look at the pending actions themselves."""
+    plays_one_game: bool = False
+    """Whether it acts only in the very environment that it was trained in."""
     env: str = ""
     """The name of the environment of the training, where a record tells it."""
 
@@ -84,7 +86,7 @@ class Policy:
 
 def check_game(policy: Any, name: str) -> None:
     """Raise if one of our policies was trained for another Atari game than `name`."""
-    if isinstance(policy, Policy) and policy.env.startswith("atari:") and policy.env != name:
+    if isinstance(policy, Policy) and policy.plays_one_game and policy.env not in ("", name):
         raise ValueError(
             f"a policy of an Atari game plays that game only, this one {policy.env}; got {name}: "
             f"train one there, or name {policy.env}"
