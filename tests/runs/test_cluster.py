@@ -71,7 +71,7 @@ class Trouble(Thread):
                 self.lost += 1
 
 
-@pytest.mark.parametrize(("seeds", "steps", "kills"), [(6, 4_000, 2), full(30, 20_000, 12)])
+@pytest.mark.parametrize(("seeds", "steps", "kills"), [full(6, 4_000, 2), full(30, 20_000, 12)])
 def test_a_lost_node_and_killed_workers_change_nothing(cluster, tmp_path, capsys, seeds, steps, kills):
     cart = DeepSpec("cartpole", "delayed", 2, "paper", steps, changes=TINY, evaluation_episodes=2)
     maze = TabularSpec("maze", "augmented", 2, 2_000, {"size": 4}, evaluation_episodes=3)
