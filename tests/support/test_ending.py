@@ -94,6 +94,54 @@ def test_a_lost_interrupt_is_repeated(monkeypatch):
     assert len(said) == 1
 
 
+def test_an_interrupt_waits_for_the_end_of_an_uninterrupted_block():
+    """Also of the outer one of two, and if the block fails."""
+    before = signal.signal(signal.SIGUSR1, ending.interrupt)
+    done = []
+
+    def work():
+        with ending.uninterrupted():
+            with ending.uninterrupted():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                done.append("inner")
+            done.append("outer")
+            raise ImportError
+        done.append("after")
+
+    try:
+        with pytest.raises(KeyboardInterrupt) as pressed:
+            work()
+        assert ending.number_of(pressed.value) == signal.SIGUSR1
+        assert done == ["inner", "outer"]
+        with pytest.raises(KeyboardInterrupt):  # nothing is held back afterwards
+            os.kill(os.getpid(), signal.SIGUSR1)
+        with ending.uninterrupted():
+            pass
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_other_threads_hold_no_interrupt_back():
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold():
+        with ending.uninterrupted():
+            inside.set()
+            leave.wait(10)
+
+    before = signal.signal(signal.SIGUSR1, ending.interrupt)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert inside.wait(10)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        leave.set()
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
 def test_environments_may_not_change_what_signals_do(monkeypatch):
     monkeypatch.setenv("STUCK", "deaf")
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)

@@ -25,6 +25,8 @@ WRITING_SECONDS = 60.0
 CHECKPOINTS: set[str] = set()
 """Paths and URLs where checkpoints of this command's runs may be, for its last message."""
 _WRITING: set[object] = set()
+_HOLDING: list[list[int]] = []
+"""The numbers of the signals that came in each block of `uninterrupted`, innermost last."""
 
 
 @contextmanager
@@ -52,8 +54,31 @@ def end_within_grace(status: int, ask: Callable[[], None], last: Callable[[], No
 
 
 def interrupt(number: int, frame: Any) -> None:
-    """Handle a signal: raise KeyboardInterrupt with its number."""
+    """Handle a signal: raise KeyboardInterrupt with its number, or note it inside `uninterrupted`."""
+    if _HOLDING:
+        _HOLDING[-1].append(number)
+        return
     raise KeyboardInterrupt(number)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Raise the KeyboardInterrupt of a signal that comes inside the block at the block's end.
+
+    Loading JAX needs it: its C++ code aborts the process if an import that it started raises.
+    Signal handlers run in the main thread, so other threads hold nothing back.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    held: list[int] = []
+    _HOLDING.append(held)
+    try:
+        yield
+    finally:
+        _HOLDING.pop()
+        if held:
+            interrupt(held[0], None)
 
 
 def number_of(pressed: BaseException | None) -> int:

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from deadtime._support import ending, files
+from deadtime._support.ending import uninterrupted
 from deadtime._support.files import whole
 from deadtime._support.machine import cores
 from deadtime._support.names import nearest
@@ -65,7 +66,8 @@ def _compiling(how: How) -> AbstractContextManager[None]:
     """Compile with less care what hardly trains."""
     if not how.together:
         return nullcontext()
-    from deadtime.learn.memory import compiled_quickly  # noqa: PLC0415  (JAX)
+    with uninterrupted():
+        from deadtime.learn.memory import compiled_quickly  # noqa: PLC0415  (JAX)
 
     return compiled_quickly()
 
@@ -109,13 +111,15 @@ def _engine(left: Runs, where: Where, how: How) -> tuple[Any, list[Unit], int]:
     if all(isinstance(spec, TabularSpec) for spec, _ in left):
         units = units_of(left, "cpu")
         return (Local() if (where.engine or _usual(units)) == "local" else Inline(cores())), units, 0
-    import jax  # noqa: PLC0415  (it takes a while to load)
+    with uninterrupted():
+        import jax  # noqa: PLC0415  (it takes a while to load)
 
     gpus = gpus_here()
     if where.engine == "local" or (len(gpus) > 1 and not where.engine):  # then this process takes no GPU itself
         jax.config.update("jax_platforms", "cpu")
         return Local(gpus), units_of(left, "gpu" if gpus else "cpu"), len(gpus)
-    device = jax.default_backend()
+    with uninterrupted():
+        device = jax.default_backend()
     units = units_of(left, device)
     local = device == "cpu" and (where.engine or _usual(units)) == "local"
     if local:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deadtime._support.ending import uninterrupted
 from deadtime._support.machine import cores
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.tabular_specs import TabularSpec
@@ -28,9 +29,10 @@ def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> 
     `together` is for runs that share programs on a CPU too.
     """
     if gpus is None and any(isinstance(spec, DeepSpec) for spec, _ in runs):
-        import jax  # noqa: PLC0415  (it takes a while to load)
+        with uninterrupted():
+            import jax  # noqa: PLC0415  (it takes a while to load)
 
-        gpus = int(jax.default_backend() == "gpu")
+            gpus = int(jax.default_backend() == "gpu")
     seconds = seconds_needed(runs, gpus or 0, together)
     if seconds < 30:
         return "under a minute"
@@ -64,7 +66,8 @@ def seconds_needed(runs: Runs, gpus: int, together: bool = False) -> float:
 
 def _seconds_of_groups(runs: Runs) -> list[float]:
     """Estimate the seconds that each group of runs takes which shares a program on a GPU."""
-    from deadtime.learn import trainer  # noqa: PLC0415  (JAX takes a while to load)
+    with uninterrupted():
+        from deadtime.learn import trainer  # noqa: PLC0415  (JAX takes a while to load)
 
     specs = [(one, seeds) for one, seeds in runs if isinstance(one, DeepSpec) and not one.outside]
     inside = [(spec, seed) for spec, seeds in specs for seed in seeds]

@@ -17,6 +17,7 @@ from threading import Event
 from traceback import extract_tb
 from typing import NamedTuple
 
+from deadtime._support.ending import uninterrupted
 from deadtime._support.machine import cores
 from deadtime.learn.tabular_loop import run_seeds, table_of
 from deadtime.runs import records
@@ -104,7 +105,8 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
 
 
 def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
-    from deadtime.learn import atari_loop, trainer  # noqa: PLC0415  (JAX takes a while to load)
+    with uninterrupted():
+        from deadtime.learn import atari_loop, trainer  # noqa: PLC0415  (JAX takes a while to load)
 
     gpus = int(device == "gpu")
     found = []
@@ -168,7 +170,8 @@ def _deep_records(
     stopped: Event | None,
     together: bool,
 ) -> Iterator[Record]:
-    from deadtime.learn.trainer import run_deep  # noqa: PLC0415  (JAX)
+    with uninterrupted():
+        from deadtime.learn.trainer import run_deep  # noqa: PLC0415  (JAX)
 
     checked = [(specs[spec.id], seed) for spec, seed in unit.runs]
     pairs = [(spec, seed) for spec, seed in checked if isinstance(spec, DeepSpec)]
