@@ -68,19 +68,21 @@ SHORT = [
 ]
 
 
-def drawn(kills, rng):
-    """Rounds at random, with so many kills in all."""
-    while kills > 0:
-        engine, stuck = rng.choice(["local", "local", "inline"]), rng.choice([*stuck_env.HOWS])
-        workers = tuple(rng.choices(SIGNALS, k=rng.randrange(4) if engine == "local" else 0))
-        hears = engine == "local" or stuck != "greedy"  # else its own interpreter is held for good
-        driver = (rng.choice(SIGNALS) if hears else signal.SIGKILL,) * rng.choice([1, 1, 1, 2])
-        kills -= len(workers) + 1
-        yield Round(engine, stuck, workers, driver, waits=bool(stuck) and rng.random() < 0.5)
+def drawn(rng):
+    """Draw a round at random."""
+    engine, stuck = rng.choice(["local", "local", "inline"]), rng.choice([*stuck_env.HOWS])
+    workers = tuple(rng.choices(SIGNALS, k=rng.randrange(4) if engine == "local" else 0))
+    hears = engine == "local" or stuck != "greedy"  # else its own interpreter is held for good
+    driver = (rng.choice(SIGNALS) if hears else signal.SIGKILL,) * rng.choice([1, 1, 1, 2])
+    return Round(engine, stuck, workers, driver, waits=bool(stuck) and rng.random() < 0.5)
 
 
 def killed(one, rng, folder, seconds):
-    """Start a driver, kill some of its workers and then itself, and wait until nothing of it is left."""
+    """Start a driver, kill some of its workers and then itself, and wait until nothing of it is left.
+
+    Returns how many processes the signals met alive.
+    """
+    met = 0
     words = ["-m", "deadtime", "sweep", "x.toml", "--engine", one.engine, "--retries", "99"]
     (folder / "once").unlink(missing_ok=True)
     driver, marker = start(*words, cwd=folder, STUCK=one.stuck, ONCE=str(folder / "once"), DEADTIME_IMPORT=MODULE)
@@ -88,15 +90,19 @@ def killed(one, rng, folder, seconds):
         wait_for(lambda: driver.poll() is not None or len(marked(marker)) > 2)
         pause(rng, driver)
         workers = sorted(marked(marker) - {driver.pid})
-        send(number, *rng.sample(workers, k=min(1, len(workers))))
+        chosen = rng.sample(workers, k=min(1, len(workers)))
+        met += len(chosen)
+        send(number, *chosen)
     if one.waits:
-        wait_for((folder / "once").exists)
+        wait_for(lambda: driver.poll() is not None or (folder / "once").exists())
     for number in one.driver:
         pause(rng, driver)
+        met += driver.poll() is None
         send(number, driver.pid)
     wait_for(lambda: not marked(marker), seconds)
     error = driver.communicate(timeout=60)[1]
     assert driver.returncode in (0, -one.driver[0], 128 + one.driver[0]), (one, driver.returncode, error)
+    return met
 
 
 def pause(rng, driver):
@@ -123,17 +129,37 @@ def expected(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize(("kills", "seconds"), [(6, 120), full(50, 10)])
-def test_no_kill_leaves_a_process_or_changes_a_record(kills, seconds, tmp_path, expected):
-    rng = random.Random(kills)
-    (tmp_path / "x.toml").write_text(SWEEP)
-    for one in SHORT if kills == 6 else drawn(kills, rng):
-        killed(one, rng, tmp_path, seconds)
-    found, resumed = done(tmp_path, "local")
+def check(folder, expected):
+    """Finish what a folder lacks, and compare its records with those of an undisturbed run."""
+    found, resumed = done(folder, "local")
     assert found.keys() == expected.keys()
     assert {name for name, _ in resumed} <= {name for name, _ in found if name.startswith("gym")}
     same = found.keys() - resumed
     assert {key: found[key] for key in same} == {key: expected[key] for key in same}
+
+
+@pytest.mark.parametrize(("kills", "seconds"), [(6, 120), full(50, 10)])
+def test_no_kill_leaves_a_process_or_changes_a_record(kills, seconds, tmp_path, expected):
+    """A folder whose runs are all recorded is checked, and the next round begins in a new one."""
+    rng = random.Random(kills)
+    rounds = iter(SHORT) if kills == 6 else iter(lambda: drawn(rng), None)
+    folder = begun(tmp_path / "0")
+    met = 0
+    for one in rounds:
+        met += killed(one, rng, folder, seconds)
+        if met >= kills:
+            break
+        if (folder / "x").exists() and len(everything(folder / "x")) == len(expected):
+            check(folder, expected)
+            folder = begun(tmp_path / str(met))
+    check(folder, expected)
+
+
+def begun(folder):
+    """Make a folder with the sweep's file."""
+    folder.mkdir()
+    (folder / "x.toml").write_text(SWEEP)
+    return folder
 
 
 def long(folder, stuck, engine, code=None):
