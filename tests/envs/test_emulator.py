@@ -21,7 +21,8 @@ from deadtime.envs.atari import emulator
 from deadtime.envs.atari.emulator import Emulator, Lane, shrink
 from deadtime.envs.atari.games import Atari, Game, games, meanings
 from deadtime.envs.atari.gym_env import AtariEnv
-from deadtime.envs.atari.pool import Played, Pool
+from deadtime.envs.atari.pool import AtariPool
+from deadtime.envs.pools import Played
 
 ale_py = pytest.importorskip("ale_py")
 FIRE, RIGHT, LEFT = 1, 2, 3
@@ -349,7 +350,7 @@ together = pytest.mark.xdist_group("emulator")
 @pytest.fixture(scope="module")
 def crew():
     """A pool that several tests use, each from states that it loads, and what it showed first."""
-    pool = Pool(GAMES, workers=2)
+    pool = AtariPool(GAMES, workers=2)
     begun = _copied(pool.reset())
     yield pool, begun
     pool.close()
@@ -371,7 +372,7 @@ def pair(crew, peers):
 
 
 def _copied(played):
-    return Played(*(part.copy() for part in played))
+    return Played(*(None if part is None else part.copy() for part in played))
 
 
 def _shows(played, lanes, but=()):
@@ -431,7 +432,7 @@ def test_a_saved_pool_goes_on_to_the_same_bits_in_another(pair):
         pool.step(_chosen(lanes, rng))
     states, actions = pool.save(), [_chosen(lanes, rng) for _ in range(50)]
     rows = [_copied(pool.step(chosen)) for chosen in actions]
-    other = Pool([replace(game, seed=77) for game in GAMES], workers=1)
+    other = AtariPool([replace(game, seed=77) for game in GAMES], workers=1)
     try:
         other.load(states)
         for chosen, row in zip(actions, rows, strict=True):
@@ -542,7 +543,7 @@ def test_a_worker_killed_before_saving_is_told_of_by_the_next_step(pair):
 
 @needs_proc
 def test_workers_that_keep_dying_are_an_error_and_leave_nothing(monkeypatch):
-    pool = Pool(GAMES[:2], workers=2)
+    pool = AtariPool(GAMES[:2], workers=2)
     pool.reset()
     pids, started = [worker.pid for worker in pool._workers], []
     assert all(_state_of(pid) not in ("", "Z") for pid in pids)
@@ -560,7 +561,7 @@ def test_workers_that_keep_dying_are_an_error_and_leave_nothing(monkeypatch):
 
 @needs_proc
 def test_close_ends_the_workers_whatever_they_do():
-    pool = Pool(GAMES[:2], workers=2)
+    pool = AtariPool(GAMES[:2], workers=2)
     pids = [worker.pid for worker in pool._workers]
     pool.reset()
     pool.send(np.zeros(2, int))
@@ -571,10 +572,10 @@ def test_close_ends_the_workers_whatever_they_do():
 DRIVER = """
 import sys
 import numpy as np
-from deadtime.envs.atari.pool import Pool
+from deadtime.envs.atari.pool import AtariPool
 from deadtime.envs.atari.games import Game
 
-pool = Pool([Game("Breakout", 2, look_ahead="fresh", seed=seed) for seed in range(2)], workers=2)
+pool = AtariPool([Game("Breakout", 2, look_ahead="fresh", seed=seed) for seed in range(2)], workers=2)
 pool.reset()
 print(*[worker.pid for worker in pool._workers], flush=True)
 while True:

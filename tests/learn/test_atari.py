@@ -16,8 +16,10 @@ from deadtime.cli.reproduce import Reproduce
 from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import Atari, Game
 from deadtime.envs.atari.gym_env import AtariEnv
-from deadtime.learn import atari_loop, trainer
+from deadtime.learn import host_loop, trainer
+from deadtime.learn.deep_training import run_deep
 from deadtime.learn.evaluate import evaluate
+from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.pixel_networks import named_arrays, new_q
 from deadtime.learn.settings import PixelQ
 from deadtime.runs.deep_specs import DeepSpec
@@ -41,7 +43,7 @@ def spec_of(agent="delayed", delay=3, env="atari:Breakout", steps=120, envs=3, s
 
 
 def trained(spec, seed=0, **how):
-    (record,) = recorded(trainer.run_deep([(spec, seed)], lambda n: None, **how))
+    (record,) = recorded(run_deep([(spec, seed)], lambda n: None, **how))
     return Result(record)
 
 
@@ -91,9 +93,9 @@ def test_frozen_delayed_q_decides_as_the_undelayed_agent_does(lively, delay):
 
 def test_a_look_ahead_is_for_who_acts_on_it(lively):
     """And it is never taken for granted: without one a delayed policy is refused, as is a second delay."""
-    assert {game.look_ahead for game in atari_loop.lanes_of([(spec_of("delayed"), 0)], 3, 0)} == {"fresh"}
+    assert {game.look_ahead for game in host_loop.lanes_of([(spec_of("delayed"), 0)], 3, 0)} == {"fresh"}
     for agent in ("augmented", "oblivious"):
-        assert {game.look_ahead for game in atari_loop.lanes_of([(spec_of(agent), 0)], 3, 0)} == {""}
+        assert {game.look_ahead for game in host_loop.lanes_of([(spec_of(agent), 0)], 3, 0)} == {""}
     with pytest.raises(ValueError, match="acts on where the queue leads.*got no predicted_observation"):
         evaluate(lively.at_delay(3), AtariEnv(Atari("MsPacman"), 3), episodes=1)
     with pytest.raises(ValueError, match="one environment has one queue of pending actions"):
@@ -104,7 +106,7 @@ def test_a_look_ahead_is_for_who_acts_on_it(lively):
 def test_a_score_is_what_its_policy_earns(agent):
     result = trained(spec_of(agent, 3, "atari:MsPacman", settings={"max_episode_steps": 150, "sticky": 0.0}))
     policy = result.policy(0)
-    seeds = [game.seed for game in atari_loop.lanes_of([(result.spec, 0)], 2, 1)]
+    seeds = [lane.seed for lane in host_loop.lanes_of([(result.spec, 0)], 2, 1)]
     env = AtariEnv(result.spec.environment(0), 3, policy.looks_ahead)
     earned = [evaluate(policy, env, episodes=1, seed=seed).mean() for seed in seeds]
     assert result.scores[0] == np.mean(earned) > 0
@@ -133,11 +135,11 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_
     if stopped_at == 100:
         progress = told.append
         stop = type("Late", (Event,), {"is_set": lambda self: sum(told) >= 120})()
-    group = atari_loop.groups_of([(spec, 0)], "cpu")[0]
-    assert atari_loop.run_group(*group, progress, stop, True, tmp_path) == []
+    (group,) = host_loop.groups_of([(spec, 0)], "cpu")
+    assert trainer.train_group(group, progress, stop, True, tmp_path) == []
     (path,) = tmp_path.iterdir()
     again = []
-    (record,) = recorded(atari_loop.run_group(*group, again.append, Event(), True, tmp_path))
+    (record,) = recorded(trainer.train_group(HostGroup(group.program, group.pairs), again.append, Event(), True, tmp_path))
     assert path.exists()
     assert again[0] == sum(told)
     assert sum(again) == 120
@@ -147,15 +149,15 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_
 @pytest.mark.full
 def test_a_worker_that_dies_costs_its_episodes_only(monkeypatch):
     spec, killed = spec_of("oblivious"), []
-    step = atari_loop._Training._step
+    step = HostGroup._step
 
     def once(self):
         if self.done == 60 and not killed:
-            killed.append(self.pool._workers[0].pid)
+            killed.append(self._pool._workers[0].pid)
             os.kill(killed[0], signal.SIGKILL)
         step(self)
 
-    monkeypatch.setattr(atari_loop._Training, "_step", once)
+    monkeypatch.setattr(HostGroup, "_step", once)
     result = trained(spec)
     assert killed
     assert result.record.status == ["complete"]
@@ -172,11 +174,12 @@ def test_games_agents_and_delays_side_by_side():
         spec_of("oblivious", 0, "atari:MsPacman", settings={**SHORT, "sticky": 0.25}),
         spec_of("augmented", 5, "atari:RoadRunner"),
     ]
-    groups = atari_loop.groups_of([(spec, 0) for spec in specs], "gpu")
-    assert [len(pairs) for _, pairs in groups] == [2, 2]
-    assert groups[0][0] == groups[1][0]
-    for program, pairs in groups:
-        records = recorded(atari_loop.run_group(program, pairs, lambda n: None, Event(), True, None))
+    groups = host_loop.groups_of([(spec, 0) for spec in specs], "gpu")
+    assert [len(group.pairs) for group in groups] == [2, 2]
+    assert groups[0].program == groups[1].program
+    for group in groups:
+        pairs = group.pairs
+        records = recorded(trainer.train_group(group, lambda n: None, Event(), True, None))
         assert [record.id for record in records] == [spec.id for spec, _ in pairs]
         assert all(record.status == ["complete"] for record in records)
         for record, (spec, _) in zip(records, pairs, strict=True):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from safetensors import SafetensorError
 
-from deadtime.learn import checkpoint, trainer
+from deadtime.learn import checkpoint, compiled_groups
 from deadtime.learn.checkpoint import Extent
+from deadtime.learn.deep_training import run_deep
 from deadtime.runs.deep_specs import DeepSpec
 from tests.commands import recorded
 from tests.processes import nothing_left, start, wait_for  # noqa: F401
@@ -103,15 +104,15 @@ def test_a_full_disk_is_said_once_a_run(tmp_path, capfd):
 
 @pytest.mark.parametrize("error", [SafetensorError("no room"), OSError(28, "No space left on device")])
 def test_a_run_whose_checkpoints_fail_is_done(error, tmp_path, monkeypatch, capsys):
-    (straight,) = recorded(trainer.run_deep([(CART, 0)], lambda n: None))
+    (straight,) = recorded(run_deep([(CART, 0)], lambda n: None))
 
     def full(*arguments, **named):
         raise error
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    monkeypatch.setattr(trainer, "CHUNK_STEPS", 50)
-    monkeypatch.setattr(trainer, "_WRITE_EVERY_SECONDS", -1.0)
-    (record,) = recorded(trainer.run_deep([(CART, 0)], lambda n: None, checkpoints=tmp_path))
+    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 50)
+    monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
+    (record,) = recorded(run_deep([(CART, 0)], lambda n: None, checkpoints=tmp_path))
     assert record.scores == straight.scores
     np.testing.assert_array_equal(record.curve, straight.curve)
     assert capsys.readouterr().err.count("a checkpoint can't be written to") == 1
@@ -132,7 +133,7 @@ CART_WORDS = [
 ]
 COMMAND = """
 from deadtime.cli import main
-from deadtime.learn import trainer as deep
+from deadtime.learn import compiled_groups as deep
 
 def episodes(*arguments, real=deep._episodes):
     open("begun", "w").close()

@@ -9,9 +9,10 @@ import pytest
 
 import deadtime
 from deadtime.delays.convention import push
-from deadtime.learn import trainer
+from deadtime.learn import compiled_groups
+from deadtime.learn.compiled_groups import CompiledGroup
 from deadtime.learn.compiled_loop import begin_all, evaluate_all, fresh
-from deadtime.learn.deep_q import decide, predicted, q_values
+from deadtime.learn.deep_q import greedy, predicted, q_values
 from deadtime.runs.deep_specs import DeepSpec
 from tests import commands
 from tests.commands import full
@@ -41,41 +42,37 @@ def test_a_saved_policy_decides_as_the_program_does(agent, preset, changes, tmp_
     result = deadtime.train("acrobot", agent, 3, seeds=[4], preset=preset, steps=300, evaluation_episodes=2, **TINY, **changes)
     assert result.spec == spec
     policy = deadtime.load(result.save(tmp_path / "run"))
-    program, setups = trainer.program_of(spec, jax.default_backend()), trainer.setups_of([(spec, 4)], 1)
-    setup = jax.tree.map(lambda leaf: leaf[0], setups)
-    kept = []
-    records = trainer._outcomes
-    try:
-        trainer._outcomes = lambda program, setups, runs, *rest: kept.append(runs) or records(program, setups, runs, *rest)
-        list(trainer.run_deep([(spec, 4)], lambda n: None))
-    finally:
-        trainer._outcomes = records
-    learner = jax.tree.map(lambda leaf: leaf[0], kept[0].learner)
+    program = compiled_groups.program_of(spec, jax.default_backend())
+    group = CompiledGroup(program, [(spec, 4)])
+    group.begin()
+    while group.done < group.length:
+        group.advance()
+    setup, learner = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (group._setups, group._runs.learner))
     rng = np.random.default_rng(0)
     for _ in range(20):
         obs, queue = rng.normal(size=6).astype(np.float32), rng.integers(3, size=3)
         room = jnp.concatenate([jnp.zeros(program.capacity - 3, jnp.int32), jnp.array(queue, jnp.int32)])
-        state = fresh(program, setup, learner)._replace(obs=jnp.array(obs), queue=room)
-        states = predicted(program, state, setup, jax.random.key(0))
+        actor = fresh(program, setup, setup.key)._replace(obs=jnp.array(obs), queue=room)
+        states = predicted(program, setup, learner, actor, jax.random.key(0))
         values = np.mean([q_values(program, learner.q, x, room, setup) for x in states], axis=0)
         np.testing.assert_allclose(policy.q_values(obs, queue), values, rtol=2e-4, atol=2e-4)
         np.testing.assert_allclose(policy.predicted_observation(obs, queue), states.mean(axis=0), rtol=1e-3, atol=1e-3)
-        assert policy.act(obs, queue) == int(decide(program, state, setup, jax.random.key(0))) or np.ptp(values) < 1e-3
+        assert policy.act(obs, queue) == int(greedy(program, setup, learner, actor, jax.random.key(0))) or np.ptp(values) < 1e-3
 
 
 def test_evaluation_earns_what_its_policy_does():
     spec = DeepSpec("noisy-cartpole", "delayed", 2, "paper", changes={"hidden": (8, 8)})
-    program, setups = trainer.program_of(spec, "cpu"), trainer.setups_of([(spec, 5)], 1)
+    program, setups = compiled_groups.program_of(spec, "cpu"), compiled_groups.setups_of([(spec, 5)], 1)
     learner = begin_all(program, setups).learner
     scores = np.asarray(evaluate_all(program, setups, learner, 3, 500))
     setup, learner = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (setups, learner))
-    choose, move = jax.jit(decide, static_argnums=0), jax.jit(program.env.step_env)
+    choose, move = jax.jit(greedy, static_argnums=0), jax.jit(program.env.step_env)
     for key, score in zip(jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores[0], strict=True):
-        state, earned, ended, t = fresh(program, setup._replace(key=key), learner), 0.0, False, 0
+        state, earned, ended, t = fresh(program, setup, key), 0.0, False, 0
         while not ended and t < 500:
             t += 1
             key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
-            executed, queue = push(state.queue, choose(program, state, setup, key_model), setup.delay)
+            executed, queue = push(state.queue, choose(program, setup, learner, state, key_model), setup.delay)
             obs, env, reward, ended, _ = move(key_env, state.env, executed, setup.params)
             state, earned = state._replace(env=env, obs=obs, queue=queue), earned + float(reward)
         assert earned == score

@@ -14,13 +14,15 @@ from probe import Probe
 
 from deadtime.delays.convention import push
 from deadtime.envs import family_of, make
-from deadtime.learn import deep_q as learner_module
-from deadtime.learn import double_q, forward_model, trainer
+from deadtime.learn import compiled_groups, double_q, forward_model, trainer
+from deadtime.learn.compiled_groups import CompiledGroup
 from deadtime.learn.compiled_loop import begin_all, fresh, run_chunk
-from deadtime.learn.deep_q import decide, learning_rate, new_learner, predicted, q_values
+from deadtime.learn.deep_q import DEEP_Q, Numbers, greedy, predicted, q_values, updated
+from deadtime.learn.deep_training import run_deep
+from deadtime.learn.learner_code import learning_rate
 from deadtime.learn.networks import new_mlp
 from deadtime.learn.presets import preset
-from deadtime.learn.program import Numbers, Program, Setup, flags_of, split_settings
+from deadtime.learn.program import Program, Setup, split_settings
 from deadtime.learn.replay import Replay, Transition, new_replay, sample, store
 from deadtime.learn.settings import DoubleQ
 from deadtime.learn.views import VIEWS
@@ -36,8 +38,8 @@ def setup_of(env, agent, delays, settings, steps=10**6, seeds=None):
     numbers = Numbers(*(jnp.full(runs, float(value)) for value in split_settings(settings)[1]))
     params = jax.tree.map(lambda value: jnp.full(runs, float(value)), env.default_params)
     keys = jax.vmap(jax.random.key)(jnp.array(seeds if seeds is not None else range(runs)))
-    flags = jax.tree.map(lambda flag: jnp.full(runs, flag), flags_of(VIEWS[agent]))
-    return Setup(keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, flags)
+    code = jax.tree.map(lambda number: jnp.full(runs, number), VIEWS[agent].code)
+    return Setup(keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, code)
 
 
 def program_of(env, agent, settings, capacity):
@@ -228,7 +230,7 @@ def test_replay_gives_back_what_was_stored():
 def test_known_values(agent, delays, merged):
     """γ = ½, so a pay of 1 at every later step is worth 1; Oblivious-Q under a delay has no values to be right about."""
     program, setups, runs, _ = trained(Probe(), agent, delays, SMALL, 2, 6000, merged)
-    assert (np.asarray(runs.diverged_at) < 0).all()
+    assert (np.asarray(runs.learner.diverged_at) < 0).all()
     for i, delay in enumerate(delays):
         setup, learner = pick(setups, i), pick(runs.learner, i)
         for s, queue in ((0, (0, 1)), (1, (1, 0)), (0, (1, 1))):
@@ -242,11 +244,11 @@ def test_known_values(agent, delays, merged):
             if agent == "oblivious" and delay:
                 continue
             np.testing.assert_allclose(values, expected, atol=0.12)
-        run = fresh(program, setup, learner)._replace(obs=jnp.array([1.0]), queue=jnp.array([0, 1]))
+        actor = fresh(program, setup, setup.key)._replace(obs=jnp.array([1.0]), queue=jnp.array([0, 1]))
         if agent == "delayed":
-            ahead = predicted(program, run, setup, jax.random.key(0))
+            ahead = predicted(program, setup, learner, actor, jax.random.key(0))
             np.testing.assert_allclose(ahead, [[1.0]], atol=0.1)
-            assert decide(program, run, setup, jax.random.key(0)) == 1
+            assert greedy(program, setup, learner, actor, jax.random.key(0)) == 1
 
 
 def test_shifted_learns_at_the_state_of_the_decision():
@@ -280,8 +282,8 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     runs, _ = run_chunk(program, setups, begin_all(program, setups), jnp.int32(0), 400)
     wild = setups._replace(numbers=setups.numbers._replace(learning_rate=jnp.array([1e30, 0.005])))
     wrecked, _ = run_chunk(program, wild, begin_all(program, wild), jnp.int32(0), 400)
-    assert wrecked.diverged_at[0] > 0
-    assert wrecked.diverged_at[1] == -1
+    assert wrecked.learner.diverged_at[0] > 0
+    assert wrecked.learner.diverged_at[1] == -1
     for one, other in zip(jax.tree.leaves(pick(runs, 1)), jax.tree.leaves(pick(wrecked, 1)), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -295,21 +297,23 @@ def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay)
     undelayed = setup._replace(delay=jnp.int32(0))
     run = begin_all(program, jax.tree.map(lambda leaf: leaf[None], setup))
     run = pick(run, 0)
-    state, queue, executed = run.env, run.queue, []
+    actor, executed = run.actors, []
+    state, queue = actor.env, actor.queue
     key = jax.random.key(3)
-    choose, move = jax.jit(decide, static_argnums=0), jax.jit(env.step_env)
+    choose, move = jax.jit(greedy, static_argnums=0), jax.jit(env.step_env)
     for _ in range(delay + 30):
-        chosen = choose(program, run._replace(env=state, obs=state.physics, queue=queue), setup, key)
+        now = actor._replace(env=state, obs=state.physics, queue=queue)
+        chosen = choose(program, setup, run.learner, now, key)
         action, queue = push(queue, chosen)
         executed.append(int(action))
         _, state, *_ = move(key, state, action, setup.params)
-    later = run.env
-    for action in run.queue:
+    later = actor.env
+    for action in actor.queue:
         _, later, *_ = move(key, later, action, setup.params)
     expected = []
     for _ in range(30):
-        twin = run._replace(env=later, obs=later.physics, queue=jnp.zeros(0, jnp.int32))
-        expected.append(int(choose(bare, twin, undelayed, key)))
+        twin = actor._replace(env=later, obs=later.physics, queue=jnp.zeros(0, jnp.int32))
+        expected.append(int(choose(bare, undelayed, run.learner, twin, key)))
         _, later, *_ = move(key, later, jnp.int32(expected[-1]), setup.params)
     assert executed[delay:] == expected
     assert len(set(expected)) == 2
@@ -317,9 +321,9 @@ def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay)
 
 def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
     spec = DeepSpec("noisy-cartpole", "delayed", 2, "best", steps=900, evaluation_episodes=3, changes={"hidden": (8, 8)})
-    monkeypatch.setattr(trainer, "CHUNK_STEPS", 100)
-    monkeypatch.setattr(trainer, "_WRITE_EVERY_SECONDS", -1.0)
-    straight = next(iter(recorded(trainer.run_deep([(spec, 3)], lambda n: None))))
+    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 100)
+    monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
+    straight = next(iter(recorded(run_deep([(spec, 3)], lambda n: None))))
     seen = []
 
     def interrupt(n):
@@ -328,10 +332,10 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(trainer.run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
+        list(run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
     assert len(list((tmp_path / "kept").iterdir())) == 1
     steps = []
-    (resumed,) = recorded(trainer.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept"))
+    (resumed,) = recorded(run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept"))
     assert steps[0] == 400
     assert sum(steps) == 900
     assert resumed.scores == straight.scores
@@ -401,7 +405,7 @@ def test_a_falling_learning_rate_ends_at_what_is_left():
 @pytest.mark.full
 def test_gymnax_environments_train_though_their_parameters_hold_arrays():
     spec = deep_spec("gymnax:Acrobot-v1", "delayed", 2, {"steps": 300, "evaluation_episodes": 2, "preset": "paper"})
-    (record,) = recorded(trainer.run_deep([(spec, 0)], lambda n: None))
+    (record,) = recorded(run_deep([(spec, 0)], lambda n: None))
     assert record.status == ["complete"]
     assert -500 <= record.scores[0] < 0
 
@@ -411,7 +415,7 @@ def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
     """One update, whose direction tells its aim: Q picks action 0, worth 10 to the target network, which prefers action 1."""
     settings = replace(SMALL, batch=1, discount=1.0, **change)
     program, setup = program_of(Probe(), "oblivious", settings, 0), pick(setup_of(Probe(), "oblivious", (0,), settings), 0)
-    learner = new_learner(program, setup, jax.random.key(0))
+    learner = DEEP_Q.init(program, setup, jax.random.key(0))
     still = jax.tree.map(jnp.zeros_like, learner.q)
     q, target = (eqx.tree_at(lambda n: n.biases[-1], still, jnp.array(values)) for values in ([1.0, 0.0], [10.0, 20.0]))
     for ended in (False, True):
@@ -421,7 +425,7 @@ def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
         aim = 0.0 if ended and settings.terminals else expected
         for guess, sign in ((aim - 0.25, -1), (aim + 0.25, 1)):
             given = learner._replace(q=eqx.tree_at(lambda n: n.biases[-1], q, jnp.array([guess, guess - 1])), target=target)
-            after = learner_module._updated(program, setup, given, replay, item, True, jnp.int32(0), jax.random.key(0))[0]
+            after = updated(program, setup, given, replay, item, True, jnp.int32(0), jax.random.key(0))[0]
             assert np.sign(given.q.biases[-1][0] - after.q.biases[-1][0]) == sign
 
 
@@ -431,7 +435,7 @@ def test_an_agent_that_predicts_nothing_is_not_stopped_by_a_model():
     env = make("cartpole")
     for merged in (False, True):
         runs = trained(env, "oblivious", (0,), wild, 2, 400, merged)[2]
-        assert int(runs.diverged_at[0]) == -1
+        assert int(runs.learner.diverged_at[0]) == -1
         assert int(runs.learner.updates[0]) > 300
 
 
@@ -447,8 +451,8 @@ def test_specs_are_what_their_records_say():
 
 def test_gymnax_seeds_share_a_program():
     spec = deep_spec("gymnax:CartPole-v1", "delayed", 2, {"steps": 100})
-    assert len(trainer.groups_of([(spec, seed) for seed in range(3)], "gpu")) == 1
-    assert trainer.program_of(spec, "cpu") == trainer.program_of(spec, "cpu")
+    assert len(compiled_groups.parts_of([(spec, seed) for seed in range(3)], "gpu")) == 1
+    assert compiled_groups.program_of(spec, "cpu") == compiled_groups.program_of(spec, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -470,14 +474,14 @@ def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
         deep_spec("cartpole", "delayed", 2, {"steps": 200, "preset": "paper", "evaluation_episodes": 2}),
         trainer.Event(),
     )
-    real, folder = trainer._outcomes, tmp_path / "checkpoints"
-    monkeypatch.setattr(trainer, "_outcomes", lambda *given: stop.set() or real(*given))
-    program = trainer.program_of(spec, jax.default_backend())
-    assert trainer._run_group(program, [(spec, 0)], lambda n: None, stop, False, folder) == []
+    real, folder = CompiledGroup.outcomes, tmp_path / "checkpoints"
+    monkeypatch.setattr(CompiledGroup, "outcomes", lambda *given: stop.set() or real(*given))
+    group = CompiledGroup(compiled_groups.program_of(spec, jax.default_backend()), [(spec, 0)])
+    assert trainer.train_group(group, lambda n: None, stop, False, folder) == []
     assert len([*folder.iterdir()]) == 1
-    monkeypatch.setattr(trainer, "_outcomes", real)
-    (resumed,) = recorded(trainer.run_deep([(spec, 0)], lambda n: None, False, folder))
-    (straight,) = recorded(trainer.run_deep([(spec, 0)], lambda n: None, False))
+    monkeypatch.setattr(CompiledGroup, "outcomes", real)
+    (resumed,) = recorded(run_deep([(spec, 0)], lambda n: None, False, folder))
+    (straight,) = recorded(run_deep([(spec, 0)], lambda n: None, False))
     assert resumed.scores == straight.scores
     assert resumed.status == ["complete"]
     np.testing.assert_array_equal(resumed.curve, straight.curve)

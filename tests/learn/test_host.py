@@ -16,8 +16,11 @@ import deadtime
 from deadtime.envs import gym_family, make
 from deadtime.envs.cartpole import CartPole
 from deadtime.envs.gym_family import GymFamily
+from deadtime.envs.pools import LocalPool
 from deadtime.learn import compiled_loop, host_loop, trainer
 from deadtime.learn.deep_q import q_values
+from deadtime.learn.deep_training import run_deep
+from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.program import Program, split_settings
 from deadtime.learn.views import VIEWS, View
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
@@ -42,14 +45,20 @@ def spec_of(env, agent="delayed", delay=0, steps=100, envs=1, preset="paper", **
 
 
 def trained(spec, seed=0):
-    """A run without its evaluation and record."""
-    program, setup = host_loop.program_of(spec), host_loop.setup_of(spec, seed)
-    lanes = host_loop.environments(spec)
-    at = host_loop._trained(
-        program, setup, spec, seed, lanes, host_loop._started(program, setup, spec, None), lambda n: None, Event(), None
-    )
-    lanes.close()
-    return program, setup, at
+    """A run without its evaluation and record: its program, its setup, where it stands, and the episodes that ended."""
+    program = host_loop.program_of(spec, "cpu")
+    group = HostGroup(program, [(spec, seed)])
+    group.begin()
+    while group.done < group.length:
+        group.advance()
+    group.close()
+    return program, group._setups, group._state, ended_of(group)
+
+
+def ended_of(group):
+    """(step, return) of the episodes that ended within the run's length."""
+    rows = np.concatenate(group._ended)
+    return rows[rows[:, 1] < group.length, 1:].tolist()
 
 
 @pytest.mark.parametrize(
@@ -57,11 +66,11 @@ def trained(spec, seed=0):
 )
 def test_known_values(agent, delay, envs):
     """γ = ½, so a pay of 1 at every later step is worth 1."""
-    program, setup, at = trained(spec_of(PROBE, agent, delay, 6000, envs, **SMALL))
-    assert at.run.diverged_at == -1
-    assert len(at.ended) == 6000 // 20
+    program, setup, run, ended = trained(spec_of(PROBE, agent, delay, 6000, envs, **SMALL))
+    assert run.learner.diverged_at == -1
+    assert len(ended) == 6000 // 20
     for s, queue in ((0, (0, 1)), (1, (1, 0)), (0, (1, 1))):
-        values = q_values(program, at.run.learner.q, jnp.array([float(s)]), jnp.array(queue[:delay], int), setup)
+        values = q_values(program, run.learner.q, jnp.array([float(s)]), jnp.array(queue[:delay], int), setup)
         if agent == "augmented":
             now, later = float(queue[0] == s), 0.5 * float(queue[1] == 1 - s)
             expected = now + later + 0.25 * (np.arange(2) == s) + 0.25
@@ -75,7 +84,7 @@ def expected_rows(spec, seed, chosen):
     """The replay of a plain loop over the environments one by one, given what was chosen; and the returns of its episodes."""
     m, rows, ended = spec.delay, [], []
     envs = [deadtime.ActionDelay(gym.make(spec.env.removeprefix("gym:")), m) for _ in range(spec.envs)]
-    starts = [env.reset(seed=one) for env, one in zip(envs, host_loop.seeds_of(seed, 0, spec.envs), strict=True)]
+    starts = [env.reset(seed=one) for env, one in zip(envs, host_loop.seeds_of(spec, seed, 0, spec.envs), strict=True)]
     path = [[obs] for obs, _ in starts]
     queues = [info["pending_actions"] for _, info in starts]
     earned = [0.0] * spec.envs
@@ -108,13 +117,13 @@ def expected_rows(spec, seed, chosen):
 )
 def test_what_is_stored(agent, delay, envs, skipped, monkeypatch):
     spec = spec_of(DIARY, agent, delay, 61, envs, hidden=(4,), batch=4, skipped_delays=skipped, replay_transitions=100)
-    chosen, step = [], host_loop.Lanes.step
-    monkeypatch.setattr(host_loop.Lanes, "step", lambda self, actions: chosen.append(actions.copy()) or step(self, actions))
-    _, _, at = trained(spec, 5)
+    chosen, send = [], LocalPool.send
+    monkeypatch.setattr(LocalPool, "send", lambda self, actions: chosen.append(actions.copy()) or send(self, actions))
+    _, _, run, found = trained(spec, 5)
     rows, ended = expected_rows(spec, 5, chosen)
-    assert at.run.replay.stored == len(rows) > 20
-    np.testing.assert_array_equal(at.run.replay.rows[: len(rows)], rows)
-    assert at.ended == ended
+    assert run.replay.stored == len(rows) > 20
+    np.testing.assert_array_equal(run.replay.rows[: len(rows)], rows)
+    assert found == ended
     assert {0.0, 1.0} == set(rows[:, 10].tolist())
 
 
@@ -161,20 +170,24 @@ class KeyedEnv(gym.Env):
 def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, delay, monkeypatch):
     steps, env = 200, Plain(noise=0.1)
     spec = spec_of("gym:CartPole-v1", agent, delay, steps, hidden=(8, 8), batch=8)
-    setup = host_loop.setup_of(spec, 3)
+    setup = setup_of(spec, 3)
     keyed = KeyedEnv(env, setup.key)
     delayed = deadtime.ActionDelay(keyed, delay, keyed.queue)
-    monkeypatch.setattr(host_loop, "environments", lambda spec: host_loop.Lanes([delayed], spec.env))
-    _, _, at = trained(spec, 3)
+    monkeypatch.setattr(GymFamily, "pool", lambda self, lanes, name: LocalPool([delayed], [0], name))
+    _, _, run, found = trained(spec, 3)
     program = Program(env, VIEWS[agent], split_settings(spec.learner)[0], delay)
     inside = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], setup._replace(params=env.default_params, numbers=plain(setup)))
     runs, returns = compiled_loop.run_chunk(program, inside, compiled_loop.begin_all(program, inside), jnp.int32(0), steps)
     ended = np.flatnonzero(~np.isnan(returns[:, 0]))
-    assert at.ended == [[t, returns[t, 0]] for t in ended]
+    assert found == [[t, returns[t, 0]] for t in ended]
     assert len(ended) > 5
-    np.testing.assert_allclose(at.run.replay.rows, runs.replay.rows[0], atol=1e-5)
-    for one, other in zip(jax.tree.leaves(at.run.learner), jax.tree.leaves(runs.learner), strict=True):
+    np.testing.assert_allclose(run.replay.rows, runs.replay.rows[0], atol=1e-5)
+    for one, other in zip(jax.tree.leaves(run.learner), jax.tree.leaves(runs.learner), strict=True):
         np.testing.assert_allclose(one, other[0], rtol=2e-3, atol=2e-3)
+
+
+def setup_of(spec, seed):
+    return host_loop.setups_of(host_loop.program_of(spec, "cpu"), [(spec, seed)])
 
 
 def plain(setup):
@@ -186,12 +199,12 @@ def plain(setup):
 def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers(compiled_well):
     """Welch's t of log returns in the second half, 8 runs against 16; it would tell if the chosen action were stored."""
     spec = spec_of("gym:CartPole-v1", "delayed", 4, 2000, epsilon_decay=0.995, skipped_delays=0)
-    runs, half = [np.array(trained(spec, seed)[2].ended) for seed in range(8)], spec.length // 2
+    runs, half = [np.array(trained(spec, seed)[3]) for seed in range(8)], spec.length // 2
     outside = np.log([ended[ended[:, 0] >= half, 1].mean() for ended in runs])
 
     def gap(view):
         program = Program(Plain(), view, split_settings(spec.learner)[0], spec.delay)
-        each = [host_loop.setup_of(spec, 100 + seed) for seed in range(16)]
+        each = [setup_of(spec, 100 + seed) for seed in range(16)]
         each = [one._replace(params=Plain().default_params, numbers=plain(one)) for one in each]
         setups = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *each)
         _, returns = compiled_loop.run_chunk(
@@ -215,18 +228,19 @@ def test_one_spec_and_seed_give_the_same_bits():
     np.testing.assert_array_equal(one.scores, other.scores)
     assert not np.array_equal(one.record.policies["0/q/0/weight"], one.record.policies["1/q/0/weight"])
     assert not np.array_equal(one.curve.returns[0], one.curve.returns[1], equal_nan=True)
-    seeds = [seed for run in range(3) for step in (0, 50) for seed in host_loop.seeds_of(run, step, 3)]
+    spec = spec_of("gym:CartPole-v1")
+    seeds = [seed for run in range(3) for step in (0, 50) for seed in host_loop.seeds_of(spec, run, step, 3)]
     assert len({*seeds}) == len(seeds)
 
 
 def test_resuming(tmp_path, monkeypatch):
     """The learner goes on as it was, with new episodes, and the record says so."""
     spec = spec_of(DIARY, delay=2, steps=90, envs=3, hidden=(4,), batch=4, skipped_delays=0)
-    monkeypatch.setattr(host_loop, "_TELL_EVERY_SECONDS", -1.0)
-    monkeypatch.setattr(host_loop, "_WRITE_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr(host_loop, "_BURST_SECONDS", -1.0)
+    monkeypatch.setattr(host_loop, "WRITE_EVERY_SECONDS", -1.0)
     told, begun = [], []
-    reset = host_loop.Lanes.reset
-    monkeypatch.setattr(host_loop.Lanes, "reset", lambda self, seeds: begun.append(seeds) or reset(self, seeds))
+    reset = LocalPool.reset
+    monkeypatch.setattr(LocalPool, "reset", lambda self: begun.append(self._seeds) or reset(self))
 
     def interrupt(n):
         told.append(n)
@@ -234,28 +248,31 @@ def test_resuming(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(trainer.run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
+        list(run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
     (path,) = (tmp_path / "kept").iterdir()
-    program, setup = host_loop.program_of(spec), host_loop.setup_of(spec, 3)
-    at = host_loop._started(program, setup, spec, path)
-    assert (at.steps, at.resumed_at) == (42, [42])
-    assert at.run.replay.stored == 42
-    assert at.run.learner.updates == 42 - 3
+    group = HostGroup(host_loop.program_of(spec, "cpu"), [(spec, 3)])
+    group.resume(path)
+    group.close()
+    assert begun.pop() == host_loop.seeds_of(spec, 3, 42, 3)
+    assert (group.done, group._resumed_at) == (42, [42])
+    assert group._state.replay.stored == 42
+    assert group._state.learner.updates == 42 - 3
     steps = []
-    (record,) = recorded(trainer.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept"))
+    (record,) = recorded(run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept"))
     assert steps[0] == 42
     assert sum(steps) == 90
     assert record.made[0]["resumed_at"] == [42]
-    assert begun == [host_loop.seeds_of(3, 0, 3), host_loop.seeds_of(3, 42, 3)]
+    assert begun == [host_loop.seeds_of(spec, 3, step, 3) for step in (0, 42)]
     assert record.episodes == [3 * 2 + 3 * 3]
     assert record.status == ["complete"]
-    (straight,) = recorded(trainer.run_deep([(spec, 3)], steps.append))
+    (straight,) = recorded(run_deep([(spec, 3)], steps.append))
     assert "resumed_at" not in straight.made[0]
 
 
 def test_stopping_writes_a_checkpoint(tmp_path):
     spec, stop = spec_of(DIARY, steps=10**6, hidden=(4,), batch=4), Event()
-    assert host_loop.run_host(spec, 0, lambda n: n and stop.set(), stop, True, tmp_path) == []
+    group = HostGroup(host_loop.program_of(spec, "cpu"), [(spec, 0)])
+    assert trainer.train_group(group, lambda n: n and stop.set(), stop, True, tmp_path) == []
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -362,9 +379,10 @@ def test_ids():
 
 
 def test_settings_reach_the_environment():
-    env = host_loop.environments(deep_spec("gym:CartPole-v1", "delayed", 2, {"sutton_barto_reward": True, "envs": 2}))
-    assert [one.unwrapped._sutton_barto_reward for one in env._envs] == [True, True]
-    assert len({*map(id, (one.unwrapped for one in env._envs))}) == 2
+    spec = deep_spec("gym:CartPole-v1", "delayed", 2, {"sutton_barto_reward": True, "envs": 2})
+    pool = spec.family.pool(host_loop.lanes_of([(spec, 0)], 2, 0), spec.env)
+    assert [one.unwrapped._sutton_barto_reward for one in pool.envs] == [True, True]
+    assert len({*map(id, (one.unwrapped for one in pool.envs))}) == 2
     assert make("gym:deadtime/NoisyCartPole-v1", noise=0.2).make().unwrapped.noise == 0.2
 
 

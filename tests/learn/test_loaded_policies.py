@@ -11,8 +11,8 @@ from gymnasium import spaces
 import deadtime
 from deadtime.cli.main import main
 from deadtime.envs.atari.games import SIDE, STACK
-from deadtime.learn import recurrent_loop
-from deadtime.learn.a2c import new_actor_critic
+from deadtime.learn.a2c import new_actor_critic, new_state
+from deadtime.learn.actor_critic import ACTOR_CRITIC
 from deadtime.learn.pixel_actor_critic import new_pixel_actor_critic
 from deadtime.learn.pixel_networks import named_arrays, new_q
 from deadtime.learn.settings import A2C, PixelA2C, PixelQ
@@ -102,7 +102,7 @@ def test_a_policy_acts_without_its_simulator(agent, tmp_path, without, capsys):
 
 def recurrent_arrays(numbers=3, actions=2):
     net = new_actor_critic(jax.random.key(0), numbers, actions, A2C(hidden=(4,), lstm=5))
-    return recurrent_loop.policy_arrays(recurrent_loop.Learner(net, ()), 0)
+    return ACTOR_CRITIC.policy_arrays(new_state(net, A2C()), 0)
 
 
 def test_networks_know_their_sizes():
@@ -145,12 +145,12 @@ PIXELS = {"channels": (2, 2, 2), "hidden": 4}
 
 
 def pixel_record(agent="oblivious", actions=9, game="MsPacman", delay=0):
-    recurrent_loop = agent == "recurrent"
-    changes = PIXELS | ({"lstm": 3} if recurrent_loop else {})
+    recurrent = agent == "recurrent"
+    changes = PIXELS | ({"lstm": 3} if recurrent else {})
     spec = DeepSpec(f"atari:{game}", agent, delay, changes=changes)
-    make = new_pixel_actor_critic if recurrent_loop else new_q
-    settings = PixelA2C(**changes) if recurrent_loop else PixelQ(**changes)
-    arrays = named_arrays(make(jax.random.key(0), settings, *([] if recurrent_loop else [18 * delay])))
+    make = new_pixel_actor_critic if recurrent else new_q
+    settings = PixelA2C(**changes) if recurrent else PixelQ(**changes)
+    arrays = named_arrays(make(jax.random.key(0), settings, *([] if recurrent else [18 * delay])))
     return record_with(spec, arrays | ({"actions": np.array(actions)} if actions else {}))
 
 

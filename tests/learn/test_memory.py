@@ -4,16 +4,16 @@ import jax
 import pytest
 
 import deadtime
-from deadtime.learn import memory, trainer
+from deadtime.learn import compiled_groups, memory
 from deadtime.learn.compiled_loop import begin_all
 from deadtime.runs.deep_specs import DeepSpec
 
 
 def test_the_estimate_is_what_the_state_takes_and_linear_in_runs():
     spec = DeepSpec("cartpole", "augmented", 5)
-    program, sizes = trainer.program_of(spec, "cpu"), []
+    program, sizes = compiled_groups.program_of(spec, "cpu"), []
     for runs in (1, 3):
-        setups = trainer.setups_of([(spec, seed) for seed in range(runs)], runs)
+        setups = compiled_groups.setups_of([(spec, seed) for seed in range(runs)], runs)
         sizes.append(sum(leaf.nbytes for leaf in jax.tree.leaves(begin_all(program, setups))))
         assert memory.bytes_a_run(begin_all, program, setups) * runs == sizes[-1]
     assert sizes[1] == 3 * sizes[0]

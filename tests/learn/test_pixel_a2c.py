@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 import deadtime
-from deadtime.learn import pixel_a2c
-from deadtime.learn.a2c import Memory, nothing, step_loss
+from deadtime.learn import frame_actor_critic, host_loop, trainer
+from deadtime.learn.a2c import Memory, new_state, nothing, step_loss
+from deadtime.learn.frame_actor_critic import FRAME_ACTOR_CRITIC, FrameActorCritic
+from deadtime.learn.host_loop import HostGroup
+from deadtime.learn.host_turn import Turn
 from deadtime.learn.pixel_actor_critic import Came, new_pixel_actor_critic
 from deadtime.learn.pixel_networks import MOST_ACTIONS, with_arrays
-from deadtime.learn.pixel_q import Setup, Turn
+from deadtime.learn.program import Program, Setup
 from deadtime.learn.settings import PixelA2C
+from deadtime.learn.views import CHOSEN, HISTORY, Code
 from deadtime.runs.deep_specs import deep_spec
 from tests.commands import recorded
 
@@ -24,9 +28,14 @@ pytestmark = pytest.mark.xdist_group("a2c")
 
 
 def setups_of(actions):
-    runs, flags = len(actions), jnp.zeros(len(actions), bool)
+    runs = len(actions)
     keys = jax.vmap(jax.random.key)(jnp.arange(runs))
-    return Setup(keys, jnp.zeros(runs, jnp.int32), jnp.array(actions), jnp.full(runs, 10**6), flags, flags)
+    code = Code(jnp.full(runs, HISTORY), jnp.full(runs, CHOSEN))
+    return Setup(keys, jnp.zeros(runs, jnp.int32), (), jnp.full(runs, 10**6), (), code, jnp.array(actions))
+
+
+def program_of(settings, lanes):
+    return Program(None, None, settings, 0, lanes)
 
 
 def turn_of(shown, age, **facts):
@@ -34,6 +43,11 @@ def turn_of(shown, age, **facts):
     none = np.zeros(age.shape, bool)
     usual = dict.fromkeys(Turn._fields, none) | {"reward": np.zeros(age.shape, np.float32)}
     return Turn(**usual | {"shown": shown, "age": age} | facts)
+
+
+def decided(program, setups, learner, memory, shown):
+    seen = turn_of(shown, np.zeros(shown.shape[:2], np.int32))
+    return FRAME_ACTOR_CRITIC.decide(program, setups, learner, memory, seen)
 
 
 def new(settings):
@@ -86,14 +100,14 @@ def test_first_weights_are_stable_baselines_own():
 @pytest.mark.parametrize("clip_rewards", [False, True])
 def test_what_is_learned_of_a_turn(life_loss, clip_rewards):
     """A lane each: nothing special, terminated, a life lost, cut off, cut off as a life was lost, a worker that died."""
-    program = pixel_a2c.Program(replace(TINY, rollout=3, life_loss=life_loss, clip_rewards=clip_rewards), 0, 6)
+    program = program_of(replace(TINY, rollout=3, life_loss=life_loss, clip_rewards=clip_rewards), 6)
     came = Came(*(jnp.zeros((3, 1, 6), kind) for kind in (jnp.float32, bool, bool)))
-    state = pixel_a2c.State((), (), (), (), came)
+    state = frame_actor_critic.State((), (), (), (), came)
     reward = np.array([[3.0, -2.0, 0.5, 0.0, -0.1, 7.0]], np.float32)
     facts = {"terminated": [1], "life_lost": [1, 2, 4], "truncated": [3, 4], "lost": [5]}
     facts = {name: np.isin(np.arange(6), lanes)[None] for name, lanes in facts.items()}
     turn = turn_of(np.zeros((1, 6, *SHOWN), np.uint8), np.ones((1, 6), np.int32), reward=reward, **facts)
-    came = jax.tree.map(np.asarray, pixel_a2c.learn(program, None, state, turn, 7).came)
+    came = jax.tree.map(np.asarray, FRAME_ACTOR_CRITIC.learn(program, None, state, turn, 7).came)
     np.testing.assert_array_equal(came.reward[1, 0], [1, -1, 1, 0, -1, 1] if clip_rewards else reward[0])
     np.testing.assert_array_equal(came.terminal[1, 0], [False, True, life_loss, False, life_loss, False])
     np.testing.assert_array_equal(came.known[1, 0], [True, True, True, False, life_loss, False])
@@ -184,7 +198,7 @@ def unknown(turn, i):
 
 
 ACTIONS, LANES, ROLLOUTS = (4, MOST_ACTIONS), 3, 3
-RUNS, PROGRAM = len(ACTIONS), pixel_a2c.Program(TINY, 0, LANES)
+RUNS, PROGRAM = len(ACTIONS), program_of(TINY, LANES)
 ENDS = {
     "terminated": [(1, 0, 0), (7, 1, 1), (10, 0, 2)],
     "life_lost": [(2, 1, 0), (5, 0, 1), (10, 0, 2), (11, 1, 0), (9, 1, 2)],
@@ -206,12 +220,12 @@ def test_against_a_second_implementation():
 
 def compare_with_a_second_implementation(seed):
     setups, rng = setups_of(ACTIONS), np.random.default_rng(seed)
-    state, age = pixel_a2c.begin(PROGRAM, setups), np.zeros((RUNS, LANES), np.int32)
+    state, age = frame_actor_critic.begin(PROGRAM, setups), np.zeros((RUNS, LANES), np.int32)
     begun = jax.tree.map(np.asarray, state.learner.net)
     twins = [Reference(TINY, pick(begun, i), ACTIONS[i], LANES) for i in range(RUNS)]
     for index in range(ROLLOUTS * TINY.rollout + 1):
         seen, t = turn_of(rng.integers(0, 256, (RUNS, LANES, *SHOWN), np.uint8), age), index * LANES
-        actions, state = pixel_a2c.choose(PROGRAM, setups, state, seen, t)
+        actions, state = FRAME_ACTOR_CRITIC.choose(PROGRAM, setups, state, seen, t)
         for i, twin in enumerate(twins):
             if index and index % TINY.rollout == 0:
                 twin.update(seen.shown[i], age[i])
@@ -228,7 +242,7 @@ def compare_with_a_second_implementation(seed):
         turn = seen._replace(chosen=np.asarray(actions), reward=reward, **facts)
         for i, twin in enumerate(twins):
             twin.turns.append(pick(turn, i))
-        state = pixel_a2c.learn(PROGRAM, setups, state, turn, index)
+        state = FRAME_ACTOR_CRITIC.learn(PROGRAM, setups, state, turn, index)
         age = np.where(facts["terminated"] | facts["truncated"] | facts["lost"], 0, age + 1)
     for i, twin in enumerate(twins):
         found, expected, before = map(jax.tree.leaves, (pick(state.learner.net, i), twin.net, pick(begun, i)))
@@ -241,14 +255,14 @@ def compare_with_a_second_implementation(seed):
 
 def test_a_loss_that_is_not_finite_is_the_end_of_a_run_alone():
     setups = setups_of(ACTIONS)
-    state = pixel_a2c.begin(PROGRAM, setups)
+    state = frame_actor_critic.begin(PROGRAM, setups)
     first = jax.tree.map(np.asarray, state.learner.net)
     for index in range(2 * TINY.rollout + 1):
         reward = np.zeros((RUNS, LANES), np.float32)
         reward[1, 2] = np.nan if index == 1 else 1.0
         turn = turn_of(np.full((RUNS, LANES, *SHOWN), 100, np.uint8), np.full((RUNS, LANES), index), reward=reward)
-        _, state = pixel_a2c.choose(PROGRAM, setups, state, turn, LANES * index)
-        state = pixel_a2c.learn(PROGRAM, setups, state, turn, index)
+        _, state = FRAME_ACTOR_CRITIC.choose(PROGRAM, setups, state, turn, LANES * index)
+        state = FRAME_ACTOR_CRITIC.learn(PROGRAM, setups, state, turn, index)
     np.testing.assert_array_equal(state.learner.diverged_at, [-1, LANES * TINY.rollout])
     np.testing.assert_array_equal(state.learner.updates, [2, 0])
     for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(state.learner.net), strict=True):
@@ -262,15 +276,15 @@ def test_what_was_shown_a_step_ago_is_remembered():
     settings = replace(TINY, lstm=16, rollout=5, learning_rate=0.01, rms_start=0.0, discount=0.5, entropy_weight=0.01)
     lanes, rng, pictures = 8, np.random.default_rng(0), np.zeros((2, *SHOWN), np.uint8)
     pictures[0, :, :, :42] = pictures[1, :, :, 42:] = 200
-    program, setups = pixel_a2c.Program(settings, 0, lanes), setups_of((2,))
-    state, side, age = pixel_a2c.begin(program, setups), rng.integers(0, 2, (1, lanes)), np.zeros((1, lanes), np.int32)
+    program, setups = program_of(settings, lanes), setups_of((2,))
+    state, side, age = frame_actor_critic.begin(program, setups), rng.integers(0, 2, (1, lanes)), np.zeros((1, lanes), np.int32)
     before = np.full_like(side, -1)
     for index in range(300):
         turn = turn_of(pictures[side], age)
-        actions, state = pixel_a2c.choose(program, setups, state, turn, index * lanes)
+        actions, state = FRAME_ACTOR_CRITIC.choose(program, setups, state, turn, index * lanes)
         over = age == 19
         reward = (np.asarray(actions) == before).astype(np.float32)
-        state = pixel_a2c.learn(program, setups, state, turn._replace(reward=reward, terminated=over), index)
+        state = FRAME_ACTOR_CRITIC.learn(program, setups, state, turn._replace(reward=reward, terminated=over), index)
         before, age = np.where(over, -1, side), np.where(over, 0, age + 1)
         side = rng.integers(0, 2, side.shape)
 
@@ -278,7 +292,7 @@ def test_what_was_shown_a_step_ago_is_remembered():
         memory, before, found = None, np.full((1, lanes), -1), []
         for _ in range(100):
             side = rng.integers(0, 2, (1, lanes))
-            actions, memory = pixel_a2c.act(program, setups, state.learner, None if forgets else memory, pictures[side], None)
+            actions, memory = decided(program, setups, state.learner, None if forgets else memory, pictures[side])
             found.append((np.asarray(actions) == before).mean())
             before = side
         return np.mean(found)
@@ -294,21 +308,20 @@ SMALL = {"channels": (4, 4, 4), "hidden": 16, "lstm": 16, "max_episode_steps": 5
 def breakout():
     """A training, and the order in which it chose and learned."""
     pytest.importorskip("ale_py")
-    from deadtime.learn import atari_loop
+    order, choose, learn = [], FrameActorCritic.choose, FrameActorCritic.learn
 
-    order, method = [], atari_loop.METHODS["pixel-a2c"]
-
-    def choose(program, setups, state, seen, t):
+    def chosen(self, program, setups, state, seen, t):
         order.append(("choose", t // program.lanes))
-        return method.choose(program, setups, state, seen, t)
+        return choose(self, program, setups, state, seen, t)
 
-    def learn(program, setups, state, turn, index):
+    def learned(self, program, setups, state, turn, index):
         order.append(("learn", index))
         np.testing.assert_array_equal(turn.chosen, state.seen.action[index % 5])
-        return method.learn(program, setups, state, turn, index)
+        return learn(self, program, setups, state, turn, index)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(atari_loop.METHODS, "pixel-a2c", method._replace(choose=choose, learn=learn))
+        patch.setattr(FrameActorCritic, "choose", chosen)
+        patch.setattr(FrameActorCritic, "learn", learned)
         return deadtime.train("atari:Breakout", agent="recurrent", delay=3, steps=240, **SMALL), order
 
 
@@ -322,18 +335,17 @@ def test_breakout(breakout):
 
 
 def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
-    from deadtime.learn import atari_loop
-
     result, _ = breakout
     spec, policy = result.spec, deadtime.load(result.save(tmp_path / "kept"))
-    program, setups = atari_loop.program_of(spec, "cpu"), atari_loop.setups_of([(spec, 0)])
-    assert program == pixel_a2c.Program(spec.learner, 0, 4)
+    program = host_loop.program_of(spec, "cpu")
+    setups = host_loop.setups_of(program, [(spec, 0)])
+    assert program == program_of(spec.learner, 4)
     like = jax.eval_shape(lambda: new_pixel_actor_critic(jax.random.key(0), spec.learner))
     net = with_arrays(like, {name.partition("/")[2]: array for name, array in result.record.policies.items()})
-    learner = pixel_a2c.Learner(jax.tree.map(lambda leaf: leaf[None], net), (), (), ())
+    learner = new_state(jax.tree.map(lambda leaf: leaf[None], net), spec.learner)
     frames, memory, chosen = np.random.default_rng(0).integers(0, 256, (30, 1, 2, *SHOWN), np.uint8), None, []
     for shown in frames:
-        actions, memory = pixel_a2c.act(program, setups, learner, memory, shown, None)
+        actions, memory = decided(program, setups, learner, memory, shown)
         chosen.append(int(actions[0, 1]))
     assert len({*chosen}) > 1
     assert [policy.act(shown[0, 1], (0, 1, 2)) for shown in frames] == chosen
@@ -349,20 +361,18 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
 
 def test_resuming_is_bit_exact(breakout, tmp_path):
     """Interrupted in the midst of a rollout and of episodes."""
-    from deadtime.learn import atari_loop
-
     straight, pair = breakout[0].record, (breakout[0].spec, 0)
-    program, stop, told = atari_loop.program_of(pair[0], jax.default_backend()), Event(), []
+    program, stop, told = host_loop.program_of(pair[0], jax.default_backend()), Event(), []
 
     def interrupt(n):
         told.append(n)
         if sum(told) == 4 * 33:
             stop.set()
 
-    assert atari_loop.run_group(program, [pair], interrupt, stop, True, tmp_path) == []
+    assert trainer.train_group(HostGroup(program, [pair]), interrupt, stop, True, tmp_path) == []
     assert len([*tmp_path.iterdir()]) == 1
     steps = []
-    (resumed,) = recorded(atari_loop.run_group(program, [pair], steps.append, Event(), True, tmp_path))
+    (resumed,) = recorded(trainer.train_group(HostGroup(program, [pair]), steps.append, Event(), True, tmp_path))
     assert (steps[0], sum(steps)) == (132, 240)
     assert (resumed.status, resumed.scores, resumed.episodes) == (straight.status, straight.scores, straight.episodes)
     np.testing.assert_array_equal(resumed.curve, straight.curve)
@@ -373,21 +383,26 @@ def test_resuming_is_bit_exact(breakout, tmp_path):
 
 def test_an_evaluated_episode_that_is_lost_is_forgotten(breakout, monkeypatch):
     """A worker dies in the tenth step; its lane begins another episode, the other goes on."""
-    from deadtime.learn import atari_loop
+    from deadtime.envs.atari import pool as atari_pool
 
     spec = deep_spec("atari:Breakout", "recurrent", 3, SMALL | {"max_episode_steps": 15})
-    program, setups = atari_loop.program_of(spec, "cpu"), atari_loop.setups_of([(spec, 0)])
-    learner, method, pools, kept = pixel_a2c.begin(program, setups).learner, atari_loop.METHODS["pixel-a2c"], [], []
+    program = host_loop.program_of(spec, "cpu")
+    setups = host_loop.setups_of(program, [(spec, 0)])
+    learner, decide, pools, kept = frame_actor_critic.begin(program, setups).learner, FrameActorCritic.decide, [], []
 
-    def act(program, setups, learner, memory, shown, queue):
+    def act(self, program, setups, learner, memory, seen):
         kept.append(memory)
         if len(kept) == 10:
             pools[0]._workers[0].kill()
-        return method.act(program, setups, learner, memory, shown, queue)
+        return decide(self, program, setups, learner, memory, seen)
 
-    monkeypatch.setattr(atari_loop, "Pool", lambda lanes, make=atari_loop.Pool: pools.append(make(lanes, 2)) or pools[0])
-    monkeypatch.setitem(atari_loop.METHODS, "pixel-a2c", method._replace(act=act))
-    assert np.isfinite(atari_loop.scores_of(program, [(spec, 0)], setups, learner, 2, Event())).all()
+    def two(games, make=atari_pool.AtariPool):
+        pools.append(make(games, 2))
+        return pools[0]
+
+    monkeypatch.setattr(atari_pool, "AtariPool", two)
+    monkeypatch.setattr(FrameActorCritic, "decide", act)
+    assert np.isfinite(host_loop.scores_of(program, [(spec, 0)], setups, learner, 2, Event())).all()
     assert len(kept) == 25
     empty = [(i, lane) for i in range(1, 25) for lane in (0, 1) if not np.asarray(kept[i].cell[0, lane]).any()]
     assert empty == [(10, 0)]

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from deadtime.learn import pixel_q
+from deadtime.learn import frame_q, frame_replay
+from deadtime.learn.host_turn import Turn
 from deadtime.learn.pixel_networks import new_q, new_torso, one_hot_queue
-from deadtime.learn.pixel_q import Program, Setup, Turn
+from deadtime.learn.program import Program, Setup
 from deadtime.learn.settings import PixelQ
+from deadtime.learn.views import CHOSEN, EXECUTED, QUEUE, STATE, Code
 from deadtime.runtime.frame_layers import CONVOLUTIONS, MOST_ACTIONS
 from tests.commands import full
 
@@ -22,7 +24,12 @@ def setups(runs=2, delay=0, actions=3, sees_queue=False, executed=True, steps=10
         return jnp.full(runs, value, kind)
 
     keys = jax.vmap(jax.random.key)(jnp.arange(runs, dtype=jnp.uint32))
-    return Setup(keys, each(delay, int), each(actions, int), each(steps, int), each(sees_queue, bool), each(executed, bool))
+    code = Code(each(QUEUE if sees_queue else STATE, int), each(EXECUTED if executed else CHOSEN, int))
+    return Setup(keys, each(delay, int), (), each(steps, int), (), code, each(actions, int))
+
+
+def program_of(settings, capacity, lanes):
+    return Program(None, None, settings, capacity, lanes)
 
 
 def turns(rng, program, runs, count, delay=0):
@@ -37,7 +44,6 @@ def turns(rng, program, runs, count, delay=0):
         age = np.where(fresh, 0, age)
         terminated, truncated = rng.random(at) < 0.1, rng.random(at) < 0.05
         turn = Turn(
-            frame,
             stacks,
             rng.integers(0, 3, (*at, program.capacity)).astype(np.uint8),
             age,
@@ -48,6 +54,7 @@ def turns(rng, program, runs, count, delay=0):
             truncated & ~terminated,
             rng.random(at) < 0.1,
             rng.random(at) < 0.03,
+            frame,
         )
         found.append(turn)
         fresh, age = terminated | truncated | turn.lost, age + 1
@@ -97,12 +104,12 @@ def test_q_of_a_game_is_of_its_own_actions():
 @pytest.mark.parametrize("count", [full(12), 37])
 def test_a_sampled_transition_is_one_that_was_played(count, executed):
     """Of the executed action, and then not of the warm-up; or of the chosen one."""
-    rng, program, delay = np.random.default_rng(count), Program(replace(TINY, replay_transitions=60), 3, 3), 2
+    rng, program, delay = np.random.default_rng(count), program_of(replace(TINY, replay_transitions=60), 3, 3), 2
     told = setups(delay=delay, executed=executed)
-    state, played = pixel_q.begin(program, told), turns(rng, program, 2, count, delay)
+    state, played = frame_q.begin(program, told), turns(rng, program, 2, count, delay)
     for i, turn in enumerate(played):
-        state = pixel_q.learn(program, told, state, pixel_q.row_of(program, told, turn), np.int32(i), 0)
-    batch = pixel_q.sample(program, state.replay, jnp.int32(count - 1), jax.random.split(jax.random.key(5), 2))
+        state = frame_q.learn(program, told, state, frame_replay.row_of(program, told, turn), np.int32(i), 0)
+    batch = frame_replay.sample(program, state.replay, jnp.int32(count - 1), jax.random.split(jax.random.key(5), 2))
     truth = {}
     for i in range(count - 1):
         now, then = played[i], played[i + 1]
@@ -114,20 +121,23 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
                 truth[run, key] = now, then, lane, terminal[run, lane], i
     seen = set()
     for run, entry in np.ndindex(2, TINY.batch):
-        frames = np.asarray(batch.frames[run, entry])
-        if not batch.usable[run, entry]:
+        (before, queue), (after, next_queue) = (
+            [np.asarray(leaf[run, entry]) for leaf in part] for part in (batch.now, batch.then)
+        )
+        if not batch.weight[run, entry]:
             continue
-        now, then, lane, terminal, i = truth[run, frames[3].tobytes()]
+        now, then, lane, terminal, i = truth[run, before[3].tobytes()]
         seen.add(i)
-        np.testing.assert_array_equal(frames[:4], now.shown[run, lane])
+        np.testing.assert_array_equal(before, now.shown[run, lane])
+        np.testing.assert_array_equal(after[:3], before[1:])
         assert batch.action[run, entry] == (now.executed if executed else now.chosen)[run, lane]
         assert batch.reward[run, entry] == now.reward[run, lane]
         assert batch.terminal[run, entry] == terminal
-        np.testing.assert_array_equal(batch.queue[run, entry, 0], now.queue[run, lane])
+        np.testing.assert_array_equal(queue, now.queue[run, lane])
         if not terminal:
-            np.testing.assert_array_equal(frames[1:], then.shown[run, lane])
-            np.testing.assert_array_equal(batch.queue[run, entry, 1], then.queue[run, lane])
-    oldest = max(count - program.rows, 0) + 3
+            np.testing.assert_array_equal(after, then.shown[run, lane])
+            np.testing.assert_array_equal(next_queue, then.queue[run, lane])
+    oldest = max(count - frame_replay.rows(program), 0) + 3
     assert min(seen) >= oldest
     assert len(seen) > 3
     assert executed or any(played[i].age.min() < delay for i in seen)
@@ -135,9 +145,9 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
 
 def probe(steps=900):
     """A game of two frames: dark, then bright, then over. In the bright one action 1 pays 1; nothing else pays."""
-    program = Program(replace(TINY, discount=0.5, clip_rewards=False, target_period_updates=20), 0, 4)
+    program = program_of(replace(TINY, discount=0.5, clip_rewards=False, target_period_updates=20), 0, 4)
     told = setups(1, 0, 2, steps=steps)
-    rng, state = np.random.default_rng(0), pixel_q.begin(program, told)
+    rng, state = np.random.default_rng(0), frame_q.begin(program, told)
     bright, age = np.zeros((1, 4), bool), np.zeros((1, 4), np.int32)
     for i in range(steps // 4):
         frame = np.where(bright, 200, 20)[..., None, None] * np.ones((84, 84))
@@ -148,8 +158,8 @@ def probe(steps=900):
         none = np.zeros((1, 4), bool)
         queue = np.zeros((1, 4, program.capacity), np.uint8)
         reward = (bright & (action == 1)).astype(np.float32)
-        turn = Turn(frame, shown, queue, age, action, action, reward, bright, none, none, none)
-        state = pixel_q.learn(program, told, state, pixel_q.row_of(program, told, turn), np.int32(i), 2 if i > 5 else 0)
+        turn = Turn(shown, queue, age, action, action, reward, bright, none, none, none, frame)
+        state = frame_q.learn(program, told, state, frame_replay.row_of(program, told, turn), np.int32(i), 2 if i > 5 else 0)
         age, bright = np.where(bright, 0, age + 1).astype(np.int32), ~bright
     dark = np.full((4, 84, 84), 20, np.uint8)
     lit = dark.copy()
@@ -167,12 +177,12 @@ def test_it_learns_values_that_are_known():
 
 @pytest.mark.parametrize("sees_queue", [True, False])
 def test_a_queue_is_seen_by_who_is_to_see_it(sees_queue):
-    program, frames = Program(TINY, 3, 2), np.random.default_rng(0).integers(0, 256, (4, 84, 84)).astype(np.uint8)
+    program, frames = program_of(TINY, 3, 2), np.random.default_rng(0).integers(0, 256, (4, 84, 84)).astype(np.uint8)
     told = setups(1, 2, 5, sees_queue)
-    q = jax.tree.map(lambda leaf: leaf[0], pixel_q.begin(program, told).learner.q)
+    q = jax.tree.map(lambda leaf: leaf[0], frame_q.begin(program, told).learner.q)
     setup = jax.tree.map(lambda leaf: leaf[0], told)
     found = [
-        np.asarray(pixel_q.values(program, setup, q, frames, jnp.array(queue)))[:5]
+        np.asarray(frame_q.values(program, setup, q, frames, jnp.array(queue)))[:5]
         for queue in ([0, 1, 2], [4, 1, 2], [0, 1, 3])
     ]
     np.testing.assert_array_equal(found[0], found[1])  # it has room for three, and two are pending
@@ -181,8 +191,8 @@ def test_a_queue_is_seen_by_who_is_to_see_it(sees_queue):
 
 def test_updates_belong_to_turns():
     for lanes, period in ((8, 4), (1, 4), (3, 4), (16, 4)):
-        program = Program(replace(TINY, update_period=period, learning_starts=40), 0, lanes)
-        begun = next(i for i in range(1000) if pixel_q.updates_at(program, i))
+        program = program_of(replace(TINY, update_period=period, learning_starts=40), 0, lanes)
+        begun = next(i for i in range(1000) if frame_q.updates_at(program, i))
         assert begun * lanes >= 40 > (begun - max(period, lanes) // lanes) * lanes - period or begun == 5
-        total = sum(pixel_q.updates_at(program, i) for i in range(begun, begun + 100))
+        total = sum(frame_q.updates_at(program, i) for i in range(begun, begun + 100))
         assert abs(total - 100 * lanes / period) <= 1

@@ -14,24 +14,16 @@ import deadtime
 from deadtime.cli.main import main
 from deadtime.delays.convention import push
 from deadtime.envs import family_of, make
-from deadtime.learn import trainer
-from deadtime.learn.a2c import Memory, new_actor_critic, nothing
-from deadtime.learn.compiled_loop import start
+from deadtime.learn import compiled_groups
+from deadtime.learn.a2c import Memory, new_actor_critic, new_state, nothing
+from deadtime.learn.actor_critic import ACTOR_CRITIC, Numbers
+from deadtime.learn.compiled_loop import ahead, begin_all, evaluate_all, run_chunk, start, turn
+from deadtime.learn.compiled_loop import step as loop_step
+from deadtime.learn.deep_training import run_deep
 from deadtime.learn.presets import preset
-from deadtime.learn.program import Setup, split_settings
-from deadtime.learn.recurrent_loop import (
-    Learner,
-    Numbers,
-    Program,
-    ahead,
-    begin_all,
-    evaluate_all,
-    policy_arrays,
-    run_chunk,
-    step,
-    turn,
-)
+from deadtime.learn.program import Program, Setup, split_settings
 from deadtime.learn.settings import A2C
+from deadtime.learn.views import VIEWS
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runtime.recurrent_policy import RecurrentPolicy
 from tests.commands import full, recorded
@@ -43,14 +35,20 @@ TINY = {"hidden": (8,), "lstm": 8, "actors": 4}
 
 def setup_of(env, delays, settings, steps=10**6, seeds=None):
     runs = len(delays)
-    numbers = Numbers(*(jnp.full(runs, value, jnp.float32) for value in split_settings(settings, Numbers)[1]))
+    numbers = Numbers(*(jnp.full(runs, value, jnp.float32) for value in split_settings(settings)[1]))
     params = jax.tree.map(lambda value: jnp.full(runs, value, jnp.float32), env.default_params)
     keys = jax.vmap(jax.random.key)(jnp.array(seeds if seeds is not None else range(runs)))
     return Setup(keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, ())
 
 
 def program_of(env, settings, capacity):
-    return Program(env, split_settings(settings, Numbers)[0], capacity)
+    return Program(env, VIEWS["recurrent"], split_settings(settings)[0], capacity)
+
+
+def step(program, setup, learner, actor, now):
+    """One step of an actor that has earned nothing yet."""
+    actor, _, done, ended = loop_step(program, setup, learner, actor, jnp.zeros(()), now)
+    return actor, done, ended
 
 
 def trained(env, delays, settings, capacity, chunk, length=10**6):
@@ -78,7 +76,7 @@ def test_what_was_shown_a_step_ago_is_remembered_and_no_longer():
     program, setups, runs, _ = trained(Recall(), (0,), WIDE, 0, [160] * 50)
     scores = np.asarray(evaluate_all(program, setups, runs.learner, 50, 20))
     assert scores.mean() > 18.5
-    policy = RecurrentPolicy(policy_arrays(pick(runs.learner, 0), 0), 0)
+    policy = RecurrentPolicy(ACTOR_CRITIC.policy_arrays(pick(runs.learner, 0), 0), 0)
     rng, right = np.random.default_rng(0), {True: 0, False: 0}
     for forgets in right:
         before = None
@@ -108,7 +106,7 @@ def test_actions_are_executed_when_their_time_comes(delay):
     pending = np.asarray(actor.queue)[3 - delay :].tolist()
     move = jax.jit(partial(step, program))
     for t in range(15):
-        actor, done, _ = move(setup, run.learner.net, actor, ahead(program, setup, jnp.int32(t)))
+        actor, done, _ = move(setup, run.learner, actor, ahead(program, setup, jnp.int32(t)))
         chosen.append(int(done.action))
         shown.append(int(actor.obs[0]))
     assert shown == (pending + chosen)[:15]
@@ -127,7 +125,7 @@ def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
         for i in range(2):
             actor, memory, steps = pick(run.actors, i), nothing(8), []
             for k in range(3):
-                actor, done, _ = step(program, setup, run.learner.net, actor, ahead(program, setup, jnp.int32(2 * k + i)))
+                actor, done, _ = step(program, setup, run.learner, actor, ahead(program, setup, jnp.int32(2 * k + i)))
                 steps.append(done)
             gained = jax.lax.stop_gradient(run.learner.net(actor.memory, actor.obs)[2])
             targets = []
@@ -159,7 +157,7 @@ def test_cut_off_episodes_are_worth_what_could_still_come():
     actor = actor._replace(env=actor.env._replace(time=jnp.float32(19.0)), memory=lived)
     memory, _, _ = net(actor.memory, actor.obs)
     values = [float(net(memory, jnp.array([shown]))[2]) for shown in (0.0, 1.0)]
-    after, done, _ = step(program, setup, net, actor, ahead(program, setup, jnp.int32(0)))
+    after, done, _ = step(program, setup, run.learner, actor, ahead(program, setup, jnp.int32(0)))
     assert bool(done.ended)
     assert not bool(done.terminated)
     assert min(abs(float(done.after) - value) for value in values) < 1e-6
@@ -215,22 +213,22 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     runs, _ = run_chunk(program, setups, begin_all(program, setups), jnp.int32(0), 100)
     wild = setups._replace(numbers=setups.numbers._replace(learning_rate=jnp.array([1e38, 0.01])))
     wrecked, _ = run_chunk(program, wild, begin_all(program, wild), jnp.int32(0), 100)
-    at = int(wrecked.diverged_at[0])
+    at = int(wrecked.learner.diverged_at[0])
     assert at > 0
     assert at % 20 == 19
-    assert wrecked.diverged_at[1] == -1
+    assert wrecked.learner.diverged_at[1] == -1
     assert_same(pick(runs, 1), pick(wrecked, 1))
     frozen = jax.tree.map(jnp.copy, wrecked.learner)
     later, _ = run_chunk(program, wild, wrecked, jnp.int32(100), 20)
     assert_same(pick(later.learner, 0), pick(frozen, 0))
-    assert later.diverged_at[0] == at
+    assert later.learner.diverged_at[0] == at
 
 
 def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
     spec = DeepSpec("noisy-cartpole", "recurrent", 2, "best", steps=910, evaluation_episodes=3, changes=TINY)
-    monkeypatch.setattr(trainer, "CHUNK_STEPS", 100)
-    monkeypatch.setattr(trainer, "_WRITE_EVERY_SECONDS", -1.0)
-    straight = next(iter(recorded(trainer.run_deep([(spec, 3)], lambda n: None))))
+    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 100)
+    monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
+    straight = next(iter(recorded(run_deep([(spec, 3)], lambda n: None))))
     seen = []
 
     def interrupt(n):
@@ -239,10 +237,10 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(trainer.run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
+        list(run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
     assert len(list((tmp_path / "kept").iterdir())) == 1
     steps = []
-    (resumed,) = recorded(trainer.run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept"))
+    (resumed,) = recorded(run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept"))
     assert 300 < steps[0] < 910
     assert sum(steps) == 910
     assert resumed.scores == straight.scores
@@ -255,7 +253,8 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
 def test_a_policy_decides_as_the_program_does(layer_norm):
     net = new_actor_critic(jax.random.key(0), 6, 3, A2C(hidden=(8,), lstm=8, layer_norm=layer_norm))
     net = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net)
-    policy, forward = RecurrentPolicy(policy_arrays(Learner(net, ()), 5), 3), jax.jit(lambda *given: net(*given))
+    policy = RecurrentPolicy(ACTOR_CRITIC.policy_arrays(new_state(net, A2C()), 5), 3)
+    forward = jax.jit(lambda *given: net(*given))
     memory, rng = nothing(8), np.random.default_rng(0)
     seen = [rng.normal(size=6).astype(np.float32) for _ in range(20)]
     for obs in seen:
@@ -320,7 +319,7 @@ def test_settings():
     ]
     assert len({one.id for one in [spec, *others]}) == 4
     pairs = [(DeepSpec("cartpole", agent, m), 0) for agent in ("recurrent", "delayed") for m in (0, 5)]
-    assert [len(group) for _, group in trainer.groups_of(pairs, "gpu")] == [2, 2]
+    assert [len(group) for _, group in compiled_groups.parts_of(pairs, "gpu")] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +344,7 @@ def test_what_cannot_run_is_refused(env, options, words):
 @pytest.mark.full
 def test_gymnax_environments_train():
     spec = deep_spec("gymnax:Acrobot-v1", "recurrent", 2, {"steps": 160, "evaluation_episodes": 2, **TINY})
-    (record,) = recorded(trainer.run_deep([(spec, 0)], lambda n: None))
+    (record,) = recorded(run_deep([(spec, 0)], lambda n: None))
     assert record.status == ["complete"]
     assert -500 <= record.scores[0] < 0
 

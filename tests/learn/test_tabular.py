@@ -6,16 +6,18 @@ import pytest
 
 import deadtime
 from benchmarks.plain import Plain
-from deadtime.envs import make
+from deadtime.envs import family_of, make
 from deadtime.envs.maze_layout import carve, finite
 from deadtime.learn.counts import estimate
+from deadtime.learn.learners import learners_of
 from deadtime.learn.settings import QLearning
 from deadtime.learn.tabular_q import new_agent, run_episodes, to_arrays
 from deadtime.learn.views import VIEWS
 from deadtime.planning import MDP, solve
 from deadtime.runtime.tabular_policy import TabularPolicy
 
-ONLINE = [name for name, view in VIEWS.items() if not view.solves_offline]
+AGENTS = [*learners_of(family_of("maze"))]
+ONLINE = [name for name in AGENTS if not VIEWS[name].solves_offline]
 
 
 def streams(seed=0):
@@ -191,7 +193,7 @@ def test_mbs_explores_at_random():
     assert (random < greedy - 0.1).all()
 
 
-@pytest.mark.parametrize("name", list(VIEWS))
+@pytest.mark.parametrize("name", AGENTS)
 def test_policies_refuse_what_compiled_code_could_not_take(name):
     policy = deadtime.train("maze", name, delay=3, seeds=1, size=4, episodes=20).policy(0)
     for state in (-1, 16, 10**7, 0.5, "a", [0]):
@@ -202,6 +204,11 @@ def test_policies_refuse_what_compiled_code_could_not_take(name):
             policy.act(0, queue)
     policy.q_values(0, [0, 0, 0])[:] = 99
     assert policy.q_values(0, [0, 0, 0]).max() < 99
+
+
+def test_a_view_that_no_table_can_have_is_refused():
+    with pytest.raises(ValueError, match="a table is asked by state, queue, prediction, law; got a view that sees history"):
+        new_agent(environment(0.0), VIEWS["recurrent"], 1)
 
 
 def test_the_solved_model_is_the_true_one_where_it_was_tried():

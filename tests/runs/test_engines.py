@@ -20,7 +20,7 @@ import pytest
 from deadtime._support import machine
 from deadtime._support.timeouts import limited_steps
 from deadtime.cli.status import Status
-from deadtime.learn import trainer
+from deadtime.learn import checkpoint, compiled_groups
 from deadtime.runs import driver, engines, records, store, unit_worker, units
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.runner import train_missing
@@ -236,8 +236,8 @@ def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeyp
     def full_disk(path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(trainer, "CHUNK_STEPS", 50)
-    monkeypatch.setattr(trainer, "_WRITE_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 50)
+    monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
     with monkeypatch.context() as patched:
         patched.setattr(driver, "whole", full_disk)
         with pytest.raises(
@@ -245,8 +245,8 @@ def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeyp
         ):
             train_missing([(CART, [0])], tmp_path, Where("inline"))
     assert not (tmp_path / ".status.json").exists()
-    restored, load = [], trainer.checkpoint.load
-    monkeypatch.setattr(trainer.checkpoint, "load", lambda *a: restored.append(a) or load(*a))
+    restored, load = [], checkpoint.load
+    monkeypatch.setattr(checkpoint, "load", lambda *a: restored.append(a) or load(*a))
     assert train_missing([(CART, [0])], tmp_path, Where("inline")) == 0
     assert len(restored) == 1
     assert everything(tmp_path).items() < expected.items()

@@ -14,7 +14,7 @@ from deadtime.cli.report import Report
 from deadtime.cli.status import Status
 from deadtime.cli.sweep import Sweep
 from deadtime.envs.maze_family import MazeFamily
-from deadtime.learn import trainer
+from deadtime.learn import checkpoint, compiled_groups
 from deadtime.runs import engines, folder_report, records, store, units
 from deadtime.runs.runner import train_missing
 from deadtime.runs.store import Store, checkpoints_of, copied, opened
@@ -137,20 +137,20 @@ def test_checkpoints_follow_a_unit_to_another_machine(url, monkeypatch):
     """What one process wrote down, another with no disk in common goes on from, to the same bits."""
     unit = Unit(((CART, 0),))
     whole = units.trained(unit, None, lambda n: None)
-    told, restored, load = [], [], trainer.checkpoint.load
+    told, restored, load = [], [], checkpoint.load
 
     def interrupt(n):
         told.append(n)
         if sum(told) > 200:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainer, "CHUNK_STEPS", 50)
-    monkeypatch.setattr(trainer, "_WRITE_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 50)
+    monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
     with pytest.raises(KeyboardInterrupt):
         units.trained(unit, f"{url}/.checkpoints", interrupt)
     (left,) = names(url)
     assert left.startswith(f".checkpoints/{unit.id}/")
-    monkeypatch.setattr(trainer.checkpoint, "load", lambda *a: restored.append(a) or load(*a))
+    monkeypatch.setattr(checkpoint, "load", lambda *a: restored.append(a) or load(*a))
     again = units.trained(unit, f"{url}/.checkpoints", lambda n: None)
     assert len(restored) == 1
     assert (again[0].scores, again[0].curve.tobytes()) == (whole[0].scores, whole[0].curve.tobytes())
@@ -167,8 +167,8 @@ def test_checkpoints_that_can_not_be_deleted_do_no_harm(url, expected, monkeypat
     def denied(self, *more):
         raise PermissionError("DeleteObject denied")
 
-    monkeypatch.setattr(trainer, "CHUNK_STEPS", 50)
-    monkeypatch.setattr(trainer, "_WRITE_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 50)
+    monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
     monkeypatch.setattr(fsspec.get_filesystem_class("file"), "rm_file", denied)
     with opened(url) as (root, at):
         assert train_missing(ASKED[1:], root, Where("inline", retries=0), at) == 0

@@ -13,7 +13,6 @@ import struct
 import sys
 import tracemalloc
 import zlib
-from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -812,20 +811,23 @@ def test_no_emulator_goes_on_from_what_is_not_its_own(what, lane, marker):
     refused(lambda: lane.restore(content))
 
 
-def test_a_pool_says_so_too(lane):
-    from deadtime.envs.atari.pool import Pool
-    from deadtime.learn.atari_loop import _Training
+def test_a_pool_says_so_too(lane, monkeypatch):
+    from deadtime.envs.atari.pool import AtariPool
+    from deadtime.learn import host_loop
+    from deadtime.learn.host_loop import HostGroup
 
     good, bad = lane_with(lane), lane_with(lane, queue=lambda a: a + 100)
     for content, why in (
-        (good, "turn/frame is uint8 of shape"),
+        (good, "turn/shown is uint8 of shape"),
         (bytes(10**6), "at most 320000"),
         (bad, "the reason is above"),
     ):
-        training = object.__new__(_Training)
-        training.pool, training.pairs, training.program = Pool([lane.game], 1), [0], SimpleNamespace(lanes=1, capacity=2)
-        with closing(training), pytest.raises(ValueError, match=why):
-            training._go_on({"lane/0": np.frombuffer(content, np.uint8)})
+        group = object.__new__(HostGroup)
+        group.pairs, group.program = [0], SimpleNamespace(lanes=1, capacity=2)
+        monkeypatch.setattr(host_loop, "lanes_of", lambda *given: [])
+        monkeypatch.setattr(HostGroup, "_new_pool", lambda self, lanes: AtariPool([lane.game], 1))
+        with pytest.raises(ValueError, match=why):
+            group._load_pool({"lane/0": np.frombuffer(content, np.uint8)})
 
 
 @st.composite

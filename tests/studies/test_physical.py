@@ -42,7 +42,7 @@ def test_every_experiment_is_drawn_from_records_alone(experiment, tmp_path, monk
     def nothing(*what):
         raise AssertionError("trained")
 
-    monkeypatch.setattr("deadtime.learn.trainer.run_deep", nothing)
+    monkeypatch.setattr("deadtime.learn.deep_training.run_deep", nothing)
     for number, spec in enumerate(experiment.runs.values()):
         both = records.joined(told(spec, 0, 100.0 + number), told(spec, 1, 102.0 + number))
         records.write(tmp_path / spec.name, both)
@@ -73,10 +73,10 @@ def test_specs_are_trained_together_and_once(tmp_path, monkeypatch):
     specs = [DeepSpec("cartpole", agent, 1, "paper", **TINY) for agent in ("delayed", "oblivious")]
     train_missing([(specs[0], [0])], tmp_path, how=How(together=True))
     first = records.read(tmp_path / specs[0].name)
-    from deadtime.learn import trainer
+    from deadtime.learn import deep_training
 
-    asked, real = [], trainer.run_deep
-    monkeypatch.setattr(trainer, "run_deep", lambda pairs, *rest: asked.append(pairs) or real(pairs, *rest))
+    asked, real = [], deep_training.run_deep
+    monkeypatch.setattr(deep_training, "run_deep", lambda pairs, *rest: asked.append(pairs) or real(pairs, *rest))
     wanted = [(specs[0], [0, 1]), (specs[1], [0]), (specs[0], [1])]
     train_missing(wanted, tmp_path, how=How(together=True))
     assert asked == [[(specs[0], 1), (specs[1], 0)]]

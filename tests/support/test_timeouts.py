@@ -12,7 +12,8 @@ from deadtime._support import timeouts
 from deadtime._support.timeouts import Patient, StepTimeoutError, limited_steps, step_timeout
 from deadtime.envs.atari.games import Game, installed
 from deadtime.envs.timed import TimedEnv
-from deadtime.learn import host_loop, trainer
+from deadtime.learn import host_loop
+from deadtime.learn.deep_training import run_deep
 from deadtime.runs import records
 from deadtime.runs.specs import make_spec
 from tests.commands import recorded, run
@@ -132,20 +133,20 @@ def test_an_evaluation_that_gets_stuck_keeps_the_training(tmp_path, monkeypatch)
 
     monkeypatch.setattr(host_loop, "evaluate", stuck)
     with limited_steps(2), pytest.raises(StepTimeoutError, match=late(ENV)):
-        list(trainer.run_deep([(spec, 0)], lambda n: None, checkpoints=tmp_path))
+        list(run_deep([(spec, 0)], lambda n: None, checkpoints=tmp_path))
     monkeypatch.undo()
     told = []
-    (record,) = recorded(trainer.run_deep([(spec, 0)], told.append, checkpoints=tmp_path))
+    (record,) = recorded(run_deep([(spec, 0)], told.append, checkpoints=tmp_path))
     assert told[0] == sum(told) == 40
     assert record.status == ["complete"]
 
 
 @pytest.mark.skipif(not installed(), reason="needs ale-py")
 def test_an_emulator_that_does_not_answer_is_replaced(monkeypatch):
-    from deadtime.envs.atari.pool import Pool
+    from deadtime.envs.atari.pool import AtariPool
 
     monkeypatch.setenv(timeouts.VARIABLE, "2")
-    pool = Pool([Game("Breakout", seed=seed) for seed in range(2)], workers=2)
+    pool = AtariPool([Game("Breakout", seed=seed) for seed in range(2)], workers=2)
     pool.reset()
     os.kill(pool._workers[0].pid, signal.SIGSTOP)
     stopped = pool._mine[0]

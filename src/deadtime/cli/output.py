@@ -54,7 +54,7 @@ def summary(result: Result) -> dict[str, Any]:
 def _learner_settings(spec: Spec) -> dict[str, Any]:
     """Return the learner's settings that matter for this agent and environment."""
     shaped = spec.family.shaped
-    predicts = spec.agent in VIEWS and VIEWS[spec.agent].predicts
+    predicts = VIEWS[spec.agent].predicts
     left_out = set() if predicts else {"model", "members"}
     return {
         name: value

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from PIL.Image import Image
 
-Loop = Literal["tabular", "compiled", "host", "pool"]
-"""Where an environment runs: as a table, inside the compiled program, in this process, in a pool of processes."""
+    from deadtime.envs.pools import Lane, Pool
+
+Loop = Literal["tabular", "compiled", "host"]
+"""Where an environment runs: as a table, inside the compiled program, or outside it in a pool."""
 Limits = tuple[float, float]
 ANY_RETURN: Limits = (-math.inf, math.inf)
 Draw = Callable[[Any, Any], "Image"]
@@ -44,6 +46,14 @@ class Family(Protocol):
     """The rest of such a name in messages: ID in gym:ID."""
     frames: ClassVar[bool] = False
     """Whether observations are stacks of frames; else they are numbers."""
+    continuous: ClassVar[bool] = False
+    """Whether actions are real vectors; else they are numbered."""
+    looks_ahead: ClassVar[bool] = False
+    """Whether environments of a pool can look ahead through the queue."""
+    in_processes: ClassVar[bool] = False
+    """Whether a pool has processes of its own, which take all cores; else it steps in this one."""
+    seed_stream: ClassVar[int] = 0x905
+    """The stream of random numbers that gives the seeds of a pool's lanes."""
     shaped: ClassVar[bool] = False
     """Whether there is a shaped reward to train on."""
     frame_milliseconds: ClassVar[int] = 40
@@ -112,6 +122,10 @@ class Family(Protocol):
     def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
         """Return a member as a Gymnasium environment under a delay, with the warm-up that training uses."""
         raise NotImplementedError
+
+    def pool(self, lanes: Sequence[Lane], name: str) -> Pool:
+        """Start environments outside the compiled program, a lane each; `name` is for errors."""
+        raise ValueError(f"environments of {self.name} do not run outside a program; got {name}: choose another")
 
     def can_draw(self, environment: Any) -> bool:
         """Return whether `watch` can draw a member."""

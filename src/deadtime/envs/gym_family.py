@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
@@ -25,6 +25,7 @@ from deadtime._support.ending import same_signals
 from deadtime._support.names import nearest
 from deadtime._support.timeouts import step_timeout
 from deadtime.envs.family import Arrows, Draw, Family
+from deadtime.envs.pools import Lane, LocalPool
 from deadtime.envs.timed import TimedEnv
 from deadtime.wrappers.scalar import ActionDelay
 
@@ -220,6 +221,11 @@ class GymFamily(Family):
         env = environment.make(**making)
         limited = env.spec is not None and env.spec.max_episode_steps is not None
         return ActionDelay(env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE), delay)
+
+    def pool(self, lanes: Sequence[Lane], name: str) -> LocalPool:
+        """Make the environments of lanes, each under its delay."""
+        envs = [ActionDelay(lane.environment.make(), lane.delay) for lane in lanes]
+        return LocalPool(envs, [lane.seed for lane in lanes], name)
 
     def can_draw(self, environment: Outside) -> bool:
         """Return whether the environment renders pictures."""

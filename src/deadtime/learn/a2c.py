@@ -1,7 +1,7 @@
-"""Advantage actor-critic with a memory (A2C with an LSTM): pure functions on one item, mapped over actors by the caller.
+"""Advantage actor-critic with a memory (A2C with an LSTM): networks, losses, and one update.
 
-The network is that of Stable-Baselines' recurrent policies: fully connected layers, an LSTM, and from its output the
-preferences of the policy and one value.
+The network is that of Stable-Baselines' recurrent policies: fully connected layers, an LSTM, and from
+its output the preferences of the policy and one value. Functions are for one item.
 """
 
 from __future__ import annotations
@@ -12,10 +12,48 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Bool, Float, Int
 
+from deadtime.learn.learner_code import never
 from deadtime.learn.networks import new_orthogonal
-from deadtime.learn.settings import A2C
+from deadtime.learn.settings import A2C, PixelA2C
+
+
+class ActorCriticState(NamedTuple):
+    """All that learning changes."""
+
+    net: Any
+    moments: Any
+    """RMSprop's."""
+    updates: Int[Array, ""]
+    diverged_at: Int[Array, ""]
+    """The step at which a loss was no longer finite; -1 if it never happened."""
+
+
+def new_state(net: Any, settings: A2C | PixelA2C) -> ActorCriticState:
+    """Return the state of a learner before its first update."""
+    return ActorCriticState(net, _rms(settings).init(net), jnp.zeros((), jnp.int32), never())
+
+
+def updated(
+    state: ActorCriticState, loss: Any, settings: A2C | PixelA2C, longest: Any, rate: Any
+) -> tuple[ActorCriticState, Any]:
+    """Return the state after one update, and whether loss and gradient were finite.
+
+    `loss` is a function of the network, and `longest` the length to which gradients are cut.
+    """
+    value, gradient = jax.value_and_grad(loss)(state.net)
+    gradient, norm = shortened(gradient, longest)
+    change, moments = _rms(settings).update(gradient, state.moments)
+    net = jax.tree.map(lambda weight, by: weight - rate * by, state.net, change)
+    new = ActorCriticState(net, moments, state.updates + 1, state.diverged_at)
+    return new, jnp.isfinite(value) & jnp.isfinite(norm)
+
+
+def _rms(settings: A2C | PixelA2C) -> optax.GradientTransformation:
+    start = settings.rms_start
+    return optax.scale_by_rms(settings.rms_decay, settings.rms_epsilon, initial_scale=start)
 
 
 class Memory(NamedTuple):

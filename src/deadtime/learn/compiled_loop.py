@@ -1,17 +1,18 @@
-"""Environment, queue, forward model, replay and learner in one compiled program; many runs side by side.
+"""The compiled loop: environment, queue, forward model, replay and learner in one program.
 
-One step of one run is written here for one item and mapped over runs outside. Static (one program each): the environment's
-kind, the networks' shapes, the queue's capacity, and the view. Different in every run: seed, delay up to that capacity, the
-environment's parameters (its noise), numbers such as the learning rate, and how long it runs. A program may also be compiled
-for no view in particular; then it does the work of all, and every run says which it has. That is for GPUs, where a batch of
-other runs is free and another program is not.
+A turn of one run is written here and mapped over runs outside. A turn is a rollout of every actor
+and an update; for Deep Q it is one step of one actor. Static (one program each) are the environment's
+kind, the networks' shapes, the queue's room and the view. Each run has its own seed, delay up to that
+room, environment parameters (its noise), numbers such as the learning rate, and length. A program may
+also be compiled for no view in particular: it then does the work of all views, and every run says
+which it has. That is for GPUs, where other runs in a batch are free and another program is not.
 
-All random numbers come from the run's key folded with the step, so chunks of any length give the same bits.
+All random numbers come from the run's key folded with the environment step, counted over actors. So
+chunks of any length give the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,41 +21,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from deadtime.delays.convention import push
-from deadtime.learn.deep_q import choose, decide, learn, new_learner, transition
-from deadtime.learn.program import Learner, Program, Run, Setup, compiled
-from deadtime.learn.replay import new_replay
+from deadtime.learn.program import Actor, Done, Program, Setup, compiled
 
 
-def begin(program: Program, setup: Setup) -> Run:
-    """A run before its first step."""
-    key_learner, key_env = jax.random.split(jax.random.fold_in(setup.key, 0))
-    learner = new_learner(program, setup, key_learner)
-    replay = new_replay(program.settings.replay_transitions, program.observation, program.queue_room)
-    return fresh(program, setup._replace(key=key_env), learner)._replace(replay=replay)
+class Run(NamedTuple):
+    """One run between two turns; several actors are stacked on the first axis."""
 
-
-def fresh(program: Program, setup: Setup, learner: Learner) -> Run:
-    """A run at the beginning of an episode, with nothing in its replay and no room there."""
-    env, obs, queue = start(program, setup, setup.key)
-    past = program.capacity + 1 if program.view is not None and program.view.credits == "shifted" else 0
-    zero = jnp.zeros((), jnp.int32)
-    replay = new_replay(0, program.observation, program.queue_room)
-    return Run(env, obs, queue, jnp.tile(obs, (past, 1)), zero, jnp.zeros(()), learner, replay, zero - 1)
-
-
-def start(program: Any, setup: Setup, key: Array) -> tuple[Any, Array, Array]:
-    """An episode's beginning: environment state, observation, queue."""
-    key_env, key_queue = jax.random.split(key)
-    obs, env = program.env.reset_env(key_env, setup.params)
-    if program.capacity == 0:
-        return env, obs, jnp.zeros(0, jnp.int32)
-    if hasattr(program.env, "warm_up"):
-        return env, obs, program.env.warm_up(obs, program.capacity, setup.delay)
-    return env, obs, (jax.random.bits(key_queue, (program.capacity,)) % program.env.num_actions).astype(jnp.int32)
+    actors: Actor
+    earned: Float[Array, " actors"]
+    """The return of each actor's episode so far."""
+    learner: Any
+    replay: Any
 
 
 class Ahead(NamedTuple):
-    """What a step needs and nothing that is learned can change: made for a whole chunk at once."""
+    """What a step needs and learning can't change: made for a whole chunk at once."""
 
     t: Int[Array, ""]
     keys: Array
@@ -62,90 +43,192 @@ class Ahead(NamedTuple):
     """The episode that begins if this step ends one."""
 
 
+def stride(program: Program) -> int:
+    """Return the environment steps of a turn."""
+    return program.learner.actors(program) * program.learner.rollout(program)
+
+
+def begin(program: Program, setup: Setup) -> Run:
+    """Return a run before its first turn."""
+    of = program.learner
+    key_learner, key_env = jax.random.split(jax.random.fold_in(setup.key, 0))
+    learner = of.init(program, setup, key_learner)
+    if not of.updates_once:
+        actors, earned = fresh(program, setup, key_env), jnp.zeros(())
+    else:
+        numbered = jnp.arange(of.actors(program))
+        each = jax.vmap(lambda i: jax.random.fold_in(key_env, i))(numbered)
+        actors = jax.vmap(partial(fresh, program, setup))(each)
+        earned = jnp.zeros(len(numbered))
+    return Run(actors, earned, learner, of.new_replay(program))
+
+
+def fresh(program: Program, setup: Setup, key: Array) -> Actor:
+    """Return an actor at the beginning of an episode."""
+    return actor_at(program, *start(program, setup, key))
+
+
+def actor_at(program: Program, env: Any, obs: Array, queue: Array) -> Actor:
+    """Return the actor of an episode that begins so."""
+    shifted = program.view is not None and program.view.credits == "shifted"
+    past = program.capacity + 1 if shifted else 0
+    history = jnp.tile(obs, (past, 1))
+    age = jnp.zeros((), jnp.int32)
+    return Actor(env, obs, queue, history, age, program.learner.new_memory(program))
+
+
+def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array]:
+    """Return an episode's beginning: environment state, observation, queue."""
+    key_env, key_queue = jax.random.split(key)
+    obs, env = program.env.reset_env(key_env, setup.params)
+    if program.capacity == 0:
+        return env, obs, jnp.zeros((0, *program.action_shape), program.action_type)
+    if hasattr(program.env, "warm_up"):
+        return env, obs, program.env.warm_up(obs, program.capacity, setup.delay)
+    if program.action_shape:
+        shape = program.capacity, *program.action_shape
+        part = jax.random.uniform(key_queue, shape)
+        return env, obs, program.env.low + (program.env.high - program.env.low) * part
+    bits = jax.random.bits(key_queue, (program.capacity,))
+    return env, obs, (bits % program.env.num_actions).astype(jnp.int32)
+
+
 def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
-    """That of step t."""
-    *keys, key_start = jax.random.split(jax.random.fold_in(setup.key, t + 1), 5)
+    """Precompute the inputs of environment step t."""
+    count = len(program.learner.keys) + 1
+    *keys, key_start = jax.random.split(jax.random.fold_in(setup.key, t + 1), count)
     return Ahead(t, jnp.stack(keys), start(program, setup, key_start))
 
 
-def step(program: Program, setup: Setup, run: Run, now: Ahead) -> tuple[Run, Float[Array, ""]]:
-    """One step: decide, execute, store, learn. Returns the episode's return if it ended, else NaN."""
-    t, (key_explore, key_env, key_model, key_batch) = now.t, now.keys
-    action = choose(program, setup, run, key_model, key_explore)
-    executed, queue = push(run.queue, action, setup.delay)
-    obs, env, reward, terminated, _ = program.env.step_env(key_env, run.env, executed, setup.params)
-    ended = terminated | program.env.is_truncated(env, setup.params)
-    earned = run.earned + reward
-    if hasattr(program.env, "shaped_reward"):
-        reward = jnp.where(setup.numbers.shaped, program.env.shaped_reward(obs) + setup.numbers.shaped_bonus, reward)
-    item, valid = transition(program, setup, run, executed, action, reward, obs, queue, terminated)
-    run = learn(program, setup, run, item, valid, t, key_batch)
-    after = obs
-    env, obs, queue = jax.tree.map(lambda new, old: jnp.where(ended, new, old), now.start, (env, obs, queue))
-    history = run.history
+def named_keys(program: Program, now: Ahead) -> dict[str, Array]:
+    """Return the random keys of a step by their uses."""
+    return dict(zip(program.learner.keys, now.keys, strict=True))
+
+
+def step(
+    program: Program, setup: Setup, learner: Any, actor: Actor, earned: Array, now: Ahead
+) -> tuple[Actor, Array, Any, Array]:
+    """Make one step of one actor: decide, execute, record.
+
+    Returns the actor and its return so far, what is kept of the step, and the episode's return if it
+    ended, else NaN.
+    """
+    of, env = program.learner, program.env
+    keys = named_keys(program, now)
+    action, memory = of.act(program, setup, learner, actor, keys)
+    executed, queue = push(actor.queue, action, setup.delay)
+    obs, state, reward, terminated, _ = env.step_env(keys["environment"], actor.env, executed, setup.params)
+    ended = terminated | env.is_truncated(state, setup.params)
+    earned = earned + reward
+    if hasattr(env, "shaped_reward"):
+        shaped = env.shaped_reward(obs) + setup.numbers.shaped_bonus
+        reward = jnp.where(setup.numbers.shaped, shaped, reward)
+    done = Done(action, executed, reward, terminated, ended, obs, queue, memory)
+    kept = of.record(program, setup, learner, actor, done)
+    after = actor_after(program, actor, done, state, ended, now.start)
+    left = jnp.where(ended, 0.0, earned)
+    return after, left, kept, jnp.where(ended & (now.t < setup.steps), earned, jnp.nan)
+
+
+def actor_after(program: Program, actor: Actor, done: Done, state: Any, ended: Array, start: Any) -> Actor:
+    """Return the actor after a step: in the same episode, or at the next one's `start`."""
+
+    def chosen(new: Any, old: Any) -> Any:
+        return jax.tree.map(lambda a, b: jnp.where(ended, a, b), new, old)
+
+    env, obs, queue = chosen(start, (state, done.obs, done.queue))
+    history = actor.history
     if history.shape[0]:
-        history = jnp.where(ended, jnp.broadcast_to(obs, history.shape), jnp.concatenate([history[1:], after[None]]))
-    age, left = jnp.where(ended, 0, run.age + 1), jnp.where(ended, 0.0, earned)
-    run = run._replace(env=env, obs=obs, queue=queue, history=history, age=age, earned=left)
-    return run, jnp.where(ended & (t < setup.steps), earned, jnp.nan)
+        moved = jnp.concatenate([history[1:], done.obs[None]])
+        history = jnp.where(ended, jnp.broadcast_to(obs, history.shape), moved)
+    age = jnp.where(ended, 0, actor.age + 1)
+    memory = chosen(program.learner.new_memory(program), done.memory)
+    return Actor(env, obs, queue, history, age, memory)
+
+
+def turn(program: Program, setup: Setup, run: Run, now: Ahead) -> tuple[Run, Float[Array, " stride"]]:
+    """Make a turn; return the run after it and the returns of episodes that ended.
+
+    With several actors or steps, `now` has a row a step and an entry an actor.
+    """
+    of = program.learner
+    if not of.updates_once:
+        actor, earned, kept, ended = step(program, setup, run.learner, run.actors, run.earned, now)
+        keys = named_keys(program, now)
+        learned = of.update(program, setup, run.learner, run.replay, kept, now.t, keys)
+        return Run(actor, earned, *learned), ended
+    every = jax.vmap(partial(step, program, setup, run.learner))
+
+    def all_actors(before: Any, now: Ahead) -> tuple[Any, Any]:
+        actors, earned = before
+        actors, earned, kept, ended = every(actors, earned, now)
+        return (actors, earned), (kept, ended)
+
+    before = run.actors, run.earned
+    (actors, earned), (kept, ended) = jax.lax.scan(all_actors, before, now)
+    rollout = run.actors.memory, kept
+    last = now.t[-1, -1]
+    learned = of.update(program, setup, run.learner, run.replay, rollout, last, {})
+    return Run(actors, earned, *learned), ended.ravel()
 
 
 @partial(compiled, static_argnums=(0, 4), donate_argnums=(2,))
 def run_chunk(
     program: Program, setups: Setup, runs: Run, first: Int[Array, ""], length: int
 ) -> tuple[Run, Float[Array, "length runs"]]:
-    """`length` steps of every run from step `first` on; the second result has the returns of episodes that ended."""
+    """Make `length` environment steps (whole turns) of every run from step `first` on.
+
+    The second result has the returns of episodes that ended.
+    """
 
     def all_runs(runs: Run, now: Ahead) -> tuple[Run, Array]:
-        return jax.vmap(partial(step, program))(setups, runs, now)
+        return jax.vmap(partial(turn, program))(setups, runs, now)
 
     at = jax.vmap(partial(ahead, program), in_axes=(0, None))
-    return jax.lax.scan(all_runs, runs, jax.vmap(at, in_axes=(None, 0))(setups, first + jnp.arange(length)))
+    every = jax.vmap(at, in_axes=(None, 0))(setups, first + jnp.arange(length))
+    if not program.learner.updates_once:
+        return jax.lax.scan(all_runs, runs, every)
+    of, width = program.learner, len(setups.delay)
+    shape = length // stride(program), of.rollout(program), of.actors(program), width
+    every = jax.tree.map(lambda leaf: jnp.moveaxis(leaf.reshape(*shape, *leaf.shape[2:]), 3, 1), every)
+    runs, ended = jax.lax.scan(all_runs, runs, every)
+    return runs, jnp.swapaxes(ended, 1, 2).reshape(length, -1)
 
 
 @partial(compiled, static_argnums=(0,))
 def begin_all(program: Program, setups: Setup) -> Run:
-    """Every run before its first step."""
+    """Return every run before its first turn."""
     return jax.vmap(partial(begin, program))(setups)
 
 
 @partial(compiled, static_argnums=(0, 3, 4))
-def evaluate_all(
-    program: Program, setups: Setup, learners: Learner, episodes: int, limit: int
-) -> Float[Array, "runs episodes"]:
-    """The plain return of each episode of each run; none lasts longer than `limit` steps."""
+def evaluate_all(program: Program, setups: Setup, learners: Any, episodes: int, limit: int) -> Float[Array, "runs episodes"]:
+    """Return the plain return of each held-out episode of each run, of at most `limit` steps."""
 
-    def one_run(setup: Setup, learner: Learner) -> Array:
-        run = fresh(program, setup, learner)
-
-        def act(memory: None, env: Any, obs: Array, queue: Array, key: Array) -> tuple[None, Array]:
-            return None, decide(program, run._replace(env=env, obs=obs, queue=queue), setup, key)
-
-        return held_out(program, setup, act, None, episodes, limit)
+    def one_run(setup: Setup, learner: Any) -> Array:
+        return held_out(program, setup, learner, episodes, limit)
 
     return jax.vmap(one_run)(setups, learners)
 
 
-def held_out(
-    program: Any, setup: Setup, act: Callable[..., tuple[Any, Array]], begun: Any, episodes: int, limit: int
-) -> Float[Array, " episodes"]:
-    """The plain returns of one run's held-out episodes.
-
-    `act(memory, env, obs, queue, key)` gives the next memory and an action; `begun` is an episode's first memory.
-    """
+def held_out(program: Program, setup: Setup, learner: Any, episodes: int, limit: int) -> Float[Array, " episodes"]:
+    """Return the plain returns of one run's held-out episodes."""
+    env = program.env
 
     def episode(key: Array) -> Array:
         def step(carry: Any, t: Array) -> tuple[Any, None]:
-            memory, (env, obs, queue), earned, going = carry
+            actor, earned, going = carry
             key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
-            memory, action = act(memory, env, obs, queue, key_model)
-            executed, queue = push(queue, action, setup.delay)
-            obs, env, reward, terminated, _ = program.env.step_env(key_env, env, executed, setup.params)
+            action, memory = program.learner.decide(program, setup, learner, actor, key_model)
+            executed, queue = push(actor.queue, action, setup.delay)
+            obs, state, reward, terminated, _ = env.step_env(key_env, actor.env, executed, setup.params)
             earned = earned + jnp.where(going, reward, 0.0)
-            return (memory, (env, obs, queue), earned, going & ~terminated & ~program.env.is_truncated(env, setup.params)), None
+            going = going & ~terminated & ~env.is_truncated(state, setup.params)
+            actor = actor._replace(env=state, obs=obs, queue=queue, memory=memory)
+            return (actor, earned, going), None
 
-        before = begun, start(program, setup, key), jnp.zeros(()), jnp.ones((), bool)
-        return jax.lax.scan(step, before, 1 + jnp.arange(limit))[0][2]
+        before = fresh(program, setup, key), jnp.zeros(()), jnp.ones((), bool)
+        return jax.lax.scan(step, before, 1 + jnp.arange(limit))[0][1]
 
     keys = jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), episodes)
     return jax.vmap(episode)(keys)

@@ -1,41 +1,134 @@
-"""Double Q-learning with networks: pure functions on one transition, mapped over a batch by the caller."""
+"""Double Q-learning with networks: the loss of one transition, and one update from a batch."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
+
+from deadtime.learn.roll_kernel import on_gpu
+
+Values = Callable[[Any, Any], Float[Array, " A"]]
+"""The values of all actions, from a network and what it is shown."""
+
+
+class Batch(NamedTuple):
+    """Transitions to learn Q from, with a first axis; `now` and `then` are what Q is shown."""
+
+    now: Any
+    then: Any
+    action: Int[Array, " B"]
+    reward: Float[Array, " B"]
+    terminal: Float[Array, " B"]
+    weight: Any = None
+    """The part of each transition in the loss, 0 or 1; None: all count."""
 
 
 def double_q_target(
-    reward: Float[Array, ""], discount: Any, q_next: Float[Array, " A"], target_next: Float[Array, " A"]
+    reward: Float[Array, ""],
+    discount: Any,
+    q_next: Float[Array, " A"],
+    target_next: Float[Array, " A"],
 ) -> Float[Array, ""]:
-    """r + γ · Q_target(s', argmax_a Q(s', a)); `discount` is 0 where the episode terminated (van Hasselt et al.)."""
+    """Return r + γ · Q_target(s', argmax_a Q(s', a)) (van Hasselt et al.).
+
+    `discount` is 0 where the episode terminated.
+    """
     return reward + discount * target_next[jnp.argmax(q_next)]
 
 
 def huber(error: Float[Array, ""]) -> Float[Array, ""]:
-    """Quadratic up to 1, linear beyond."""
+    """Return the Huber loss: quadratic up to 1, linear beyond."""
     size = jnp.abs(error)
     return jnp.where(size <= 1.0, 0.5 * error**2, size - 0.5)
 
 
 def double_q_loss(
-    q: Float[Array, " A"], action: Int[Array, ""], reward: Array, discount: Any, q_next: Array, target_next: Array
+    q: Float[Array, " A"],
+    action: Int[Array, ""],
+    reward: Array,
+    discount: Any,
+    q_next: Array,
+    target_next: Array,
 ) -> Float[Array, ""]:
-    """Huber loss of the taken action's value."""
+    """Return the Huber loss of the taken action's value."""
     target = double_q_target(reward, discount, q_next, target_next)
     return huber(q[action] - jax.lax.stop_gradient(target))
 
 
 def measured(reward: Any, terminated: Any, discount: Any, centre: Any, scaled: Any) -> tuple[Any, Any]:
-    """Reward and discount of a transition when Q is measured from `centre` / (1 - γ) and, if `scaled`, in units of 1 / (1 - γ).
+    """Return the reward and the discount of a transition for a Q that is moved and stretched.
 
-    The greedy policy stays the same. Where every step pays the centre Q begins at its right value, 0: then only the end of an
-    episode is news. Scaled, Q is of the size of one reward, whatever the discount.
+    Q is measured from `centre` / (1 - γ) and, if `scaled`, in units of 1 / (1 - γ). The greedy
+    policy stays the same. Where every step pays the centre, Q begins at its right value, 0, and only
+    the end of an episode is news. Scaled, Q is of the size of one reward, whatever the discount.
     """
     unit = jnp.where(scaled, 1.0 - discount, 1.0)
     lost = jnp.where(centre == 0.0, 0.0, unit * centre * discount / (1.0 - discount))
     return unit * (reward - centre) - terminated * lost, discount * (1.0 - terminated)
+
+
+def batch_loss(q: Any, target: Any, values: Values, batch: Batch, numbers: Any) -> Float[Array, ""]:
+    """Return the mean loss of a batch; `numbers` has the settings that `DoubleQ` and `PixelQ` share."""
+
+    def one(b: Batch) -> Array:
+        now = values(q, b.now)
+        then = values(q, b.then)
+        aim = values(target, b.then)
+        ended = b.terminal * numbers.terminals
+        reward = jnp.sign(b.reward) if numbers.clip_rewards else b.reward
+        reward, discount = measured(reward, ended, numbers.discount, numbers.centre, numbers.scaled)
+        chooses = either(numbers.double, then, aim)
+        loss = double_q_loss(now, b.action, reward, discount, chooses, aim)
+        return loss if b.weight is None else loss * b.weight
+
+    return jax.vmap(one)(batch).mean()
+
+
+def either(flag: Any, first: Array, second: Array) -> Array:
+    """Return `first` if a flag is set, else `second`; a plain bool decides when compiling."""
+    if isinstance(flag, bool):
+        return first if flag else second
+    return jnp.where(flag, first, second)
+
+
+def followed(new: Any, old: Any, updates: Any, period: Any, rate: Any) -> Any:
+    """Return the target network after an update.
+
+    It is copied every `period` updates; a period of 0 moves it by `rate` of the way instead.
+    """
+    copied = (period > 0) & (updates % jnp.maximum(period, 1) == 0)
+    if isinstance(period, int) and period > 0:
+        return jax.tree.map(lambda a, b: jnp.where(copied, a, b), new, old)
+    part = jnp.where(period > 0, 0.0, rate)
+    return jax.tree.map(lambda a, b: jnp.where(copied, a, b + part * (a - b)), new, old)
+
+
+class Adam(NamedTuple):
+    """Adam on all weights; `joined` puts them in one row on a CPU, where fewer operations are faster."""
+
+    epsilon: float
+    joined: bool = False
+
+    def init(self, weights: Any) -> Any:
+        """Return the moments before the first update."""
+        return self._rule().init(self._row(weights)[0])
+
+    def descend(self, weights: Any, gradient: Any, moments: Any, rate: Any) -> tuple[Any, Any]:
+        """Return weights and moments after one update."""
+        row, apart = self._row(gradient)
+        change, moments = self._rule().update(row, moments)
+        return jax.tree.map(lambda weight, by: weight - rate * by, weights, apart(change)), moments
+
+    def _rule(self) -> optax.GradientTransformation:
+        return optax.scale_by_adam(eps=self.epsilon)
+
+    def _row(self, weights: Any) -> tuple[Any, Callable[[Any], Any]]:
+        if not self.joined or on_gpu():  # a GPU would only copy more
+            return weights, lambda same: same
+        return ravel_pytree(weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -9,14 +10,12 @@ import numpy as np
 
 from deadtime._support.checks import check_count
 from deadtime.envs.families import family_of, make
+from deadtime.envs.pools import LARGEST_RETURN, Played, Pool
 from deadtime.runtime.policy import check_game, check_place
 from deadtime.wrappers.scalar import ActionDelay
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-LARGEST_RETURN = float(np.finfo(np.float32).max)
-"""The largest return in size: curves and figures hold single precision."""
 
 
 def evaluate(
@@ -46,7 +45,8 @@ def evaluate(
     elif delay is not None:
         env = ActionDelay(env, delay)
     check_place(policy, env, name)
-    return np.array([_episode(policy, env, seed + i) for i in range(check_count("episodes", episodes))])
+    seeds = range(seed, seed + check_count("episodes", episodes))
+    return np.array([_episode(policy, env, one) for one in seeds])
 
 
 def delayed_environment(name: str, settings: dict[str, Any], delay: int, policy: Any = None) -> gym.Env:
@@ -69,6 +69,23 @@ def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
     """What a policy with `act` chooses; one that looks ahead is given what the environment foresees."""
     ahead = [info.get("predicted_observation")] if getattr(policy, "looks_ahead", "") else []
     return policy.act(obs, info.get("pending_actions", ()), *ahead)
+
+
+def play(pool: Pool, act: Callable[[Played], np.ndarray], stopped: Callable[[], bool]) -> Float[np.ndarray, " lanes"]:
+    """Return the return of one episode on each lane of a pool; NaN where it was stopped.
+
+    A lane whose episode is over rests, and one that is lost with its worker plays another.
+    """
+    played = pool.reset()
+    found = np.full(len(played.age), np.nan)
+    resting = np.zeros(len(found), bool)
+    while not resting.all() and not stopped():
+        pool.send(np.where(resting, -1, act(played)))
+        played = pool.receive()
+        over = played.over & ~resting
+        found[over] = played.earned[over]
+        resting = resting | over
+    return found
 
 
 def _episode(policy: Any, env: Any, seed: int) -> float:

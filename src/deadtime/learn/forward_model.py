@@ -1,13 +1,17 @@
-"""Learned one-step forward models, and rolling any model through the queue.
+"""Forward models of deep agents: where the pending actions lead.
 
-"learned" is the paper's: a network from (s, a as one number) to s'. "change" predicts how s changes, in units of how much each
-number usually changes, from inputs of unit scale and a one-hot action; an ensemble of those can also show its spread.
+`FORWARD_MODELS` in `settings` names them. "learned" is the paper's: a network from (s, a as one
+number) to s'. "change" predicts how s changes, in units of how much each number usually changes,
+from inputs of unit scale and a one-hot action. "simulator" is the environment itself, with fresh
+noise. An emulator that looks ahead is part of its environment (see `envs.atari.emulator`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -16,10 +20,37 @@ from jaxtyping import Array, Float, Int
 
 from deadtime.learn import roll_kernel
 from deadtime.learn.networks import MLP, new_mlp
+from deadtime.learn.program import Actor, Program, Setup
+from deadtime.learn.replay import Transition
+
+
+class ForwardModel(Protocol):
+    """A kind of forward model; its weights and scales are the state of one run."""
+
+    learns: bool
+    """Whether it has weights that learn."""
+
+    def init(self, program: Program, key: Array) -> Any:
+        """Return the state of a model that knows nothing."""
+
+    def predict(self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array) -> Float[Array, "members D"]:
+        """Return the observations in which the next action may be executed, one for each member."""
+
+    def weights(self, state: Any) -> Any:
+        """Return the weights that learn."""
+
+    def with_weights(self, state: Any, weights: Any) -> Any:
+        """Return the state with other weights."""
+
+    def seen(self, state: Any, item: Transition, keep: Any) -> Any:
+        """Return the state after one more transition, if `keep`; weights learn elsewhere."""
+
+    def loss(self, program: Program, state: Any, weights: Any, batch: Transition) -> Any:
+        """Return the loss of weights on a batch."""
 
 
 class Scale(eqx.Module):
-    """Running mean and variance of numbers (Welford's, exact far from 0 too), which give inputs and outputs unit scale."""
+    """Running mean and variance of numbers (Welford's), which give inputs and outputs unit scale."""
 
     count: Array
     mean: Array
@@ -30,33 +61,134 @@ class Scale(eqx.Module):
         count = self.count + keep
         rate = keep / jnp.maximum(count, 1.0)
         mean = self.mean + rate * (x - self.mean)
-        return Scale(count, mean, self.variance + rate * ((x - self.mean) * (x - mean) - self.variance))
+        variance = self.variance + rate * ((x - self.mean) * (x - mean) - self.variance)
+        return Scale(count, mean, variance)
 
     @property
     def deviation(self) -> Float[Array, " n"]:
-        """The standard deviation; 1 before there is one, and for numbers that do not vary beyond their rounding."""
+        """The standard deviation; 1 before there is one, and for numbers that only vary by rounding."""
         varies = (self.count > 1) & (self.variance > 1e-12 + 1e-10 * self.mean**2)
         return jnp.where(varies, jnp.sqrt(self.variance), 1.0)
 
 
-class ForwardModel(eqx.Module):
-    """One or several networks (stacked on the first axis) and the scales of their inputs and outputs."""
+class ModelState(eqx.Module):
+    """One or several networks (stacked on the first axis) and the scales of inputs and outputs."""
 
     nets: MLP
     inputs: Scale
     changes: Scale
 
 
-def new_model(key: Array, kind: str, observation: int, actions: int, hidden: tuple[int, ...], members: int) -> ForwardModel:
-    """A model that knows nothing; of kind "simulator" it has nothing to know, and is small."""
+def new_model(key: Array, kind: str, observation: int, actions: int, hidden: tuple[int, ...], members: int) -> ModelState:
+    """Return a model that knows nothing; one of kind "simulator" is as small as can be."""
     inputs = observation + (actions if kind == "change" else 1)
     widths = (inputs, *hidden, observation) if kind != "simulator" else (1, 1)
     nets = jax.vmap(lambda k: new_mlp(k, widths, inputs))(jax.random.split(key, members))
     zeros = Scale(jnp.zeros(()), jnp.zeros(observation), jnp.zeros(observation))
-    return ForwardModel(nets, zeros, zeros)
+    return ModelState(nets, zeros, zeros)
 
 
-def predict(model: ForwardModel, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], action: Int[Array, ""]) -> Array:
+@dataclass(frozen=True)
+class NeuralModel:
+    """Networks that are rolled through the queue, of kind "learned" or "change"."""
+
+    kind: str
+    learns = True
+
+    def init(self, program: Program, key: Array) -> ModelState:
+        """Return networks that know nothing."""
+        settings = program.settings
+        sizes = program.observation, program.env.num_actions, settings.hidden, settings.members
+        return new_model(key, self.kind, *sizes)
+
+    def predict(self, program: Program, setup: Setup, state: ModelState, actor: Actor, key: Array) -> Float[Array, "members D"]:
+        """Return what each network predicts."""
+
+        def one(net: MLP) -> Array:
+            actions = program.env.num_actions
+            return rolled(state, net, self.kind, actions, actor.obs, actor.queue, setup.delay)
+
+        return jax.vmap(one)(state.nets)
+
+    def weights(self, state: ModelState) -> MLP:
+        """Return the networks."""
+        return state.nets
+
+    def with_weights(self, state: ModelState, weights: MLP) -> ModelState:
+        """Return the state with other networks."""
+        return eqx.tree_at(lambda m: m.nets, state, weights)
+
+    def seen(self, state: ModelState, item: Transition, keep: Any) -> ModelState:
+        """Return the state with its scales, where it has any, told of one more transition."""
+        if self.kind != "change":
+            return state
+        once = jnp.float32(keep)
+        inputs = state.inputs.seen(item.obs, once)
+        changes = state.changes.seen(item.next_obs - item.obs, once)
+        return eqx.tree_at(lambda m: (m.inputs, m.changes), state, (inputs, changes))
+
+    def loss(self, program: Program, state: ModelState, weights: MLP, batch: Transition) -> Array:
+        """Return the mean error of each network on the batch, added up."""
+        actions = program.env.num_actions
+
+        def one(net: MLP, b: Transition) -> Array:
+            return error(state, net, self.kind, actions, b.obs, b.action, b.next_obs)
+
+        def member(net: MLP) -> Array:
+            return jax.vmap(partial(one, net))(batch).mean()
+
+        return jax.vmap(member)(weights).sum()
+
+
+@dataclass(frozen=True)
+class SimulatorModel:
+    """The environment itself, stepped with fresh noise; it has nothing to learn."""
+
+    learns = False
+
+    def init(self, program: Program, key: Array) -> ModelState:
+        """Return a state that is as small as can be."""
+        sizes = program.observation, program.env.num_actions, program.settings.hidden
+        members = program.settings.members if program.predicts else 1
+        return new_model(key, "simulator", *sizes, members)
+
+    def predict(self, program: Program, setup: Setup, state: ModelState, actor: Actor, key: Array) -> Float[Array, "members D"]:
+        """Return where the environment goes, once for each member."""
+
+        def step(k: Array, at: Any, action: Array, i: Array) -> Any:
+            fresh = jax.random.fold_in(jax.random.fold_in(key, k), i)
+            obs, env, *_ = program.env.step_env(fresh, at[1], action, setup.params)
+            return obs, env
+
+        def member(k: Array) -> Array:
+            start = actor.obs, actor.env
+            return roll(partial(step, k), start, actor.queue, setup.delay)[0]
+
+        return jax.vmap(member)(jnp.arange(program.settings.members))
+
+    def weights(self, state: ModelState) -> tuple[()]:
+        """Return no weights."""
+        return ()
+
+    def with_weights(self, state: ModelState, weights: tuple[()]) -> ModelState:
+        """Return the state as it is."""
+        return state
+
+    def seen(self, state: ModelState, item: Transition, keep: Any) -> ModelState:
+        """Return the state as it is."""
+        return state
+
+    def loss(self, program: Program, state: ModelState, weights: tuple[()], batch: Transition) -> float:
+        """Return no loss."""
+        return 0.0
+
+
+LEARNED = NeuralModel("learned")
+CHANGE = NeuralModel("change")
+SIMULATOR = SimulatorModel()
+
+
+def predict(model: ModelState, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], action: Int[Array, ""]) -> Array:
     """The next observation, as one of the networks sees it."""
     if kind == "learned":
         return net(jnp.append(obs, action.astype(jnp.float32)))
@@ -65,14 +197,14 @@ def predict(model: ForwardModel, net: MLP, kind: str, actions: int, obs: Float[A
     return obs + model.changes.mean + model.changes.deviation * change
 
 
-def error(model: ForwardModel, net: MLP, kind: str, actions: int, obs: Array, action: Array, next_obs: Array) -> Array:
+def error(model: ModelState, net: MLP, kind: str, actions: int, obs: Array, action: Array, next_obs: Array) -> Array:
     """The mean squared error of one prediction, in units of usual changes where the model knows them."""
     off = predict(model, net, kind, actions, obs, action) - next_obs
     return jnp.mean((off / model.changes.deviation if kind == "change" else off) ** 2)
 
 
 def rolled(
-    model: ForwardModel, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], queue: Int[Array, " C"], delay: Any
+    model: ModelState, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], queue: Int[Array, " C"], delay: Any
 ) -> Float[Array, " D"]:
     """Where one of the networks goes from `obs` through the last `delay` actions of the queue."""
     if len(queue) and roll_kernel.available():
@@ -90,7 +222,7 @@ def rolled(
 
 
 def _joined(
-    model: ForwardModel, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], queue: Int[Array, " C"], delay: Any
+    model: ModelState, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], queue: Int[Array, " C"], delay: Any
 ) -> Float[Array, " D"]:
     """`rolled` in fewer operations: the last layer of one step and the first of the next are one matrix.
 

@@ -1,329 +1,486 @@
-"""Gymnasium environments: the environment outside, under the library's own `ActionDelay`, and the learner compiled.
+"""The host loop: environments outside the program, in a pool, and the learner compiled.
 
-A run has `envs` environments side by side and one learner. A step of all of them is one compiled call, which learns from what
-the last step gave (a transition stored and an update for each environment) and chooses the next actions, so that numbers
-cross to the compiled program once and come back once. Each environment is a scalar one: Gymnasium's SyncVectorEnv would step
-them in turn as well, at twice the price for eight and six times for one. The program runs on the CPU even where there is a
-GPU: networks of this size are a chain of small operations, and a step would wait for each to be launched.
+A turn of all lanes is: choose (waited for), send the actions, receive. A learner that overlaps learns
+from the turn before while the environments play; others learn before they choose. On a GPU runs on
+frames are trained together, whatever their game, agent, delay or seed; on a CPU, and on numbers, each
+alone. Numbers are learned from on the CPU even where there is a GPU: networks of that size are a
+chain of small operations, and each step would wait for all of them to be launched.
 
-Random numbers of the learner come from the run's key folded with the step, as in `fused`; an environment's seed comes from the
-run's. A Gymnasium environment can't be saved in general: a run that goes on from a checkpoint has its learner and replay to
-the bit, but begins new episodes there, and its record says at which step (`resumed_at`).
+A checkpoint holds the environments too where the pool can save them, so a run that was interrupted
+goes on to the same bits. Other runs have their learner and replay to the bit, but begin new episodes,
+and their record says at which steps (`resumed_at`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
-from contextlib import closing
-from functools import cache, partial
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from time import monotonic, perf_counter
-from typing import Any, NamedTuple
+from time import monotonic
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
 
-from deadtime._support.timeouts import StepTimeoutError
+from deadtime._support.ending import unhurried
+from deadtime._support.files import check_fit
+from deadtime.envs.pools import Lane, Played, Pool
 from deadtime.learn import checkpoint
-from deadtime.learn.deep_q import choose, learn, new_learner, policy_arrays, transition
-from deadtime.learn.evaluate import LARGEST_RETURN, evaluate
+from deadtime.learn.a2c import forget
+from deadtime.learn.evaluate import evaluate, play
+from deadtime.learn.host_turn import HostedLearner, Turn
+from deadtime.learn.lane_learner import LANE_LEARNER
 from deadtime.learn.outcome import Outcome, deep_outcome, status_of
-from deadtime.learn.program import Numbers, Program, Run, Setup, compiled, flags_of, split_settings
-from deadtime.learn.replay import new_replay
+from deadtime.learn.program import Program, Setup, split_settings
 from deadtime.learn.run_spec import DeepRun
-from deadtime.learn.views import VIEWS
+from deadtime.learn.views import VIEWS, Code
 from deadtime.runtime.deep_policy import DeepPolicy
-from deadtime.wrappers.scalar import ActionDelay
 
-Progress = Callable[[int], None]
-_WRITE_EVERY_SECONDS = 60.0
-_TELL_EVERY_SECONDS = 0.2
-
-
-class Given(NamedTuple):
-    """What a step of the environments gave, a row each."""
-
-    chosen: Int[np.ndarray, " n"]
-    executed: Int[np.ndarray, " n"]
-    reward: Float[np.ndarray, " n"]
-    terminated: Bool[np.ndarray, " n"]
-    ended: Bool[np.ndarray, " n"]
-    after: Float[np.ndarray, "n D"]
-    """What the step led to: of an episode that ended, its last observation."""
-    queue_after: Int[np.ndarray, "n m"]
-    obs: Float[np.ndarray, "n D"]
-    """What is seen now: the same, or the next episode's first observation."""
-    queue: Int[np.ndarray, "n m"]
+Pair = tuple[DeepRun, int]
+RunT = TypeVar("RunT", bound=DeepRun)
+Finished = tuple[DeepRun, Outcome]
+WRITE_EVERY_SECONDS = 60.0
+"""The time between two checkpoints; five times as long where a replay of frames makes them large."""
+_BURST_SECONDS = 0.2
+"""How long a group plays before it tells its progress and looks whether to stop."""
+_FRAMES_SCORED_PART = 0.05
+"""The part of the training episodes, the last ones, that gives the paper's score on Atari."""
+_SHARED_CAPACITY = 25
+_MOST_RUNS = 8
+"""The runs of a group on a GPU: more would only wait for emulators, and take memory."""
 
 
-class Stand(NamedTuple):
-    """Where a run stands."""
+def groups_of(pairs: Sequence[Pair], device: str) -> list[HostGroup]:
+    """Return the groups in which pairs are trained.
 
-    run: Run
-    steps: int
-    ended: list[list[float]]
-    """(step, return) of each episode that ended."""
-    resumed_at: list[int]
-    begun: float
-    """When it began, if it had never been interrupted (of `perf_counter`)."""
+    Runs on frames are trained by two groups at a time on a GPU: while the emulators of one wait for
+    their next actions, those of the other play.
+    """
+    halves = [half for part in parts_of(pairs, device) for half in (part[::2], part[1::2]) if half]
+    return [HostGroup(program_of(half[0][0], device), half) for half in halves]
 
 
-class Lanes:
-    """Environments side by side, each under its delay; an episode that ends is followed by the next."""
+def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[RunT, int]]]:
+    """Return pairs by the one or two groups that are trained at a time.
 
-    def __init__(self, envs: list[Any], name: str):
-        """`envs` have `ActionDelay` around them; `name` is for errors."""
-        self._envs, self._name = envs, name
-        self._seen: list[tuple[np.ndarray, np.ndarray]] = []
-        self._earned = [0.0] * len(envs)
+    On a CPU, and where agents see numbers, each pair is alone.
+    """
+    found: dict[Any, list[tuple[RunT, int]]] = {}
+    for i, (spec, seed) in enumerate(pairs):
+        shares = device == "gpu" and spec.family.frames
+        place = (program_of(spec, device), spec.length) if shares else i
+        found.setdefault(place, []).append((spec, seed))
+    most = 2 * _MOST_RUNS
+    return [mine[i : i + most] for mine in found.values() for i in range(0, len(mine), most)]
 
-    def reset(self, seeds: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Begin episodes everywhere: observations and queues."""
-        begun = [env.reset(seed=seed) for env, seed in zip(self._envs, seeds, strict=True)]
-        self._seen = [self._view(obs, info) for obs, info in begun]
-        self._earned = [0.0] * len(self._envs)
-        return _rows(self._seen)
 
-    def step(self, chosen: np.ndarray) -> tuple[Given, list[tuple[int, float]]]:
-        """One step of each; also the environments whose episodes ended, with their returns."""
-        after, facts, finished = [], [], []
-        for i, env in enumerate(self._envs):
-            obs, reward, terminated, truncated, info = env.step(int(chosen[i]))
-            self._seen[i] = self._view(obs, info)
-            after.append(self._seen[i])
-            ended, reward = bool(terminated or truncated), float(reward)
-            if not abs(reward) <= LARGEST_RETURN:  # the learner computes in single precision
-                raise ValueError(f"rewards are finite numbers; {self._name} gave {reward}: mend the environment")
-            facts.append((info["executed_action"], reward, bool(terminated), ended))
-            self._earned[i] += reward
-            if ended:
-                finished.append((i, self._earned[i]))
-                self._earned[i] = 0.0
-                self._seen[i] = self._view(*env.reset())
-        executed, rewards, over, ends = zip(*facts, strict=True)
-        numbers = np.asarray(chosen, np.int32), np.array(executed, np.int32), np.array(rewards, np.float32)
-        return Given(*numbers, np.array(over), np.array(ends), *_rows(after), *_rows(self._seen)), finished
+def program_of(spec: DeepRun, device: str) -> Program:
+    """Return the program that a spec runs in.
 
-    def _view(self, obs: Any, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        seen = np.array(obs, np.float32)
-        if not np.isfinite(seen).all():
-            raise ValueError(f"observations are finite numbers; {self._name} gave {obs!r}: mend the environment, or wrap it")
-        return seen, info["pending_actions"]
+    A queue that is not seen takes no room, unless runs share the program.
+    """
+    if not spec.family.frames:
+        settings = split_settings(spec.learner)[0]
+        view = VIEWS[spec.agent]
+        return Program(spec.environment(0), view, settings, spec.delay, spec.envs)
+    view, settings = VIEWS[spec.agent], spec.learner
+    shares = device == "gpu" and view.sees != "history"
+    room = max(spec.delay, _SHARED_CAPACITY) if shares else spec.delay * view.sees_queue
+    if hasattr(settings, "model"):  # it is the emulators' affair
+        settings = replace(settings, model=type(settings).model)
+    return Program(None, None, settings, room, spec.envs)
+
+
+def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:
+    """Return what differs between runs, stacked; of numbers, of the only run."""
+    if program.env is not None:
+        ((spec, seed),) = pairs
+        told = split_settings(spec.learner)[1]
+        numbers = type(told)(*(jnp.float32(value) for value in told))
+        code = Code(*map(jnp.int32, VIEWS[spec.agent].code))
+        counts = jnp.int32(spec.delay), (), jnp.int32(spec.length)
+        return Setup(jax.random.key(seed), *counts, numbers, code)
+    codes = [VIEWS[spec.agent].code for spec, _ in pairs]
+    return Setup(
+        jax.vmap(jax.random.key)(jnp.array([seed for _, seed in pairs], jnp.uint32)),
+        jnp.array([spec.delay for spec, _ in pairs], jnp.int32),
+        (),
+        jnp.array([spec.length for spec, _ in pairs], jnp.int32),
+        (),
+        Code(*(jnp.array(part, jnp.int32) for part in zip(*codes, strict=True))),
+        jnp.array([spec.environment(seed).num_actions for spec, seed in pairs], jnp.int32),
+    )
+
+
+def hosted(program: Program) -> HostedLearner:
+    """Return the learner of a program as the host loop uses it."""
+    of: Any = program.learner
+    return of if hasattr(of, "learn_and_choose") else LANE_LEARNER  # type: ignore[return-value]
+
+
+def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: int | None = None) -> list[Lane]:
+    """Return the lanes of runs, `count` each.
+
+    Their seeds come from the run's own and `at`: the step at which a training's episodes begin, or
+    1 for evaluation on frames.
+    """
+    found = []
+    for spec, seed in pairs:
+        family, view = spec.family, VIEWS[spec.agent]
+        looks = spec.learner.model if family.looks_ahead and view.predicts else ""
+        under = spec.delay if delay is None else delay
+        environment = spec.environment(seed)
+        for one in seeds_of(spec, seed, at, count):
+            found.append(Lane(environment, under, one, looks))
+    return found
+
+
+def seeds_of(spec: DeepRun, seed: int, at: int, count: int) -> list[int]:
+    """Return the seeds of a run's lanes."""
+    sequence = np.random.SeedSequence([seed, at, spec.family.seed_stream])
+    return [int(one) for one in sequence.generate_state(count)]
+
+
+def bytes_of(program: Program, pairs: Sequence[Pair]) -> int:
+    """Return the size of the state of a group that learns from frames."""
+    state = program.learner.begin.eval_shape(program, setups_of(program, pairs))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+
+
+def fitted(queue: np.ndarray, room: int) -> np.ndarray:
+    """Return a queue with room for the last `room` actions."""
+    if room <= queue.shape[-1]:
+        return queue[..., queue.shape[-1] - room :]
+    padding = np.zeros((*queue.shape[:-1], room - queue.shape[-1]), queue.dtype)
+    return np.concatenate([padding, queue], axis=-1)
+
+
+class HostGroup:
+    """Runs that are trained together, and where they stand (see `trainer.Group`)."""
+
+    def __init__(self, program: Program, pairs: Sequence[Pair]):
+        """Prepare the group; `begin` or `resume` starts it."""
+        self.program = program
+        self.pairs = pairs
+        self.length = pairs[0][0].length
+        self.done = 0
+        self._frames = program.env is None
+        self.write_every_seconds = (5 if self._frames else 1) * WRITE_EVERY_SECONDS
+        self._learner = hosted(program)
+        self._ended = [np.zeros((0, 3))]
+        self._lost = np.zeros(len(pairs), int)
+        self._resumed_at: list[int] = []
+        self._turn: Turn | None = None
+        self._actions: Any = None
+        self._pool: Pool | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the group's checkpoint."""
+        runs = [(spec.id, seed) for spec, seed in self.pairs]
+        text = f"host {jax.default_backend()} {self.program.capacity} {runs}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def extent(self) -> checkpoint.Extent:
+        """How far the group can get."""
+        return checkpoint.Extent(self.length, self.program.lanes, len(self.pairs))
+
+    @property
+    def bytes(self) -> int:
+        """The size of the group's state where memory is short: on the device."""
+        return bytes_of(self.program, self.pairs) if self._frames else 0
+
+    def device(self) -> AbstractContextManager[Any]:
+        """Return the context in which the group is trained: numbers are learned from on the CPU."""
+        return nullcontext() if self._frames else jax.default_device(jax.devices("cpu")[0])
+
+    def begin(self) -> None:
+        """Start the environments and a learner that knows nothing."""
+        self._prepare()
+        self._start_pool()
+
+    def _prepare(self) -> None:
+        self._setups = setups_of(self.program, self.pairs)
+        self._state = self._learner.begin(self.program, self._setups)
+
+    def resume(self, path: Path) -> float:
+        """Go on from a checkpoint; return the seconds of training that it holds."""
+        self._prepare()
+        further = {"ended": self._ended[0], "lost": self._lost}
+        self._state, arrays, about = checkpoint.load(path, self._state, further, self.extent)
+        self.done = about["steps"]
+        self._lost = arrays["lost"]
+        self._ended = [arrays["ended"]]
+        self._resumed_at = about["resumed_at"]
+        if not self._frames:
+            self._resumed_at = [*self._resumed_at, self.done]
+        if self.done < self.length and self._frames:
+            with checkpoint.of_this_run(path):
+                self._load_pool(arrays)
+        elif self.done < self.length:
+            self._start_pool()
+        return about["seconds"]
+
+    def _start_pool(self) -> None:
+        self._pool = self._new_pool(lanes_of(self.pairs, self.program.lanes, self.done))
+        self._seen = self._looked(self._pool.reset())
+        self._state = self._learner.restart(self.program, self._state, self._seen)
+
+    def _new_pool(self, lanes: list[Lane]) -> Pool:
+        spec = self.pairs[0][0]
+        return spec.family.pool(lanes, spec.env)
+
+    def _load_pool(self, arrays: dict[str, np.ndarray]) -> None:
+        """Bring the environments to where they were, and the turn that is not learned from yet."""
+        self._pool = self._new_pool(lanes_of(self.pairs, self.program.lanes, 0))
+        count = len(self.pairs) * self.program.lanes
+        try:
+            played = self._pool.load([arrays[f"lane/{i}"].tobytes() for i in range(count)])
+            self._seen = self._looked(played)
+            like = _parts(self._came_of(self._seen, played))
+            check_fit(arrays, like)
+        except BaseException:
+            self.close()
+            raise
+        self._turn = Turn(**{name.partition("/")[2]: arrays[name] for name in like})
+
+    def advance(self) -> int:
+        """Play for a moment; return the environment steps of all runs that it made."""
+        began = monotonic()
+        before = self.done
+        while self.done < self.length:
+            self._step()
+            if self._frames or monotonic() - began > _BURST_SECONDS:  # emulators take their time
+                break
+        if self.done >= self.length:
+            self._finish()
+        return len(self.pairs) * (min(self.done, self.length) - min(before, self.length))
+
+    def _step(self) -> None:
+        """Make one step of every lane."""
+        assert self._pool is not None
+        self._choose()
+        chosen = np.asarray(self._actions)
+        self._actions = None
+        self._pool.send(chosen.reshape(-1, *chosen.shape[2:]))
+        if self._turn is not None:
+            self._state = self._learner.learn(self.program, self._setups, self._state, self._turn, self._index)
+            self._turn = None
+        played = self._pool.receive()
+        self._turn = self._came_of(self._seen._replace(chosen=chosen), played)
+        lanes = self.program.lanes
+        over = np.flatnonzero(played.over)
+        ended = over // lanes, self.done + over % lanes, played.earned[over]
+        self._ended.append(np.stack(ended, axis=1))
+        self._lost += played.lost.reshape(-1, lanes).sum(axis=1)
+        self._seen = self._looked(played)
+        self.done += lanes
+
+    @property
+    def _index(self) -> int:
+        """The number of the last turn."""
+        return self.done // self.program.lanes - 1
+
+    def _choose(self) -> None:
+        """Choose the next actions; a learner that does not overlap learns from the last turn first."""
+        if self._actions is not None:
+            return
+        now = self.program, self._setups, self._state
+        if self._turn is None or self._learner.overlaps:
+            self._actions, self._state = self._learner.choose(*now, self._seen, self.done)
+        else:
+            self._actions, self._state = self._learner.learn_and_choose(*now, self._turn, self._seen, self.done)
+            self._turn = None
+
+    def _finish(self) -> None:
+        """Learn from the last turn, and wait until that is done."""
+        if self._turn is not None:
+            self._state = self._learner.finish(self.program, self._setups, self._state, self._turn, self._seen, self.done)
+            self._turn = None
+        jax.block_until_ready(self._state)
+
+    def _came_of(self, seen: Turn, played: Played) -> Turn:
+        """Return a turn with what came of it."""
+        names = [*Turn._fields[4:10], "after", "queue_after"]
+        facts = {name: self._rows(getattr(played, name)) for name in names}
+        for name in ("terminated", "truncated", "life_lost"):  # a dead worker's are of earlier steps
+            facts[name] &= ~facts["lost"]
+        return seen._replace(**facts)
+
+    def _looked(self, played: Played) -> Turn:
+        """Return what is seen now; what will be done is not known yet."""
+        return seen_of(played, len(self.pairs), self.program.capacity)
+
+    def _rows(self, part: Any) -> Any:
+        return by_run(part, len(self.pairs))
+
+    def save(self, path: Path, seconds: float) -> None:
+        """Write a checkpoint: all that going on needs."""
+        if not self.done:
+            return
+        with unhurried():
+            self._write(path, seconds)
+
+    def _write(self, path: Path, seconds: float) -> None:
+        pool = self._pool
+        extra: dict[str, np.ndarray] = {}
+        if self.done < self.length and pool is not None and pool.saves and self._turn is not None:
+            states = enumerate(pool.save())
+            extra = {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in states}
+            anew = self._rows(pool.untold)  # what follows began anew
+            extra |= _parts(self._turn._replace(lost=self._turn.lost | anew))
+        elif self._turn is not None:
+            self._choose()  # new episodes follow, so all of this one is learned from now
+        arrays = {"ended": np.concatenate(self._ended), "lost": self._lost} | extra
+        about = {"steps": self.done, "seconds": seconds, "resumed_at": self._resumed_at}
+        checkpoint.save(path, self._state, arrays, about)
 
     def close(self) -> None:
-        """Close them all."""
-        for env in self._envs:
-            env.close()
+        """End the environments."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
-
-def _rows(seen: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    return np.stack([obs for obs, _ in seen]), np.stack([queue for _, queue in seen]).astype(np.int32)
-
-
-def program_of(spec: DeepRun) -> Program:
-    """What a spec's learner is compiled for: its view and a queue as long as its delay."""
-    return Program(spec.environment(0), VIEWS[spec.agent], split_settings(spec.learner)[0], spec.delay)
-
-
-def setup_of(spec: DeepRun, seed: int) -> Setup:
-    """What a run is told."""
-    numbers = Numbers(*(jnp.float32(value) for value in split_settings(spec.learner)[1]))
-    flags = jax.tree.map(jnp.asarray, flags_of(VIEWS[spec.agent]))
-    return Setup(jax.random.key(seed), jnp.int32(spec.delay), (), jnp.int32(spec.length), numbers, flags)
-
-
-def begin(program: Program, setup: Setup, envs: int) -> Run:
-    """A run that has seen nothing; what belongs to an environment has a row for each."""
-    key_learner, _ = jax.random.split(jax.random.fold_in(setup.key, 0))
-    learner = compiled(new_learner, static_argnums=0)(program, setup, key_learner)
-    replay = new_replay(program.settings.replay_transitions, program.observation, program.queue_room)
-    obs, queue = np.zeros((envs, program.observation), np.float32), np.zeros((envs, program.capacity), np.int32)
-    none = jnp.zeros(0)
-    run = Run((), none, none, none, none, jnp.zeros(envs), learner, replay, jnp.full((), -1, jnp.int32))
-    return begun(program, run, obs, queue)
-
-
-def begun(program: Program, run: Run, obs: np.ndarray, queue: np.ndarray) -> Run:
-    """The same run at the beginning of new episodes."""
-    assert program.view is not None
-    past = program.capacity + 1 if program.view.credits == "shifted" else 0
-    history, age = jnp.tile(obs[:, None], (1, past, 1)), jnp.zeros(len(obs), jnp.int32)
-    return run._replace(obs=jnp.array(obs), queue=jnp.array(queue), history=history, age=age)
-
-
-def _choose_all(program: Program, setup: Setup, run: Run, t: Array) -> Int[Array, " n"]:
-    """An action for each environment at its step: t, t + 1, …"""
-
-    def one(t: Array, obs: Array, queue: Array) -> Array:
-        key_explore, _, key_model, *_ = _keys(setup, t)
-        return choose(program, setup, run._replace(obs=obs, queue=queue), key_model, key_explore)
-
-    return jax.vmap(one)(t + jnp.arange(len(run.obs)), run.obs, run.queue)
-
-
-def _keys(setup: Setup, t: Array) -> Array:
-    """Those of `fused`: explore, environment, model, batch, reset."""
-    return jax.random.split(jax.random.fold_in(setup.key, t + 1), 5)
-
-
-def _learn_and_choose(program: Program, setup: Setup, run: Run, given: Given, t: Array) -> tuple[Run, Int[Array, " n"]]:
-    """Learn from the steps t, t + 1, … that the environments have just made, and choose their next actions."""
-    n = len(given.chosen)
-
-    def one(shared: Run, row: Any) -> tuple[Run, None]:
-        t, (obs, queue, history, age), new = row
-        mine = shared._replace(obs=obs, queue=queue, history=history, age=age)
-        item, valid = transition(
-            program, setup, mine, new.executed, new.chosen, new.reward, new.after, new.queue_after, new.terminated
-        )
-        learned = learn(program, setup, mine, item, valid, t, _keys(setup, t)[3])
-        return shared._replace(learner=learned.learner, replay=learned.replay, diverged_at=learned.diverged_at), None
-
-    rows = (t + jnp.arange(n), (run.obs, run.queue, run.history, run.age), given)
-    run, _ = jax.lax.scan(one, run, rows)
-    history = run.history
-    if history.shape[1]:
-        moved = jnp.concatenate([history[:, 1:], given.after[:, None]], axis=1)
-        history = jnp.where(given.ended[:, None, None], given.obs[:, None], moved)
-    age = jnp.where(given.ended, 0, run.age + 1)
-    run = run._replace(obs=jnp.asarray(given.obs), queue=jnp.asarray(given.queue), history=history, age=age)
-    return run, _choose_all(program, setup, run, t + n)
-
-
-@cache
-def functions(program: Program) -> tuple[Any, Any]:
-    """The two functions of a program, found without hashing it at every step: choose; learn and choose."""
-    return compiled(partial(_choose_all, program)), compiled(partial(_learn_and_choose, program), donate_argnums=1)
-
-
-def environments(spec: DeepRun) -> Lanes:
-    """Those of a spec, side by side."""
-    environment = spec.environment(0)
-    return Lanes([ActionDelay(environment.make(), spec.delay) for _ in range(spec.envs)], spec.env)
-
-
-def seeds_of(seed: int, step: int, count: int) -> list[int]:
-    """The seeds of a run's environments that begin at a step."""
-    return [int(one) for one in np.random.SeedSequence([seed, step, 0x905]).generate_state(count)]
-
-
-def run_host(
-    spec: DeepRun, seed: int, progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
-) -> list[tuple[DeepRun, Outcome]]:
-    """Train a run; return its outcome. A run that was stopped has none, but a checkpoint."""
-    path = None if checkpoints is None else checkpoints / f"{_run_id(spec, seed)}.safetensors"
-    with jax.default_device(jax.devices("cpu")[0]), closing(environments(spec)) as lanes:
-        program, setup = program_of(spec), setup_of(spec, seed)
-        at = _started(program, setup, spec, path)
-        progress(min(at.steps, spec.length))
-        at = _trained(program, setup, spec, seed, lanes, at, progress, stop, path)
-        if at.steps < spec.length:
+    def outcomes(self, seconds: float, keep_policies: bool, stop: Event) -> list[Finished]:
+        """Evaluate the runs; return the outcome of each, or nothing if it was stopped."""
+        self.close()
+        learned = jax.tree.map(np.asarray, self._state.learner)
+        score = self._frame_scores if self._frames else self._number_scores
+        scores = score(stop)
+        if stop.is_set() and self._frames:
             return []
-        try:
-            outcome = _outcome(program, spec, seed, at, keep_policies)
-        except (StepTimeoutError, ValueError):  # what was learned is kept, for an environment that is mended
-            _write(path, at)
-            raise
-    if path is not None and stop.is_set():
-        _write(path, at)
-        return []
-    return [(spec, outcome)]
+        ended = np.concatenate(self._ended)
+        found = []
+        for i, (spec, seed) in enumerate(self.pairs):
+            mine = jax.tree.map(lambda leaf, i=i: leaf[i], learned) if self._frames else learned
+            inside = (ended[:, 0] == i) & (ended[:, 1] < spec.length)
+            outcome = deep_outcome(
+                spec,
+                seed,
+                ended[inside, 1:],
+                _FRAMES_SCORED_PART if self._frames else 0.1,
+                score=scores[None][i],
+                status=status_of(mine),
+                seconds=seconds / len(self.pairs),
+                policy=self._policy(mine, spec, seed) if keep_policies else {},
+                others=np.array([scores[m][i] for m in spec.evaluation_delays], np.float32),
+                device=self._device_name(),
+                notes=self._notes(i),
+            )
+            found.append((spec, outcome))
+        return found
+
+    def _policy(self, learner: Any, spec: DeepRun, seed: int) -> dict[str, np.ndarray]:
+        arrays = self.program.learner.policy_arrays(learner, self.program.capacity)
+        if self._frames:  # a network has outputs for the actions of all games
+            arrays |= {"actions": np.array(spec.environment(seed).num_actions)}
+        return arrays
+
+    def _device_name(self) -> str:
+        cores = f"{os.cpu_count()} cores"
+        device = jax.devices()[0]
+        on_cpu = device.platform == "cpu" or not self._frames
+        return f"CPU, {cores}" if on_cpu else f"{device.device_kind}, {cores}"
+
+    def _notes(self, i: int) -> dict[str, Any]:
+        notes: dict[str, Any] = {"capacity": self.program.capacity}
+        if self._frames:
+            notes = {"width": len(self.pairs)} | notes
+        if self._lost[i]:
+            notes["lost_episodes"] = int(self._lost[i])
+        if self._resumed_at:
+            notes["resumed_at"] = self._resumed_at
+        return notes
+
+    def _frame_scores(self, stop: Event) -> dict[int | None, list[float]]:
+        """Return the mean score of each run, under its own delay (None) and the other ones."""
+        delays = {m for spec, _ in self.pairs for m in spec.evaluation_delays}
+        episodes = max(spec.evaluation_episodes for spec, _ in self.pairs)
+        found = {}
+        for delay in (None, *sorted(delays)):
+            every = scores_of(self.program, self.pairs, self._setups, self._state.learner, episodes, stop, delay)
+            found[delay] = [
+                float(row[: spec.evaluation_episodes].mean()) for row, (spec, _) in zip(every, self.pairs, strict=True)
+            ]
+        return found
+
+    def _number_scores(self, stop: Event) -> dict[int | None, list[float]]:
+        """Return the mean score of the run's policy, on episodes that no training began with."""
+        ((spec, seed),) = self.pairs
+        arrays = self.program.learner.policy_arrays(self._state.learner, self.program.capacity)
+        policy = DeepPolicy(
+            arrays,
+            spec.agent,
+            VIEWS[spec.agent].sees,
+            spec.delay,
+            self.program.capacity,
+            model=spec.learner.model,
+            members=spec.learner.members,
+            one_hot_queue=spec.learner.one_hot_queue,
+        )
+        held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
+        found: dict[int | None, list[float]] = {}
+        for delay in (None, *spec.evaluation_delays):
+            under = spec.delay if delay is None else delay
+            with closing(spec.family.gymnasium_form(self.program.env, under)) as env:
+                scores = evaluate(policy.at_delay(under), env, episodes=spec.evaluation_episodes, seed=held_out)
+            found[delay] = [float(scores.mean())]
+        return found
 
 
-def _run_id(spec: DeepRun, seed: int) -> str:
-    return hashlib.sha256(f"host {spec.id} {seed}".encode()).hexdigest()[:16]
+def seen_of(played: Played, runs: int, capacity: int) -> Turn:
+    """Return a turn of `runs` runs of which only is known what is seen."""
+    queue = fitted(played.queue, capacity) if played.frame is not None else played.queue
+    nothing = np.zeros((runs, len(played.age) // runs), np.int32)
+    unknown = dict.fromkeys(Turn._fields[3:10], nothing)
+    seen = {"shown": played.shown, "queue": queue, "age": played.age, "frame": played.frame}
+    return Turn(**unknown, **{name: by_run(part, runs) for name, part in seen.items()})
 
 
-def _started(program: Program, setup: Setup, spec: DeepRun, path: Path | None) -> Stand:
-    """The beginning, or what the checkpoint holds."""
-    run = begin(program, setup, spec.envs)
-    if path is None or not path.exists():
-        return Stand(run, 0, [], [], perf_counter())
-    run, arrays, about = checkpoint.load(path, run, {"ended": np.zeros((0, 2))}, checkpoint.Extent(spec.length, spec.envs))
-    resumed_at = [*about["resumed_at"], about["steps"]]
-    return Stand(run, about["steps"], arrays["ended"].tolist(), resumed_at, perf_counter() - about["seconds"])
+def by_run(part: Any, runs: int) -> Any:
+    """Return a copy by run and lane: a pool's own memory changes with the next step."""
+    if part is None:
+        return None
+    return part.reshape(runs, len(part) // runs, *part.shape[1:]).copy()
 
 
-def _trained(
+def _parts(turn: Turn) -> dict[str, np.ndarray]:
+    """Return the arrays of a turn by their names in a checkpoint."""
+    return {f"turn/{name}": part for name, part in turn._asdict().items() if part is not None}
+
+
+def scores_of(
     program: Program,
-    setup: Setup,
-    spec: DeepRun,
-    seed: int,
-    lanes: Lanes,
-    at: Stand,
-    progress: Progress,
+    pairs: Sequence[Pair],
+    setups: Setup,
+    learner: Any,
+    episodes: int,
     stop: Event,
-    path: Path | None,
-) -> Stand:
-    """Where the run stands at its end, or when it was told to stop."""
-    run, done, ended, *_ = at
-    run = begun(program, run, *lanes.reset(seeds_of(seed, done, spec.envs)))
-    first, learn_and_choose = functions(program)
-    action, told, written, untold = first(setup, run, np.int32(done)), monotonic(), monotonic(), 0
-    while done < spec.length and not stop.is_set():
-        try:
-            given, finished = lanes.step(np.asarray(action))
-        except StepTimeoutError:
-            _write(path, at._replace(run=run, steps=done))
-            raise
-        run, action = learn_and_choose(setup, run, given, np.int32(done))
-        ended += [[done + i, earned] for i, earned in finished if done + i < spec.length]
-        untold += min(spec.envs, spec.length - done)
-        done += spec.envs
-        if monotonic() - told > _TELL_EVERY_SECONDS:
-            progress(untold)
-            told, untold = monotonic(), 0
-        if monotonic() - written > _WRITE_EVERY_SECONDS and done < spec.length:
-            _write(path, at._replace(run=run, steps=done))
-            written = monotonic()
-    progress(untold)
-    at = at._replace(run=run, steps=done)
-    if done < spec.length:
-        _write(path, at)
-    return at
+    delay: int | None = None,
+) -> np.ndarray:
+    """Return the greedy return of each of so many episodes of each run, begun with own seeds.
 
+    Those that were stopped are NaN.
+    """
+    if delay is not None:
+        setups = setups._replace(delay=jnp.full(len(pairs), delay, jnp.int32))
+    memory: Any = None
+    of = hosted(program)
 
-def _write(path: Path | None, at: Stand) -> None:
-    """Write a checkpoint, if there is a place for it and anything to go on from."""
-    if path is None or not at.steps:
-        return
-    about = {"steps": at.steps, "resumed_at": at.resumed_at, "seconds": perf_counter() - at.begun}
-    checkpoint.save(path, at.run, {"ended": np.array(at.ended, np.float64).reshape(-1, 2)}, about)
+    def act(played: Played) -> np.ndarray:
+        nonlocal memory
+        if memory and played.lost.any():
+            memory = forget(memory, played.lost.reshape(len(pairs), episodes, 1).copy())
+        seen = seen_of(played, len(pairs), program.capacity)
+        actions, memory = of.decide(program, setups, learner, memory, seen)
+        return np.asarray(actions).ravel()
 
-
-def _outcome(program: Program, spec: DeepRun, seed: int, at: Stand, keep_policies: bool) -> Outcome:
-    """Evaluate a run on episodes that no training began with; return its outcome."""
-    arrays = policy_arrays(at.run.learner, program.capacity)
-    policy = DeepPolicy(
-        arrays,
-        spec.agent,
-        VIEWS[spec.agent].sees,
-        spec.delay,
-        program.capacity,
-        model=spec.learner.model,
-        members=spec.learner.members,
-        one_hot_queue=spec.learner.one_hot_queue,
-    )
-    held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
-
-    def score_at(delay: int) -> float:
-        with closing(spec.family.gymnasium_form(program.env, delay)) as env:
-            return float(evaluate(policy.at_delay(delay), env, episodes=spec.evaluation_episodes, seed=held_out).mean())
-
-    return deep_outcome(
-        spec,
-        seed,
-        np.array(at.ended, np.float64).reshape(-1, 2),
-        score=score_at(spec.delay),
-        status=status_of(at.run.learner, int(at.run.diverged_at)),
-        seconds=perf_counter() - at.begun,
-        policy=arrays if keep_policies else {},
-        others=np.array([score_at(delay) for delay in spec.evaluation_delays], np.float32),
-        device=f"CPU, {os.cpu_count()} cores",
-        notes={"capacity": program.capacity} | ({"resumed_at": at.resumed_at} if at.resumed_at else {}),
-    )
+    spec = pairs[0][0]
+    with closing(spec.family.pool(lanes_of(pairs, episodes, 1, delay), spec.env)) as pool:
+        return play(pool, act, stop.is_set).reshape(len(pairs), episodes)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _POINTS = 100
 
 
-def status_of(learner: Any, diverged_at: Any) -> str:
-    """Return how a run ended."""
-    if diverged_at >= 0:
-        return f"diverged at step {diverged_at}"
-    return "complete" if getattr(learner, "updates", 1) > 0 else "never updated"
+def status_of(learner: Any) -> str:
+    """Return how a run ended, from the state of its learner."""
+    if learner.diverged_at >= 0:
+        return f"diverged at step {learner.diverged_at}"
+    return "complete" if learner.updates > 0 else "never updated"
 
 
 @dataclass(frozen=True)

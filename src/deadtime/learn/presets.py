@@ -1,46 +1,20 @@
-"""Settings of deep agents: `paper` is the authors' protocol, `best` our own. Every deviation is in docs/deviations.md."""
+"""Settings of deep agents: `paper` is the authors' protocol, `best` our own.
+
+Every deviation is in docs/deviations.md.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from deadtime.envs.family import Family
-from deadtime.learn.settings import A2C, DoubleQ, PixelA2C, PixelQ
+from deadtime.learn.learners import learners_of
+from deadtime.learn.settings import DoubleQ
 
 PRESETS = ("paper", "best")
-LEARNERS: dict[str, Any] = {
-    "delayed": DoubleQ,
-    "augmented": DoubleQ,
-    "oblivious": DoubleQ,
-    "shifted": DoubleQ,
-    "recurrent": A2C,
-}
-"""How each deep agent learns from numbers. All that depends on it is looked up by the learner's `kind`."""
-PIXEL_LEARNERS: dict[str, Any] = {"delayed": PixelQ, "augmented": PixelQ, "oblivious": PixelQ, "recurrent": PixelA2C}
-"""How it learns from frames."""
 _EPSILON_DECAY = {"cartpole": 0.999}
 """By family; elsewhere as in Acrobot, 0.9999."""
-
-
-def learners_of(family: Family) -> dict[str, Any]:
-    """Return the learner of each deep agent that works in a family of environments."""
-    if family.loop == "tabular":
-        return {}
-    if family.loop == "host":
-        return {agent: learner for agent, learner in LEARNERS.items() if learner is DoubleQ}
-    return PIXEL_LEARNERS if family.frames else LEARNERS
-
-
-def preset(name: str, family: Family, agent: str = "delayed") -> Any:
-    """Return the settings of an agent's learner in a family of environments."""
-    learner = learners_of(family)[agent]
-    chosen: dict[str, Any] = {"paper": {}, "best": _BEST[learner.kind]}[name]
-    if learner is DoubleQ:
-        chosen = {"epsilon_decay": _EPSILON_DECAY.get(family.name, 0.9999)} | chosen
-    return learner(**chosen)
-
-
-_BEST: dict[str, dict[str, Any]] = {
+BEST: dict[str, dict[str, Any]] = {
     "double-q": {
         "hidden": (64, 64),
         "learning_rate": 3e-4,
@@ -57,6 +31,21 @@ _BEST: dict[str, dict[str, Any]] = {
         "one_hot_queue": True,
     },
     "a2c": {"hidden": (64,), "lstm": 64, "rms_start": 0.0, "reward_scale": 0.05},
-    "pixel-q": {"epsilon_floor": 0.01, "replay_transitions": 100_000, "target_period_updates": 2000, "adam_epsilon": 1.5e-4},
+    "pixel-q": {
+        "epsilon_floor": 0.01,
+        "replay_transitions": 100_000,
+        "target_period_updates": 2000,
+        "adam_epsilon": 1.5e-4,
+    },
     "pixel-a2c": {"rms_start": 0.0},
 }
+"""By the learner's kind, what `best` changes; the defaults of the settings are the authors'."""
+
+
+def preset(name: str, family: Family, agent: str = "delayed") -> Any:
+    """Return the settings of an agent's learner in a family of environments."""
+    settings = learners_of(family)[agent].settings
+    chosen = BEST.get(settings.kind, {}) if name == "best" else {}
+    if settings is DoubleQ:
+        chosen = {"epsilon_decay": _EPSILON_DECAY.get(family.name, 0.9999)} | chosen
+    return settings(**chosen)

@@ -1,44 +1,58 @@
-"""What a compiled training program is made for, what its runs are told, and what they carry from step to step."""
+"""Programs: what a training is compiled for, and what differs between the runs of one program."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from deadtime.learn.forward_model import ForwardModel
-from deadtime.learn.networks import MLP
-from deadtime.learn.replay import Replay
-from deadtime.learn.settings import DoubleQ
-from deadtime.learn.views import View
+from deadtime.learn.learners import LEARNERS
+from deadtime.learn.views import Code, View
 
 compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
 """`jax.jit` to the same bits in every process: on a GPU no kernel is chosen by timing it."""
 compiled_products = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False})
-"""The same for large products: of those that are not chosen by timing, the vendor's kernels are the faster ones."""
+"""The same for large products: without timing, the vendor's kernels are the faster ones."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled once."""
+    """What is compiled once: a learner with its settings, its view and its environment's form."""
 
     env: Any
-    """A functional environment with its default parameters; runs bring their own."""
+    """An environment with its default parameters, of which runs bring their own; for frames None."""
     view: View | None
-    """None: each run has its own, told by its flags."""
-    settings: DoubleQ
+    """None: each run has its own, as its setup says."""
+    settings: Any
+    """The learner's settings; those that a setup carries are at their defaults here."""
     capacity: int
+    """The room for pending actions."""
+    lanes: int = 1
+    """Environments of a run, where they are outside the program."""
 
-    stride: ClassVar[int] = 1
-    """Environment steps of a run that are taken together."""
+    @cached_property
+    def learner(self) -> Any:
+        """The code of the learner (see `learner_code`)."""
+        return LEARNERS[self.settings.kind].load()
+
+    @cached_property
+    def observation(self) -> int:
+        """The number of numbers in an observation."""
+        return int(self.env.observation_space(self.env.default_params).shape[0])
+
+    @cached_property
+    def action_shape(self) -> tuple[int, ...]:
+        """The shape of one action: () for numbered ones."""
+        return tuple(getattr(self.env, "action_shape", ()))
 
     @property
-    def observation(self) -> int:
-        """Numbers in an observation."""
-        return int(self.env.observation_space(self.env.default_params).shape[0])
+    def action_type(self) -> Any:
+        """The type of an action's numbers."""
+        return jnp.float32 if self.action_shape else jnp.int32
 
     @property
     def predicts(self) -> bool:
@@ -47,73 +61,39 @@ class Program:
 
     @property
     def queue_room(self) -> int:
-        """Pending actions among Q's inputs."""
-        return self.capacity if self.view is None or self.view.sees == "queue" else 0
+        """The pending actions that the learner is shown at most."""
+        return self.capacity if self.view is None or self.view.sees_queue else 0
 
-
-class Numbers(NamedTuple):
-    """The settings that may differ between runs of one program, named as in `DoubleQ`."""
-
-    learning_rate: Any
-    learning_rate_fall: Any
-    discount: Any
-    target_period_updates: Any
-    target_rate: Any
-    epsilon_decay: Any
-    epsilon_floor: Any
-    shaped: Any
-    shaped_bonus: Any
-    centre: Any
-    scaled: Any
-    double: Any
-    terminals: Any
-    skipped_delays: Any
-
-
-class Flags(NamedTuple):
-    """A view as numbers."""
-
-    predicts: Any
-    sees_queue: Any
-    executed: Any
-    """Whether the executed action's transition is learned from, else the chosen one's."""
-
-
-def flags_of(view: View) -> Flags:
-    """Those of a view."""
-    return Flags(view.predicts, view.sees == "queue", view.credits == "executed")
+    def code(self, setup: Setup) -> Code:
+        """Return the view of a run as numbers: the program's, or its own in a shared program."""
+        return setup.view if self.view is None else self.view.code
 
 
 class Setup(NamedTuple):
-    """What differs between runs."""
+    """What differs between the runs of one program."""
 
     key: Array
     delay: Int[Array, ""]
     params: Any
+    """The environment's parameters."""
     steps: Int[Array, ""]
     numbers: Any
-    flags: Any
+    """The settings that may differ between runs of a program, named as in the settings."""
+    view: Code
+    actions: Any = ()
+    """The number of a game's actions, where games share a program."""
 
 
-def split_settings(settings: Any, told: Any = Numbers) -> tuple[Any, Any]:
-    """What a program is compiled for (the rest at its default), and what it is told."""
+def split_settings(settings: Any) -> tuple[Any, Any]:
+    """Return the settings that a program is compiled for, and those that its setups carry."""
+    told = LEARNERS[settings.kind].load().numbers
     numbers = told(*(getattr(settings, name) for name in told._fields))
-    return replace(settings, **{name: getattr(type(settings), name) for name in told._fields}), numbers
+    usual = {name: getattr(type(settings), name) for name in told._fields}
+    return replace(settings, **usual), numbers
 
 
-class Learner(NamedTuple):
-    """All that learning changes."""
-
-    q: MLP
-    target: MLP
-    model: ForwardModel
-    moments: Any
-    """Adam's, of all weights that learn."""
-    updates: Int[Array, ""]
-
-
-class Run(NamedTuple):
-    """One run between two steps."""
+class Actor(NamedTuple):
+    """One environment of a run between two steps."""
 
     env: Any
     obs: Float[Array, " D"]
@@ -121,8 +101,20 @@ class Run(NamedTuple):
     history: Float[Array, "past D"]
     """The last C + 1 observations, newest last, where the view credits shifted transitions."""
     age: Int[Array, ""]
-    earned: Float[Array, ""]
-    learner: Learner
-    replay: Replay
-    diverged_at: Int[Array, ""]
-    """The step at which a loss was no longer finite; -1 if it never happened."""
+    """Steps since the episode began."""
+    memory: Any
+    """The learner's memory of the episode; () if it has none."""
+
+
+class Done(NamedTuple):
+    """One step of an actor: what it did and what came of it, before any reset."""
+
+    action: Array
+    executed: Array
+    reward: Float[Array, ""]
+    terminated: Array
+    ended: Array
+    """Whether the episode is over, terminated or cut off."""
+    obs: Float[Array, " D"]
+    queue: Int[Array, " C"]
+    memory: Any

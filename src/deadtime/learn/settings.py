@@ -6,17 +6,30 @@ Nothing here imports JAX, so that specs and records can be read without it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from importlib import import_module
+from typing import Any, ClassVar
 
-MODELS = ("learned", "change", "simulator")
-"""Forward models of agents that see numbers."""
+FORWARD_MODELS: dict[str, str] = {
+    "learned": "deadtime.learn.forward_model:LEARNED",
+    "change": "deadtime.learn.forward_model:CHANGE",
+    "simulator": "deadtime.learn.forward_model:SIMULATOR",
+}
+"""Forward models of agents that see numbers, as "module:name" (see `forward_model.ForwardModel`)."""
 PIXEL_MODELS = ("fresh", "kept")
 """Forward models of agents that see frames (see `envs.atari.emulator`)."""
+
+
+def forward_model(name: str) -> Any:
+    """Import and return the code of a forward model."""
+    module, _, attribute = FORWARD_MODELS[name].partition(":")
+    return getattr(import_module(module), attribute)
 
 
 @dataclass(frozen=True)
 class QLearning:
     """Settings of the learner, the same for every view."""
+
+    kind: ClassVar[str] = "q-table"
 
     step_size: float = 0.1
     discount: float = 0.99
@@ -125,6 +138,11 @@ class PixelQ:
     """A Double DQN that sees frames; the same for every view. The forward model is the emulator."""
 
     kind: ClassVar[str] = "pixel-q"
+    learning_rate_fall: ClassVar[float] = 0.0
+    centre: ClassVar[float] = 0.0
+    scaled: ClassVar[bool] = False
+    terminals: ClassVar[bool] = True
+    target_rate: ClassVar[float] = 0.0
 
     channels: tuple[int, ...] = (32, 64, 64)
     hidden: int = 512

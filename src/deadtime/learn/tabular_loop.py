@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
+from pathlib import Path
 from threading import Event
-from time import perf_counter
 
 import numpy as np
 
@@ -17,36 +18,31 @@ from deadtime.learn.counts import estimate
 from deadtime.learn.outcome import Outcome
 from deadtime.learn.run_spec import TabularRun
 from deadtime.learn.tabular_q import Agent, new_agent, run_episodes, to_arrays
+from deadtime.learn.trainer import Progress, train_groups
 from deadtime.learn.views import VIEWS
 from deadtime.planning.solvers import solve
 
-_BLOCKS, _LAST = 100, 20
-Progress = Callable[[int], None]
+_BLOCKS = 100
+"""Blocks of episodes, each a point of the curve."""
+_LAST = 20
+"""The last episodes, whose mean return is compared with `until_return`."""
 
 
 def run_seeds(
-    spec: TabularRun, seeds: tuple[int, ...], progress: Progress, keep_policies: bool = True, stopped: Event | None = None
+    spec: TabularRun,
+    seeds: tuple[int, ...],
+    progress: Progress,
+    keep_policies: bool = True,
+    stopped: Event | None = None,
 ) -> Iterator[Outcome]:
     """Train seeds, and yield the outcome of each as it is done; `progress` hears of every episode.
 
     When `stopped` is set, seeds that are not done give none.
     """
-    stop = Event()
-    with ThreadPoolExecutor(check_workers(spec, len(seeds), keep_policies)) as pool:
-        futures = [pool.submit(_run_seed, spec, seed, progress, stop, keep_policies) for seed in seeds]
-        try:
-            left = {*futures}
-            while left:
-                done, left = wait(left, 0.2, FIRST_COMPLETED)
-                if stopped is not None and stopped.is_set():
-                    stop.set()
-                for outcome in (future.result() for future in done):
-                    if outcome is not None:
-                        yield outcome
-        finally:
-            stop.set()
-            for future in futures:
-                future.cancel()
+    workers = check_workers(spec, len(seeds), keep_policies)
+    groups = [TabularGroup(spec, seed) for seed in seeds]
+    found = train_groups(groups, workers, progress, keep_policies, stopped=stopped)
+    return (outcome for _, outcome in found)
 
 
 def check_workers(spec: TabularRun, seeds: int, keep_policies: bool) -> int:
@@ -71,35 +67,77 @@ def table_of(spec: TabularRun) -> tuple[float, float]:
     return pairs, pairs * 8 * (2 + -(-spec.delay // 32) + actions)
 
 
-def _run_seed(spec: TabularRun, seed: int, progress: Progress, stop: Event, keep_policy: bool) -> Outcome | None:
-    begin, view = perf_counter(), VIEWS[spec.agent]
-    env = spec.environment(seed).finite()
-    agent = new_agent(env, view, spec.delay)
-    settings = replace(spec.learner, epsilon=1.0) if view.solves_offline else spec.learner
-    streams, held_out = (np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2, np.uint64) for use in range(2))
-    returns, reached = np.empty(spec.episodes, np.float32), False
-    chunk, n = 1 if spec.until_return is not None else max(1, spec.episodes // _BLOCKS), 0
-    while n < spec.episodes and not reached:
-        if stop.is_set():
-            return None
-        agent, new = run_episodes(env, agent, settings, streams, min(chunk, spec.episodes - n), learn=True)
-        returns[n : n + len(new)] = new
-        n += len(new)
-        progress(len(new))
-        if spec.until_return is not None and n >= _LAST:
-            reached = bool(returns[n - _LAST : n].mean(dtype=float) >= spec.until_return)
-    if view.solves_offline:
-        agent.table.q[:] = _solved(agent, env, settings.discount)
-    _, scores = run_episodes(env, agent, settings, held_out, spec.evaluation_episodes, learn=False)
-    return _outcome(
-        spec,
-        seed,
-        returns[:n],
-        reached,
-        float(scores.mean(dtype=float)),
-        perf_counter() - begin,
-        agent if keep_policy else None,
-    )
+class TabularGroup:
+    """One seed of a tabular spec, and where it stands (see `trainer.Group`); it has no checkpoints."""
+
+    name = ""
+    write_every_seconds = inf
+
+    def __init__(self, spec: TabularRun, seed: int):
+        """Prepare the seed; `begin` starts it."""
+        self.pairs = [(spec, seed)]
+        self.length = spec.episodes
+        self.done = 0
+
+    def device(self) -> AbstractContextManager[None]:
+        """Return a context that does nothing."""
+        return nullcontext()
+
+    def begin(self) -> None:
+        """Make an agent that knows nothing."""
+        ((spec, seed),) = self.pairs
+        view = VIEWS[spec.agent]
+        self._env = spec.environment(seed).finite()
+        self._agent = new_agent(self._env, view, spec.delay)
+        self._offline = view.solves_offline
+        self._settings = replace(spec.learner, epsilon=1.0) if self._offline else spec.learner
+        self._streams, self._held_out = (
+            np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2, np.uint64) for use in range(2)
+        )
+        self._returns = np.empty(0, np.float32)
+        self._reached = False
+
+    def advance(self) -> int:
+        """Run a block of episodes; a spec with `until_return` looks at its returns after each one."""
+        ((spec, _),) = self.pairs
+        block = 1 if spec.until_return is not None else max(1, spec.episodes // _BLOCKS)
+        count = min(block, spec.episodes - self.done)
+        self._agent, new = run_episodes(self._env, self._agent, self._settings, self._streams, count, learn=True)
+        self._returns = np.append(self._returns, new)
+        self.done += count
+        if spec.until_return is not None and self.done >= _LAST:
+            last = self._returns[self.done - _LAST : self.done]
+            self._reached = bool(last.mean(dtype=float) >= spec.until_return)
+        if self._reached:
+            self.length = self.done
+        return count
+
+    def resume(self, path: Path) -> float:
+        """Raise: a seed has no checkpoints."""
+        raise NotImplementedError
+
+    def save(self, path: Path, seconds: float) -> None:
+        """Write nothing."""
+
+    def close(self) -> None:
+        """End nothing: all is in this process."""
+
+    def outcomes(self, seconds: float, keep_policies: bool, stop: Event) -> list[tuple[TabularRun, Outcome]]:
+        """Evaluate the agent; return its outcome."""
+        ((spec, seed),) = self.pairs
+        if self._offline:
+            self._agent.table.q[:] = _solved(self._agent, self._env, self._settings.discount)
+        _, scores = run_episodes(
+            self._env,
+            self._agent,
+            self._settings,
+            self._held_out,
+            spec.evaluation_episodes,
+            learn=False,
+        )
+        score = float(scores.mean(dtype=float))
+        kept = self._agent if keep_policies else None
+        return [(spec, _outcome(spec, seed, self._returns, self._reached, score, seconds, kept))]
 
 
 def _solved(agent: Agent, env: Finite, discount: float) -> np.ndarray:

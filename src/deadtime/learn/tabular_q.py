@@ -19,11 +19,17 @@ from deadtime.learn.counts import Counts, empty, observe, roll, roll_law, roll_o
 from deadtime.learn.exploration import best_value, epsilon_greedy, uniform
 from deadtime.learn.q_table import Table, by_queue, by_state, find, pack, push_key, with_room
 from deadtime.learn.settings import QLearning
-from deadtime.learn.views import CREDITS, SEES, View
+from deadtime.learn.views import (
+    CHOSEN,
+    EXECUTED,
+    LAW,
+    PREDICTION,
+    QUEUE,
+    SEES,
+    View,
+)
 from deadtime.runtime.queue_keys import bits_of
 
-_STATE, _QUEUE, _PREDICTION, _LAW = range(len(SEES))
-_CHOSEN, _EXECUTED, _SHIFTED = range(len(CREDITS))
 _ENVIRONMENT, _EXPLORATION = 0, 1
 
 
@@ -51,11 +57,14 @@ class Agent(NamedTuple):
 
 
 def new_agent(env: Finite, view: View, delay: int) -> Agent:
-    """An agent that knows nothing: every value is 0, which is optimistic where steps cost."""
+    """Return an agent that knows nothing: every value is 0, which is optimistic where steps cost."""
+    kinds = SEES[: LAW + 1]
+    if view.sees not in kinds:
+        raise ValueError(f"a table is asked by {', '.join(kinds)}; got a view that sees {view.sees}: choose another")
     states, actions, outcomes = env.successors.shape
     table = by_queue(actions, delay) if view.sees == "queue" else by_state(states, actions)
     model = empty(states, actions, outcomes) if view.predicts else empty(1, actions, 1)
-    return Agent(table, model, SEES.index(view.sees), CREDITS.index(view.credits), delay, bits_of(actions))
+    return Agent(table, model, *view.code, delay, bits_of(actions))
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
@@ -68,7 +77,7 @@ def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
 
 def _memory(env: Finite, agent: Agent) -> Memory:
     states, actions, _ = env.successors.shape
-    steps, width = env.max_steps + agent.delay + 1, states if agent.sees == _LAW else 1
+    steps, width = env.max_steps + agent.delay + 1, states if agent.sees == LAW else 1
     return Memory(
         np.zeros(steps, np.int64),
         np.zeros(steps, np.int64),
@@ -103,7 +112,7 @@ def _run(
     """One episode after the other. Inside one, arrays go by their own names: compiled tuples of them count references."""
     table, model = agent.table, agent.model
     for episode in range(returns.shape[0]):
-        if learn and agent.sees == _QUEUE:
+        if learn and agent.sees == QUEUE:
             table = with_room(table, env.max_steps + 2)
         for k in range(agent.delay):
             memory.actions[k] = int(uniform(streams, _ENVIRONMENT) * table.q.shape[1])
@@ -130,14 +139,14 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
 ):
     # fmt: on
     row, t, earned, ended = s, 0, 0.0, False
-    if sees == _QUEUE:
+    if sees == QUEUE:
         pack(key, s, actions, m, bits)
         row = find(slots, keys, used, key, learn)
-    elif sees == _PREDICTION:
+    elif sees == PREDICTION:
         row = roll(likely, believed, actions, s, 0, m)
     while not ended and t < max_steps:
         u = uniform(streams, _EXPLORATION)
-        if sees == _LAW:
+        if sees == LAW:
             _average(seen_after, visits, q, s, actions, t, m, law, members, averages)
             actions[t + m] = epsilon_greedy(averages, 0, epsilon, u)
         else:
@@ -149,17 +158,17 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
                 k += 1
         after, reward = successors[s, executed, k], rewards[s, executed, k]
         ended, earned, changed = terminal[after], earned + reward, False
-        if learn and sees >= _PREDICTION:
+        if learn and sees >= PREDICTION:
             changed = observe(seen_after, visits, likely, sums, ends, s, executed, reward, after, ended)
         then = np.int64(after)
-        if sees == _QUEUE:
+        if sees == QUEUE:
             push_key(key, after, actions, t + 1, m, bits)
             then = find(slots, keys, used, key, learn and not ended)
-        elif sees == _PREDICTION:
+        elif sees == PREDICTION:
             then = roll_on(likely, believed, actions, after, t + 1, m, changed)
-        if learn and credit == _CHOSEN:
+        if learn and credit == CHOSEN:
             _learn(q, row, actions[t + m], reward, then, ended, step_size, discount)
-        elif learn and t >= m and credit == _EXECUTED:
+        elif learn and t >= m and credit == EXECUTED:
             _learn(q, s, executed, reward, after, ended, step_size, discount)
         elif learn and t >= m:
             _learn(q, rows[t - m], executed, reward, then if m == 0 else rows[t - m + 1], ended, step_size, discount)

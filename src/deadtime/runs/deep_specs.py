@@ -14,14 +14,11 @@ from deadtime._support.names import nearest
 from deadtime.delays.convention import check_delay
 from deadtime.envs.families import check_options, environment_names, family_of, make
 from deadtime.envs.family import Family
-from deadtime.learn.presets import LEARNERS, PIXEL_LEARNERS, PRESETS, learners_of, preset
-from deadtime.learn.settings import MODELS, PIXEL_MODELS, DoubleQ
+from deadtime.learn.learners import LEARNERS, learners_of
+from deadtime.learn.presets import PRESETS, preset
+from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS, DoubleQ
 from deadtime.learn.views import VIEWS
 from deadtime.runs.spec_checks import check_executed, check_recorded, differing, like, plain
-
-AGENTS = tuple(LEARNERS)
-VERSIONS = {"double-q": 1, "a2c": 1, "pixel-q": 1, "pixel-a2c": 1}
-"""Versions of learners; raise one when a change of it changes results. Families have their own."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class DeepSpec:
         if self.family.loop == "tabular":
             raise ValueError(f"deep agents learn from numbers or frames; {self.env} has cells: choose another environment")
         agents = tuple(learners_of(self.family))
-        if self.agent not in agents and self.agent in AGENTS and self.family.loop == "host":
+        if self.agent not in agents and self.agent == "recurrent":
             others = [name for name in environment_names() if self.agent in learners_of(family_of(name))]
             raise ValueError(
                 f"{self.agent} trains only where the environment is compiled with it, or on Atari; got {self.env}: choose "
@@ -99,8 +96,7 @@ class DeepSpec:
         if not isinstance(self.evaluation_delays, list | tuple):
             raise ValueError(f"evaluation_delays are a list; got {self.evaluation_delays!r}: pass (5, 10), say")
         object.__setattr__(self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays))
-        sees_queue = self.agent in VIEWS and VIEWS[self.agent].sees == "queue"
-        if sees_queue and {*self.evaluation_delays} - {self.delay}:
+        if VIEWS[self.agent].sees_queue and {*self.evaluation_delays} - {self.delay}:
             raise ValueError(
                 f"{self.agent} learns only from queues of exactly its own delay, {self.delay}; got evaluation_delays "
                 f"{self.evaluation_delays}: leave the others out"
@@ -165,16 +161,17 @@ class DeepSpec:
     @property
     def outside(self) -> bool:
         """Whether the environment runs outside the compiled program."""
-        return self.family.loop in ("host", "pool")
+        return self.family.loop == "host"
 
     @property
     def _usual(self) -> dict[str, int]:
-        envs = (8 if self.agent in VIEWS else 16) if self.family.loop == "pool" else 1
+        remembers = VIEWS[self.agent].sees == "history"
+        envs = (16 if remembers else 8) if self.family.in_processes else 1
         return {"evaluation_episodes": self.family.usual_evaluation_episodes, "envs": envs}
 
     def _check_changes(self) -> None:
-        view, usual = VIEWS.get(self.agent), preset(self.preset, self.family, self.agent)
-        if not (view and view.predicts) and {"model", "members"} & self.changes.keys():
+        usual = preset(self.preset, self.family, self.agent)
+        if not VIEWS[self.agent].predicts and {"model", "members"} & self.changes.keys():
             idle = next(name for name in ("model", "members") if name in self.changes)
             raise ValueError(f"{self.agent} predicts nothing, so {idle} would do nothing: leave it out")
         known = [f.name for f in fields(usual)]
@@ -182,7 +179,7 @@ class DeepSpec:
             if name not in known:
                 raise ValueError(f"{self.agent} has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
             object.__setattr__(self, "changes", self.changes | {name: like(getattr(usual, name), name, value)})
-        models = PIXEL_MODELS if self.family.frames else MODELS
+        models = PIXEL_MODELS if self.family.frames else tuple(FORWARD_MODELS)
         if self.changes.get("model", models[0]) not in models:
             raise ValueError(f"no model is called {self.changes['model']!r}: choose one of {', '.join(models)}")
         kept = {name: value for name, value in self.changes.items() if value != getattr(usual, name)}
@@ -232,9 +229,10 @@ class DeepSpec:
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
-        learner, usual = self.learner, learners_of(self.family)[self.agent]
-        settings = {name: plain(value) for name, value in vars(learner).items() if value != getattr(usual, name)}
-        text = json.dumps([self.canonical(), settings, self.family.version, VERSIONS[usual.kind]], sort_keys=True)
+        kind = learners_of(self.family)[self.agent]
+        settings = {name: plain(value) for name, value in vars(self.learner).items() if value != getattr(kind.settings, name)}
+        versions = self.family.version, kind.version
+        text = json.dumps([self.canonical(), settings, *versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -246,11 +244,12 @@ class DeepSpec:
 def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> DeepSpec:
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
-    learner = {f.name for kind in (*LEARNERS.values(), *PIXEL_LEARNERS.values()) for f in fields(kind)}
+    deep = [kind for kind in LEARNERS.values() if "tabular" not in kind.loops]
+    learner = {f.name for kind in deep for f in fields(kind.settings)}
     family = family_of(env)
     kinds = learners_of(family)
-    mine = {f.name for f in fields(kinds[agent])} if agent in kinds else learner
-    outside = family.loop in ("host", "pool")
+    mine = {f.name for f in fields(kinds[agent].settings)} if agent in kinds else learner
+    outside = family.loop == "host"
     check_options(env, options, (own if outside else own - {"envs"}) | mine, learner | {"envs"})
     return DeepSpec(
         env,

@@ -67,12 +67,12 @@ def seconds_needed(runs: Runs, gpus: int, together: bool = False) -> float:
 def _seconds_of_groups(runs: Runs) -> list[float]:
     """Estimate the seconds that each group of runs takes which shares a program on a GPU."""
     with uninterrupted():
-        from deadtime.learn import trainer  # noqa: PLC0415  (JAX takes a while to load)
+        from deadtime.learn import compiled_groups  # noqa: PLC0415  (JAX takes a while to load)
 
     specs = [(one, seeds) for one, seeds in runs if isinstance(one, DeepSpec) and not one.outside]
     inside = [(spec, seed) for spec, seeds in specs for seed in seeds]
     seconds = [0.0]
-    for _, pairs in trainer.groups_of(inside, "gpu"):
+    for _, pairs in compiled_groups.parts_of(inside, "gpu"):
         first, each = GPU_SECONDS_A_STEP[pairs[0][0].preset]
         longest = max(spec.length for spec, _ in pairs)
         seconds.append(COMPILED_IN_SECONDS + longest * (first + each * len(pairs)))

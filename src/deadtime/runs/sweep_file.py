@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 from deadtime._support import files
 from deadtime._support.names import nearest
 from deadtime.envs.families import family_of
-from deadtime.learn.presets import LEARNERS
 from deadtime.learn.views import VIEWS
 from deadtime.runs.specs import Spec, make_spec
 from deadtime.runs.tabular_specs import TABULAR, check_seeds
@@ -158,7 +157,7 @@ def _checked_seeds(asked: dict[str, Any], most: int, wrong: Any) -> tuple[int, .
 
 
 def _check_names(asked: dict[str, Any], wrong: Any, allowed: Collection[str]) -> None:
-    agents = dict.fromkeys((*VIEWS, *LEARNERS))
+    agents = tuple(VIEWS)
     for name in asked["environments"]:
         try:
             family = family_of(name)

@@ -18,7 +18,7 @@ from deadtime._support.names import nearest
 from deadtime.delays.convention import check_delay
 from deadtime.envs.families import FAMILIES, check_options, family_of
 from deadtime.envs.family import Family
-from deadtime.learn.presets import LEARNERS
+from deadtime.learn.learners import learners_of
 from deadtime.learn.settings import QLearning
 from deadtime.learn.views import VIEWS
 from deadtime.runs.spec_checks import check_executed, differing
@@ -58,15 +58,15 @@ class TabularSpec:
                 f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}: choose one of {', '.join(TABULAR)}"
             )
         object.__setattr__(self, "learner", self.learner or TABULAR[self.env])
-        if self.agent not in VIEWS and self.agent in LEARNERS:
+        agents = tuple(learners_of(family_of(self.env)))
+        if self.agent not in agents and self.agent in VIEWS:
             raise ValueError(
-                f"{self.agent} learns from numbers, not from the cells of {self.env}: choose cartpole or acrobot, "
-                f"or an agent of {', '.join(VIEWS)}"
+                f"{self.agent} learns from numbers, not from the cells of {self.env}: "
+                f"choose cartpole or acrobot, or an agent of {', '.join(agents)}"
             )
-        if self.agent not in VIEWS:
-            raise ValueError(
-                f"no agent is called {self.agent!r}{nearest(str(self.agent), VIEWS)}: choose one of {', '.join(VIEWS)}"
-            )
+        if self.agent not in agents:
+            hint = nearest(str(self.agent), agents)
+            raise ValueError(f"no agent is called {self.agent!r}{hint}: choose one of {', '.join(agents)}")
         object.__setattr__(self, "delay", check_delay(self.delay))
         for name in ("episodes", "evaluation_episodes"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))

@@ -106,16 +106,20 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
 
 def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
     with uninterrupted():
-        from deadtime.learn import atari_loop, trainer  # noqa: PLC0415  (JAX takes a while to load)
+        from deadtime.learn import compiled_groups, host_loop  # noqa: PLC0415  (JAX)
 
     gpus = int(device == "gpu")
     found = []
-    for program, mine in trainer.groups_of([pair for pair in pairs if not pair[0].outside], device):
-        found.append(Unit(tuple(mine), 1, gpus, 2 * trainer.bytes_of(program, mine)))
-    for mine in atari_loop.parts_of([pair for pair in pairs if pair[0].family.loop == "pool"], device):
-        memory = 2 * atari_loop.bytes_of(atari_loop.program_of(mine[0][0], device), mine)
-        found.append(Unit(tuple(mine), cores(), gpus, memory))
-    found += [Unit(((spec, seed),)) for spec, seed in pairs if spec.family.loop == "host"]  # they learn on a CPU
+    inside = [pair for pair in pairs if not pair[0].outside]
+    for program, mine in compiled_groups.parts_of(inside, device):
+        found.append(Unit(tuple(mine), 1, gpus, 2 * compiled_groups.bytes_of(program, mine)))
+    for mine in host_loop.parts_of([pair for pair in pairs if pair[0].outside], device):
+        family = mine[0][0].family
+        if not family.in_processes:  # these learn on a CPU
+            found.append(Unit(tuple(mine)))
+            continue
+        program = host_loop.program_of(mine[0][0], device)
+        found.append(Unit(tuple(mine), cores(), gpus, 2 * host_loop.bytes_of(program, mine)))
     return found
 
 
@@ -171,7 +175,7 @@ def _deep_records(
     together: bool,
 ) -> Iterator[Record]:
     with uninterrupted():
-        from deadtime.learn.trainer import run_deep  # noqa: PLC0415  (JAX)
+        from deadtime.learn.deep_training import run_deep  # noqa: PLC0415  (JAX)
 
     checked = [(specs[spec.id], seed) for spec, seed in unit.runs]
     pairs = [(spec, seed) for spec, seed in checked if isinstance(spec, DeepSpec)]

@@ -9,9 +9,12 @@ from deadtime.envs.atari.games import Atari
 from deadtime.envs.family import Arrows, Draw, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import gymnasium as gym
+
+    from deadtime.envs.atari.pool import AtariPool
+    from deadtime.envs.pools import Lane
 
 PREFIX = "atari:"
 
@@ -20,7 +23,10 @@ class AtariFamily(Family):
     """Atari games, played by a pool of processes; a second emulator can look ahead."""
 
     name = "atari"
-    loop = "pool"
+    loop = "host"
+    looks_ahead = True
+    in_processes = True
+    seed_stream = 0xA7A
     prefix = PREFIX
     word = "NAME"
     frames = True
@@ -55,6 +61,12 @@ class AtariFamily(Family):
         from deadtime.envs.atari.gym_env import AtariEnv  # noqa: PLC0415  (numba)
 
         return AtariEnv(environment, delay, getattr(policy, "looks_ahead", ""))
+
+    def pool(self, lanes: Sequence[Lane], name: str) -> AtariPool:
+        """Start worker processes that play the games of lanes."""
+        from deadtime.envs.atari.pool import AtariPool  # noqa: PLC0415  (processes)
+
+        return AtariPool([lane.environment.played(*lane[1:]) for lane in lanes])
 
     def can_draw(self, environment: Atari) -> bool:
         """Return whether `watch` can draw it: always."""

@@ -115,6 +115,6 @@ class Atari:
         """The last four frames, oldest first."""
         return spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8)
 
-    def played(self, delay: int, look_ahead: str, seed: int) -> Game:
+    def played(self, delay: int, seed: int, look_ahead: str = "") -> Game:
         """The game under a delay."""
         return Game(self.game, delay, self.sticky, look_ahead, self.max_episode_steps, seed)

@@ -21,7 +21,7 @@ class AtariEnv(gym.Env):
     def __init__(self, game: Atari | str, delay: int = 0, look_ahead: str = ""):
         """A game by name or with its settings; `look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
         game = Atari(game) if isinstance(game, str) else game
-        self.lane, self._seeded = Lane(game.played(check_delay(delay), look_ahead, 0)), False
+        self.lane, self._seeded = Lane(game.played(check_delay(delay), 0, look_ahead)), False
         self.observation_space, self.action_space = game.observation_space(), spaces.Discrete(self.lane.num_actions)
         self.render_mode = "rgb_array"
         self.deadtime_name = f"atari:{self.lane.game.name}"

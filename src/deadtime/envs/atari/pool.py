@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,9 +28,10 @@ from deadtime._support.machine import cores, started
 from deadtime._support.timeouts import step_timeout
 from deadtime.envs.atari.emulator_worker import REFUSED, views
 from deadtime.envs.atari.games import Game
+from deadtime.envs.pools import Played
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, UInt8
+    from jaxtyping import Bool, Int
 
 _DEATHS = 3
 """In a row, without a step between them, after which a worker is not replaced any more."""
@@ -38,26 +39,10 @@ _STARTED_IN_SECONDS = 60.0
 """How long a worker may take for its first answer, whatever the time limit for steps is."""
 
 
-class Played(NamedTuple):
-    """What a step of a pool gave, a row a lane. Where an episode ended, `frame` to `age` are of the next one."""
+class AtariPool:
+    """Games in worker processes, stepped together (see `pools.Pool`)."""
 
-    frame: UInt8[np.ndarray, "n 84 84"]
-    shown: UInt8[np.ndarray, "n 4 84 84"]
-    queue: UInt8[np.ndarray, "n C"]
-    age: Int[np.ndarray, " n"]
-    executed: Int[np.ndarray, " n"]
-    reward: Float[np.ndarray, " n"]
-    earned: Float[np.ndarray, " n"]
-    """The episode's return so far; where it ended, all of it."""
-    terminated: Bool[np.ndarray, " n"]
-    truncated: Bool[np.ndarray, " n"]
-    life_lost: Bool[np.ndarray, " n"]
-    lost: Bool[np.ndarray, " n"]
-    """Whether the worker died, and with it the episode; the rest is then of a new one."""
-
-
-class Pool:
-    """Games in worker processes, stepped together."""
+    saves = True
 
     def __init__(self, lanes: Sequence[Game], workers: int | None = None):
         """Start the workers; they play from `reset` on."""
@@ -167,7 +152,7 @@ class Pool:
                     self._replace(key.data)
         if not self._lost.any():
             self._deaths = 0
-        fields = {name: self.memory[name] for name in Played._fields if name != "lost"}
+        fields = {name: self.memory[name] for name in Played._fields if name in self.memory}
         return Played(**fields, lost=self._lost)
 
     def _time_left(self) -> float | None:

@@ -18,7 +18,7 @@ from deadtime.runs.result import Result, Results
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.studies.paper import published
 
-AGENTS = tuple(VIEWS)
+AGENTS = ("delayed", "augmented", "oblivious", "shifted", "distribution", "mbs")
 
 
 def tabular(result: Result) -> TabularSpec:

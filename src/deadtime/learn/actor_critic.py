@@ -1,0 +1,144 @@
+"""The recurrent baseline on numbers: A2C with an LSTM that is told nothing of the delay.
+
+An update follows a rollout of every actor of a run. Functions are for one run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from deadtime.learn import a2c
+from deadtime.learn.a2c import ActorCritic, ActorCriticState, Memory
+from deadtime.learn.learner_code import Keys, kept, learning_rate
+from deadtime.learn.program import Actor, Done, Program, Setup
+
+
+class Numbers(NamedTuple):
+    """The settings that may differ between runs of one program, named as in `A2C`."""
+
+    learning_rate: Any
+    learning_rate_fall: Any
+    discount: Any
+    value_weight: Any
+    entropy_weight: Any
+    gradient_norm: Any
+    reward_scale: Any
+    shaped: Any
+
+    @property
+    def shaped_bonus(self) -> float:
+        """What is added to the shaped reward."""
+        return 0.0
+
+
+class Step(NamedTuple):
+    """What an actor did and what came of it."""
+
+    obs: Float[Array, " D"]
+    action: Int[Array, ""]
+    reward: Float[Array, ""]
+    terminated: Array
+    ended: Array
+    after: Float[Array, ""]
+    """The value of the observation that the step led to, before any reset."""
+
+
+class RecurrentActorCritic:
+    """The code of the learner (see `learner_code`)."""
+
+    keys = ("action", "environment")
+    numbers = Numbers
+    updates_once = True
+
+    def actors(self, program: Program) -> int:
+        """Return the number of environments of a run."""
+        return program.settings.actors
+
+    def rollout(self, program: Program) -> int:
+        """Return the steps of each actor between two updates."""
+        return program.settings.rollout
+
+    def init(self, program: Program, setup: Setup, key: Array) -> ActorCriticState:
+        """Return the state of a learner that knows nothing."""
+        sizes = program.observation, program.env.num_actions
+        net = a2c.new_actor_critic(key, *sizes, program.settings)
+        return a2c.new_state(net, program.settings)
+
+    def new_replay(self, program: Program) -> tuple[()]:
+        """Return nothing: a rollout is learned from at once."""
+        return ()
+
+    def new_memory(self, program: Program) -> Memory:
+        """Return the memory at the start of an episode."""
+        return a2c.nothing(program.settings.lstm)
+
+    def act(
+        self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, keys: Keys
+    ) -> tuple[Int[Array, ""], Memory]:
+        """Return an action drawn from the policy, and the memory after what was seen."""
+        memory, logits, _ = state.net(actor.memory, actor.obs)
+        return jax.random.categorical(keys["action"], logits), memory
+
+    def decide(
+        self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, key: Array
+    ) -> tuple[Int[Array, ""], Memory]:
+        """Return the likeliest action, and the memory after what was seen."""
+        memory, logits, _ = state.net(actor.memory, actor.obs)
+        return jnp.argmax(logits), memory
+
+    def record(self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, done: Done) -> Step:
+        """Return what a rollout keeps of a step."""
+        reward = setup.numbers.reward_scale * done.reward
+        after = state.net(done.memory, done.obs)[2]
+        return Step(actor.obs, done.action, reward, done.terminated, done.ended, after)
+
+    def update(
+        self,
+        program: Program,
+        setup: Setup,
+        state: ActorCriticState,
+        replay: tuple[()],
+        rollout: tuple[Memory, Step],
+        t: Any,
+        keys: Keys,
+    ) -> tuple[ActorCriticState, tuple[()]]:
+        """Return the state after one update from the rollouts of all actors, whose last step is t."""
+        memory, steps = rollout
+        numbers = setup.numbers
+        mine = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), steps)
+
+        def loss(net: ActorCritic) -> Array:
+            def one(memory: Memory, done: Step) -> Array:
+                ends = done.terminated, done.ended
+                gained = a2c.returns(done.reward, done.after, *ends, numbers.discount)
+                weights = numbers.value_weight, numbers.entropy_weight
+                did = done.obs, done.action, gained, done.ended
+                return a2c.rollout_loss(net, memory, *did, *weights)
+
+            return jax.vmap(one)(memory, mine).mean()
+
+        rate = learning_rate(setup, t)
+        new, finite = a2c.updated(state, loss, program.settings, numbers.gradient_norm, rate)
+        return kept(new, state, finite, t, t < setup.steps), replay
+
+    def policy_arrays(self, state: ActorCriticState, capacity: int) -> dict[str, np.ndarray]:
+        """Return the arrays of a policy; the queue, and its room, is nothing to this agent."""
+        net, lstm = state.net, state.net.lstm
+        arrays: dict[str, Any] = {
+            "lstm/input": lstm.from_input,
+            "lstm/output": lstm.from_output,
+            "lstm/bias": lstm.bias,
+        }
+        for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
+            arrays |= {f"layer/{i}/weight": weight, f"layer/{i}/bias": bias}
+        for i, norm in enumerate(lstm.norms or ()):
+            arrays |= {f"norm/{i}/gain": norm.gain, f"norm/{i}/shift": norm.shift}
+        return jax.tree.map(np.asarray, arrays)
+
+
+ACTOR_CRITIC = RecurrentActorCritic()

@@ -1,0 +1,59 @@
+"""Training of deep runs: each goes to the loop that its environment needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeVar, cast
+
+import jax
+
+from deadtime._support.machine import cores
+from deadtime.learn import compiled_groups, host_loop
+from deadtime.learn.compiled_groups import CompiledGroup
+from deadtime.learn.host_loop import HostGroup
+from deadtime.learn.memory import check_memory, keep_compiled
+from deadtime.learn.outcome import Outcome
+from deadtime.learn.run_spec import DeepRun
+from deadtime.learn.trainer import Progress, train_groups
+
+RunT = TypeVar("RunT", bound=DeepRun)
+
+
+def run_deep(
+    pairs: Sequence[tuple[RunT, int]],
+    progress: Progress,
+    keep_policies: bool = True,
+    checkpoints: Path | None = None,
+    together: bool = False,
+    stopped: Event | None = None,
+) -> Iterator[tuple[RunT, Outcome]]:
+    """Train pairs, and yield the outcome of each as its group is done (see `trainer`).
+
+    On a GPU all pairs that can share a program do. With `together` they do so on a CPU too, which
+    compiles less and steps slower.
+    """
+    keep_compiled()
+    device = jax.default_backend()
+    shared = "gpu" if together else device
+    inside = compiled_groups.parts_of([pair for pair in pairs if not pair[0].outside], shared)
+    compiled = [CompiledGroup(program, mine) for program, mine in inside]
+    outside = host_loop.groups_of([pair for pair in pairs if pair[0].outside], shared)
+    groups: list[CompiledGroup | HostGroup] = [*compiled, *outside]
+    workers = _workers(compiled, outside, device)
+    sizes = sorted(((group.bytes, len(group.pairs)) for group in groups), reverse=True)[:workers]
+    check_memory(sum(size for size, _ in sizes), sum(runs for _, runs in sizes))
+    how: Any = progress, keep_policies, checkpoints, stopped
+    found = train_groups(groups, workers, *how)
+    return cast("Iterator[tuple[RunT, Outcome]]", found)
+
+
+def _workers(compiled: list[CompiledGroup], outside: list[HostGroup], device: str) -> int:
+    """Return how many groups are trained at a time; on a GPU few, since they share it."""
+    count = len(compiled) + len(outside)
+    if device != "gpu":
+        return min(count, cores())
+    if any(group.program.env is None for group in outside):
+        return 2
+    return 1 if compiled else count

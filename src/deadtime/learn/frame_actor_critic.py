@@ -1,0 +1,183 @@
+"""The recurrent baseline on frames: runs of one shape side by side, each with lanes of its own.
+
+`learn` notes what came of a step before the next one is chosen. After each rollout `choose` updates
+before it acts: only then are the frames there whose value ends the rollout's returns. So a whole
+rollout was chosen, and remembered, by the weights that it changes, and emulators wait for an update.
+The last rollout, which nothing follows, is not learned from.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from deadtime.envs.atari.games import SIDE, STACK
+from deadtime.learn import a2c
+from deadtime.learn.a2c import ActorCriticState, Memory, forget
+from deadtime.learn.host_turn import LearnsByTurn, Turn
+from deadtime.learn.learner_code import kept
+from deadtime.learn.pixel_actor_critic import (
+    Came,
+    PixelActorCritic,
+    Seen,
+    new_pixel_actor_critic,
+    rollout_loss,
+)
+from deadtime.learn.pixel_networks import named_arrays
+from deadtime.learn.program import Program, Setup, compiled_products
+
+
+class State(NamedTuple):
+    """All runs between two steps; in a rollout time comes first, then runs and lanes."""
+
+    learner: ActorCriticState
+    memory: Memory
+    """With what was seen last."""
+    begun: Memory
+    """Before the rollout began."""
+    seen: Seen
+    came: Came
+
+
+def _nothing(program: Program, runs: int, lanes: int) -> Memory:
+    none = jnp.zeros((runs, lanes, program.settings.lstm))
+    return Memory(none, none)
+
+
+@partial(compiled_products, static_argnums=0)
+def begin(program: Program, setups: Setup) -> State:
+    """Return runs that know nothing."""
+
+    def learner(setup: Setup) -> ActorCriticState:
+        net = new_pixel_actor_critic(jax.random.fold_in(setup.key, 0), program.settings)
+        return a2c.new_state(net, program.settings)
+
+    runs, lanes = len(setups.delay), program.lanes
+    at = program.settings.rollout, runs, lanes
+    none, memory = jnp.zeros(at, bool), _nothing(program, runs, lanes)
+    frames = jnp.zeros((*at, STACK, SIDE, SIDE), jnp.uint8)
+    seen = Seen(frames, none, jnp.zeros(at, jnp.int32))
+    came = Came(jnp.zeros(at), none, none)
+    return State(jax.vmap(learner)(setups), memory, memory, seen, came)
+
+
+def _every_lane(setup: Setup, net: PixelActorCritic, memory: Memory, shown: Array) -> tuple[Memory, Array, Array]:
+    return jax.vmap(net, (0, 0, None))(memory, shown, setup.actions)
+
+
+@partial(compiled_products, static_argnums=0, donate_argnums=4)
+def _acted(
+    program: Program,
+    setups: Setup,
+    net: PixelActorCritic,
+    memory: Memory,
+    seen: Seen,
+    shown: Array,
+    first: Array,
+    t: Array,
+) -> tuple[Memory, Seen, Int[Array, "R E"]]:
+    """Return the memory now, the rollout with what is shown and chosen, and the actions alone."""
+
+    def one(setup: Setup, net: PixelActorCritic, memory: Memory, shown: Array) -> tuple[Memory, Array]:
+        memory, logits, _ = _every_lane(setup, net, memory, shown)
+        key = jax.random.fold_in(jax.random.fold_in(setup.key, 1), t)
+        return memory, jax.random.categorical(key, logits)
+
+    memory, action = jax.vmap(one)(setups, net, forget(memory, first[..., None]), shown)
+    slot = t // program.lanes % program.settings.rollout
+    return memory, _put(seen, Seen(shown, first, action), slot), action
+
+
+@partial(compiled_products, donate_argnums=0)
+def _stored(rollout: Came, new: Came, slot: Array) -> Came:
+    return _put(rollout, new, slot)
+
+
+def _put(rollout: Any, new: Any, slot: Array) -> Any:
+    return jax.tree.map(lambda old, new: old.at[slot].set(new.astype(old.dtype)), rollout, new)
+
+
+@partial(compiled_products, static_argnums=0)
+def _greedy(program: Program, setups: Setup, net: PixelActorCritic, memory: Memory, shown: Array) -> tuple[Array, Memory]:
+    memory, logits, _ = jax.vmap(_every_lane)(setups, net, memory, shown)
+    return jnp.argmax(logits, axis=-1), memory
+
+
+@partial(compiled_products, static_argnums=0, donate_argnums=2)
+def _updated(program: Program, setups: Setup, state: State, shown: Array, t: Int[Array, ""]) -> State:
+    """Update every run from the rollout that led to what is shown now, where the next one begins.
+
+    Where an episode has ended something else is shown, and no return asks for its value.
+    """
+    settings, memory = program.settings, state.memory
+
+    def one(
+        setup: Setup,
+        learner: ActorCriticState,
+        begun: Memory,
+        memory: Memory,
+        shown: Array,
+        seen: Seen,
+        came: Came,
+    ) -> ActorCriticState:
+        _, _, after = _every_lane(setup, learner.net, memory, shown)
+
+        def loss(net: PixelActorCritic) -> Array:
+            each = partial(rollout_loss, net, actions=setup.actions, settings=settings)
+            return jax.vmap(each, (0, 1, 1, 0))(begun, seen, came, after).mean()
+
+        limits = settings.gradient_norm, settings.learning_rate
+        new, finite = a2c.updated(learner, loss, settings, *limits)
+        return kept(new, learner, finite, t)
+
+    learner = jax.vmap(one, (0, 0, 0, 0, 0, 1, 1))(setups, state.learner, state.begun, memory, shown, state.seen, state.came)
+    return State(learner, memory, memory, state.seen, state.came)
+
+
+class FrameActorCritic(LearnsByTurn):
+    """The code of the learner (see `host_turn.HostedLearner`)."""
+
+    overlaps = False
+    begin = staticmethod(begin)
+
+    def choose(self, program: Program, setups: Setup, state: State, seen: Turn, t: int) -> tuple[Int[Array, "R E"], State]:
+        """Return actions drawn from the policy; if a rollout is whole, after an update from it."""
+        first, turn = seen.age == 0, t // program.lanes
+        if turn and turn % program.settings.rollout == 0:
+            state = _updated(program, setups, state, seen.shown, np.int32(t))
+        now = state.memory, state.seen, seen.shown, first, np.int32(t)
+        memory, rollout, actions = _acted(program, setups, state.learner.net, *now)
+        return actions, state._replace(memory=memory, seen=rollout)
+
+    def learn(self, program: Program, setups: Setup, state: State, turn: Turn, index: int) -> State:
+        """Note what came of a turn."""
+        settings = program.settings
+        terminal = turn.terminated | (turn.life_lost & settings.life_loss)
+        reward = np.sign(turn.reward) if settings.clip_rewards else turn.reward
+        came = Came(reward, terminal, ~turn.lost & ~(turn.truncated & ~terminal))
+        slot = np.int32(index % settings.rollout)
+        return state._replace(came=_stored(state.came, came, slot))
+
+    def decide(
+        self,
+        program: Program,
+        setups: Setup,
+        learner: ActorCriticState,
+        memory: Memory | None,
+        seen: Turn,
+    ) -> tuple[Int[Array, "R E"], Memory]:
+        """Return each lane's likeliest action, and the memories then."""
+        memory = memory or _nothing(program, *seen.shown.shape[:2])
+        return _greedy(program, setups, learner.net, memory, seen.shown)
+
+    def policy_arrays(self, learner: ActorCriticState, capacity: int) -> dict[str, np.ndarray]:
+        """Return the arrays that acting needs, of one run."""
+        return named_arrays(learner.net)
+
+
+FRAME_ACTOR_CRITIC = FrameActorCritic()

@@ -1,0 +1,105 @@
+"""The replay of frames: a ring over time, in which each frame is stored once.
+
+A row holds what one step of each lane saw last. A stack of four frames is gathered from four rows.
+Rows of all runs and lanes are written together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, UInt8
+
+from deadtime.envs.atari.games import SIDE, STACK
+from deadtime.learn.double_q import Batch
+from deadtime.learn.host_turn import Turn
+from deadtime.learn.program import Program, Setup
+
+_DRAWS = 4
+"""The draws for each entry of a batch, of which the first that can be learned from is taken."""
+
+
+class Row(NamedTuple):
+    """What the replay holds of a turn, by run and lane; in the replay with time before them.
+
+    There are few arrays, since each is sent to the device on its own.
+    """
+
+    frame: UInt8[Any, "*T R E n"]
+    queue: UInt8[Any, "*T R E C"]
+    facts: Float[Any, "*T R E 5"]
+    """The episode's age (4 stands for more), the credited action, the reward, whether it was an end
+    for learning, and whether it can be learned from: it is no warm-up, and the next row shows what
+    came of it."""
+
+
+def rows(program: Program) -> int:
+    """Return the number of rows of a program's replay."""
+    return max(program.settings.replay_transitions // program.lanes, STACK + 2)
+
+
+def new_rows(program: Program, runs: int) -> Row:
+    """Return an empty replay."""
+    at = rows(program), runs, program.lanes
+    frames = jnp.zeros((*at, SIDE * SIDE), jnp.uint8)
+    return Row(frames, jnp.zeros((*at, program.capacity), jnp.uint8), jnp.zeros((*at, 5)))
+
+
+def row_of(program: Program, setups: Setup, turn: Turn) -> Row:
+    """Return what a turn leaves to learn from.
+
+    Under a delay the warm-up's actions were no one's choice, so they are not credited.
+    """
+    executed = np.asarray(setups.view.executed)[:, None]
+    delay = np.asarray(setups.delay)[:, None]
+    action = np.where(executed, turn.executed, turn.chosen)
+    terminal = turn.terminated | (turn.life_lost & program.settings.life_loss)
+    usable = ~turn.lost & ~(turn.truncated & ~terminal) & ~(executed & (turn.age < delay))
+    age = np.minimum(turn.age, STACK)
+    facts = np.stack([age, action, turn.reward, terminal, usable], axis=-1)
+    frame = turn.frame.reshape(*turn.age.shape, -1)
+    return Row(frame, turn.queue, facts.astype(np.float32))
+
+
+def store(program: Program, replay: Row, row: Row, turn: Array) -> Row:
+    """Return the replay with a row at its place."""
+    slot = turn % rows(program)
+    return jax.tree.map(lambda old, new: old.at[slot].set(new.astype(old.dtype)), replay, row)
+
+
+def sample(program: Program, replay: Row, turn: Array, keys: Array) -> Batch:
+    """Return a batch for every run; an entry is the first of some draws that can be learned from.
+
+    `now` and `then` are the four frames and the queue before and after the action.
+    """
+    _, runs, lanes, _ = replay.facts.shape
+    size = rows(program)
+    batch, held = program.settings.batch, jnp.minimum(turn + 1, size)
+
+    def draw(key: Array) -> tuple[Array, Array]:
+        bits = jax.random.bits(key, (2, batch, _DRAWS))
+        back = bits[0] % jnp.maximum(held - STACK, 1).astype(jnp.uint32)
+        return turn - 1 - back.astype(jnp.int32), (bits[1] % jnp.uint32(lanes)).astype(jnp.int32)
+
+    time, lane = jax.vmap(draw)(keys)
+    run = jnp.arange(runs)[:, None, None]
+    first = jnp.argmax(replay.facts[time % size, run, lane, -1], axis=-1)[..., None]
+    time = jnp.take_along_axis(time, first, -1)[..., 0]
+    lane = jnp.take_along_axis(lane, first, -1)[..., 0]
+    run, slot = run[..., 0], time % size
+    age, action, reward, terminal, usable = jnp.moveaxis(replay.facts[slot, run, lane], -1, 0)
+    age = age.astype(jnp.int32)
+    stack = [jnp.minimum(STACK - 1 - i, age) for i in range(STACK)]
+    back = jnp.stack([*stack, jnp.full_like(age, -1)], axis=-1)
+    at = (time[..., None] - back) % size
+    flat = (at * runs + run[..., None]) * lanes + lane[..., None]
+    frames = replay.frame.reshape(-1, SIDE * SIDE)[flat]
+    frames = frames.reshape(runs, batch, STACK + 1, SIDE, SIDE)
+    both = jnp.stack([slot, (slot + 1) % size], axis=-1)
+    queue = replay.queue[both, run[..., None], lane[..., None]]
+    frames, queue = jax.lax.optimization_barrier((frames, queue))  # else each use gathers again
+    now, then = (frames[:, :, :-1], queue[:, :, 0]), (frames[:, :, 1:], queue[:, :, 1])
+    return Batch(now, then, action.astype(jnp.int32), reward, terminal, usable)

@@ -1,0 +1,82 @@
+"""The interface of a learner's code, and what all learners share.
+
+A learner is written for one run. `init` makes its state, `act` chooses for one actor, `record` says
+what a step leaves to learn from, and `update` learns from that. Loops map these functions over
+actors, lanes and runs. The state of every learner has `updates` and `diverged_at`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from deadtime.learn.program import Actor, Done, Program, Setup
+
+StateT = TypeVar("StateT", bound=Any)
+Keys = dict[str, Array]
+
+
+class LearnerCode(Protocol):
+    """The functions of a learner, each for one run."""
+
+    keys: tuple[str, ...]
+    """The uses of a step's random keys; one of them is "environment"."""
+    numbers: Any
+    """A NamedTuple of the settings that may differ between runs of one program."""
+    updates_once: bool
+    """Whether one update takes the steps of all actors; else each step is learned from alone."""
+
+    def actors(self, program: Program) -> int:
+        """Return the number of environments of a run inside the program."""
+
+    def rollout(self, program: Program) -> int:
+        """Return the steps of each actor between two updates."""
+
+    def init(self, program: Program, setup: Setup, key: Array) -> Any:
+        """Return the state of a learner that knows nothing."""
+
+    def new_replay(self, program: Program) -> Any:
+        """Return the empty replay of a run; () if there is none."""
+
+    def new_memory(self, program: Program) -> Any:
+        """Return the memory of an actor at the start of an episode; () if it has none."""
+
+    def act(self, program: Program, setup: Setup, state: Any, actor: Actor, keys: Keys) -> tuple[Array, Any]:
+        """Return an action for training, and the actor's next memory."""
+
+    def decide(self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array) -> tuple[Array, Any]:
+        """Return the action that the learner takes for the best, and the actor's next memory."""
+
+    def record(self, program: Program, setup: Setup, state: Any, actor: Actor, done: Done) -> Any:
+        """Return what is kept of one step."""
+
+    def update(self, program: Program, setup: Setup, state: Any, replay: Any, kept: Any, t: Any, keys: Keys) -> tuple[Any, Any]:
+        """Return state and replay after learning from what was kept up to environment step t.
+
+        With `updates_once`, `kept` is a pair: the actors' memories before the rollout, and their
+        records with the axes (step, actor).
+        """
+
+    def policy_arrays(self, state: Any, capacity: int) -> dict[str, np.ndarray]:
+        """Return the arrays that acting needs."""
+
+
+def kept(new: StateT, old: StateT, finite: Any, t: Int[Array, ""], usable: Any = True) -> StateT:
+    """Return the new state of a learner, or the old one if it has diverged or can't learn yet."""
+    going = usable & (old.diverged_at < 0)
+    state = jax.tree.map(lambda a, b: jnp.where(going & finite, a, b), new, old)
+    return state._replace(diverged_at=jnp.where(going & ~finite, t, old.diverged_at))
+
+
+def learning_rate(setup: Setup, t: Int[Array, ""]) -> Any:
+    """Return the learning rate of step t: it falls linearly, to the part that is left at the last."""
+    return setup.numbers.learning_rate * (1.0 - setup.numbers.learning_rate_fall * t / setup.steps)
+
+
+def never() -> Int[Array, ""]:
+    """Return the `diverged_at` of a learner that has not diverged."""
+    return jnp.full((), -1, jnp.int32)

@@ -1,0 +1,92 @@
+"""The registry of learners. An agent is a learner with a view; see `views` for those.
+
+Nothing here imports JAX. `Learner.load` imports the code of a learner, which `learner_code` describes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from deadtime.envs.family import Family
+from deadtime.learn.settings import A2C, DoubleQ, PixelA2C, PixelQ, QLearning
+from deadtime.learn.views import VIEWS, Credits, Sees, View
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A kind of learner: its settings, where it works, and where its code is."""
+
+    settings: Any
+    """The dataclass of its settings."""
+    code: str
+    """The object with its code, as "module:name" (see `learner_code.LearnerCode`)."""
+    sees: tuple[Sees, ...]
+    """The kinds of views that it can have."""
+    credits: tuple[Credits, ...] = ("chosen", "executed", "shifted")
+    loops: tuple[str, ...] = ("compiled", "host")
+    """The loops that can train it (see `Family.loop`)."""
+    frames: bool = False
+    """Whether it learns from stacks of frames; else from numbers."""
+    continuous: bool = False
+    """Whether its actions are real vectors; else they are numbered."""
+    offline: bool = False
+    """Whether it can solve a model after a phase of random actions."""
+    version: int = 1
+    """The version of its results; raise it when a change of the learner changes them."""
+
+    def load(self) -> Any:
+        """Import and return the code of the learner."""
+        module, _, name = self.code.partition(":")
+        return getattr(import_module(module), name)
+
+    def works_in(self, family: Family) -> bool:
+        """Return whether a family's environments suit this learner."""
+        if family.loop not in self.loops:
+            return False
+        return (self.frames, self.continuous) == (family.frames, family.continuous)
+
+    def can_have(self, view: View) -> bool:
+        """Return whether this learner can have a view."""
+        return view.sees in self.sees and view.credits in self.credits and self.offline >= view.solves_offline
+
+
+_DECIDING: tuple[Sees, ...] = ("state", "queue", "prediction")
+LEARNERS: dict[str, Learner] = {
+    "q-table": Learner(
+        QLearning,
+        "deadtime.learn.tabular_q:run_episodes",
+        ("state", "queue", "prediction", "law"),
+        loops=("tabular",),
+        offline=True,
+    ),
+    "double-q": Learner(DoubleQ, "deadtime.learn.deep_q:DEEP_Q", _DECIDING),
+    "a2c": Learner(A2C, "deadtime.learn.actor_critic:ACTOR_CRITIC", ("history",), loops=("compiled",)),
+    "pixel-q": Learner(
+        PixelQ,
+        "deadtime.learn.frame_q:FRAME_Q",
+        _DECIDING,
+        ("chosen", "executed"),
+        loops=("host",),
+        frames=True,
+    ),
+    "pixel-a2c": Learner(
+        PixelA2C,
+        "deadtime.learn.frame_actor_critic:FRAME_ACTOR_CRITIC",
+        ("history",),
+        loops=("host",),
+        frames=True,
+    ),
+}
+"""All learners by their kind; records carry the kind's settings and version."""
+
+
+def learners_of(family: Family) -> dict[str, Learner]:
+    """Return the learner of each agent that works in a family of environments."""
+    found: dict[str, Learner] = {}
+    for agent, view in VIEWS.items():
+        for learner in LEARNERS.values():
+            if learner.works_in(family) and learner.can_have(view):
+                found.setdefault(agent, learner)
+    return found
