@@ -20,8 +20,9 @@ import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
 from deadtime.envs.atari.games import Game
-from deadtime.envs.atari.pool import Pool
-from deadtime.learn import atari_loop
+from deadtime.envs.atari.pool import AtariPool
+from deadtime.learn import host_loop
+from deadtime.learn.host_loop import HostGroup
 from deadtime.runs.deep_specs import DeepSpec
 
 CORES = os.cpu_count() or 1
@@ -43,7 +44,7 @@ def playing(seconds: float) -> float:
     rng = np.random.default_rng(0)
     theirs = AtariVectorEnv("ms_pacman", LANES, num_threads=CORES, repeat_action_probability=0.0)
     theirs.reset(seed=0)
-    with closing(Pool([Game(GAME, sticky=0.0, seed=i) for i in range(LANES)])) as pool:
+    with closing(AtariPool([Game(GAME, sticky=0.0, seed=i) for i in range(LANES)])) as pool:
         pool.reset()
         pairs = [(rate(pool.step, seconds, rng), rate(theirs.step, seconds, rng)) for _ in range(3)]
     ratio = median(ours / other for ours, other in pairs)
@@ -56,7 +57,7 @@ def looking(seconds: float) -> None:
     """Emulator steps a decision, without stickiness."""
     rng = np.random.default_rng(0)
     for delay in DELAYS:
-        with closing(Pool([Game(GAME, delay, 0.0, "fresh", seed=i) for i in range(LANES)])) as pool:
+        with closing(AtariPool([Game(GAME, delay, 0.0, "fresh", seed=i) for i in range(LANES)])) as pool:
             pool.reset()
             before, begin, decisions = pool.emulated, perf_counter(), 0
             while perf_counter() - begin < seconds:
@@ -70,16 +71,15 @@ def looking(seconds: float) -> None:
 def training(seconds: float, runs: int, agent: str, peer: float) -> None:
     """Agent steps a second of several runs at once, an update every 4 of them, as `run_deep` trains them."""
     spec = DeepSpec(f"atari:{GAME}", agent, 5, "paper", changes={"learning_starts": 2000, "replay_transitions": 20_000})
-    groups = [
-        atari_loop._Training(program, pairs, None)
-        for program, pairs in atari_loop.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
-    ]
+    groups = host_loop.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
+    for group in groups:
+        group.begin()
 
-    def play(group: atari_loop._Training, until: Callable[[], bool]) -> int:
+    def play(group: HostGroup, until: Callable[[], bool]) -> int:
         first = group.done
         while not until():
             group._step()
-        jax.block_until_ready(group.state)
+        jax.block_until_ready(group._state)
         return len(group.pairs) * (group.done - first)
 
     with ThreadPoolExecutor(len(groups)) as threads:
@@ -99,19 +99,22 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
     )
 
 
-def alone(group: atari_loop._Training, repeats: int = 20) -> list[float]:
+def alone(group: HostGroup, repeats: int = 20) -> list[float]:
     """Milliseconds of each part of a turn when nothing else runs."""
-    choose = lambda: np.asarray(group.method.choose(group.program, group.setups, group.state, group.seen, group.done)[0])  # noqa: E731
-    actions = choose().ravel()
+    learner, pool = group._learner, group._pool
+
+    def choose() -> np.ndarray:
+        return np.asarray(learner.choose(group.program, group._setups, group._state, group._seen, group.done)[0])
 
     def learn() -> None:
         index = group.done // group.program.lanes
-        turn = group._came_of(group.seen, group.pool.receive())
-        group.state = group.method.learn(group.program, group.setups, group.state, turn, index)
-        jax.block_until_ready(group.state)
+        turn = group._came_of(group._seen, pool.receive())
+        group._state = learner.learn(group.program, group._setups, group._state, turn, index)
+        jax.block_until_ready(group._state)
 
+    actions = choose().ravel()
     found = []
-    for part in (lambda: group.pool.step(actions), choose, learn):
+    for part in (lambda: pool.step(actions), choose, learn):
         begin = perf_counter()
         for _ in range(repeats):
             part()

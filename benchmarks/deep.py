@@ -12,11 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from deadtime.envs import family_of
+from deadtime.learn.compiled_groups import CHUNK_STEPS, program_of, setups_of, width_of
 from deadtime.learn.compiled_loop import begin_all, run_chunk
 from deadtime.learn.memory import bytes_a_run
 from deadtime.learn.presets import preset
 from deadtime.learn.program import Program
-from deadtime.learn.trainer import CHUNK_STEPS, program_of, setups_of, width_of
 from deadtime.learn.views import VIEWS
 from deadtime.runs.deep_specs import DeepSpec
 
@@ -52,7 +53,7 @@ def sb3_rate(steps=3000):
     import deadtime  # noqa: F401
 
     torch.set_num_threads(1)
-    settings = preset("paper", "cartpole")
+    settings = preset("paper", family_of("cartpole"))
     model = DQN(
         "MlpPolicy",
         gym.make("deadtime/NoisyCartPole-v1"),
