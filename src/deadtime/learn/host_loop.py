@@ -37,7 +37,8 @@ from deadtime.learn.program import Numbers, Program, Run, Setup, compiled, flags
 from deadtime.learn.replay import new_replay
 from deadtime.learn.run_spec import DeepRun
 from deadtime.learn.views import VIEWS
-from deadtime.runtime.deep_policy import DeepPolicy
+from deadtime.runtime.manifest import Manifest
+from deadtime.runtime.network_policy import NetworkPolicy
 from deadtime.wrappers.scalar import ActionDelay
 
 Progress = Callable[[int], None]
@@ -299,16 +300,18 @@ def _write(path: Path | None, at: Stand) -> None:
 def _outcome(program: Program, spec: DeepRun, seed: int, at: Stand, keep_policies: bool) -> Outcome:
     """Evaluate a run on episodes that no training began with; return its outcome."""
     arrays = policy_arrays(at.run.learner, program.capacity)
-    policy = DeepPolicy(
-        arrays,
+    manifest = Manifest(
         spec.agent,
         VIEWS[spec.agent].sees,
         spec.delay,
-        program.capacity,
+        observation_shape=arrays["inputs/mean"].shape,
+        actions=program.env.num_actions,
+        capacity=program.capacity,
         model=spec.learner.model,
         members=spec.learner.members,
         one_hot_queue=spec.learner.one_hot_queue,
     )
+    policy = NetworkPolicy(manifest, arrays)
     held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
 
     def score_at(delay: int) -> float:

@@ -59,7 +59,7 @@ def new_agent(env: Finite, view: View, delay: int) -> Agent:
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
-    """Return the arrays that a `TabularPolicy` needs to act as this agent does."""
+    """Return the arrays that a `TablePolicy` needs to act as this agent does."""
     used = int(agent.table.used[0])
     kept = {"q": agent.table.q[:used], "keys": agent.table.keys[:used]}
     model = agent.model

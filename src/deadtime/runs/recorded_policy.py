@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,76 +11,80 @@ from deadtime.envs.families import family_of
 from deadtime.learn.views import VIEWS
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.tabular_specs import TabularSpec
-from deadtime.runtime.deep_policy import DeepPolicy
-from deadtime.runtime.pixel_policy import PixelPolicy, RecurrentPixelPolicy
-from deadtime.runtime.policy import Policy
-from deadtime.runtime.recurrent_policy import RecurrentPolicy
-from deadtime.runtime.tabular_policy import TabularPolicy
+from deadtime.runtime.dense_layers import outputs_of
+from deadtime.runtime.frame_layers import FRAMES, MOST_ACTIONS, torso_outputs
+from deadtime.runtime.manifest import Manifest
+from deadtime.runtime.network_policy import NetworkPolicy
+from deadtime.runtime.policy import Policy, fitting
+from deadtime.runtime.table_policy import TablePolicy
 
 Arrays = dict[str, np.ndarray]
 
 
 def policy_of(spec: TabularSpec | DeepSpec, seed: int, arrays: Arrays) -> Policy:
     """Return the policy of one seed, or raise if no training of `spec` gives such arrays."""
-    try:
-        policy = _built(spec, seed, arrays)
-    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        raise ValueError(
-            f"a policy has the arrays that its agent learns; that of seed {seed} has others ({error!r:.99}): train it again"
-        ) from error
-    policy.env = spec.env
+    manifest = manifest_of(spec, arrays, seed)
+    policy = TablePolicy(manifest, arrays) if manifest.states else NetworkPolicy(manifest, arrays)
     family = family_of(spec.env)
     own = None if family.frames else family.describe(spec.env, spec.settings)
     if own is not None and not policy.fits(own.action_space(), own.observation_space()):
-        raise ValueError(f"a policy has the sizes of its environment; got {policy!r}: train it again")
+        rule = "a policy has the sizes of its environment"
+        raise ValueError(f"{rule}; got {policy!r}: train it again")
     return policy
 
 
-def _built(spec: TabularSpec | DeepSpec, seed: int, arrays: Arrays) -> Policy:
-    if isinstance(spec, TabularSpec):
-        sees = VIEWS[spec.agent].sees
-        return TabularPolicy(arrays, spec.agent, sees, spec.delay, spec.states, seed)
-    return _BY_LEARNER[spec.learner.kind](arrays, spec)
+def manifest_of(spec: TabularSpec | DeepSpec, arrays: Arrays, seed: int = 0) -> Manifest:
+    """Return the manifest of the policy that a training of `spec` gave these arrays."""
+    view = VIEWS.get(spec.agent)
+    sees = view.sees if view else "state"
+    with fitting():
+        if isinstance(spec, TabularSpec):
+            own = {"states": spec.states, "actions": arrays["q"].shape[1], "seed": seed}
+        else:
+            own = _BY_LEARNER[spec.learner.kind](arrays, spec)
+            if view and view.predicts:
+                own |= {"model": spec.learner.model}
+        return Manifest(spec.agent, sees, spec.delay, spec.env, **own)
 
 
-def _deep(arrays: Arrays, spec: DeepSpec) -> Policy:
-    return DeepPolicy(
-        arrays,
-        spec.agent,
-        VIEWS[spec.agent].sees,
-        spec.delay,
-        int(arrays["capacity"]),
-        model=spec.learner.model,
-        members=spec.learner.members,
-        one_hot_queue=spec.learner.one_hot_queue,
-    )
+def _double_q(arrays: Arrays, spec: DeepSpec) -> dict[str, Any]:
+    return {
+        "observation_shape": arrays["inputs/mean"].shape,
+        "actions": outputs_of(arrays, "q"),
+        "capacity": int(arrays["capacity"]),
+        "one_hot_queue": spec.learner.one_hot_queue,
+        "members": spec.learner.members,
+    }
 
 
-def _pixel(arrays: Arrays, spec: DeepSpec) -> Policy:
-    return PixelPolicy(
-        arrays,
-        spec.agent,
-        VIEWS[spec.agent].sees,
-        spec.delay,
-        _actions_of(arrays, spec),
-        channels=spec.learner.channels,
-        hidden=spec.learner.hidden,
-        dueling=spec.learner.dueling,
-        layer_norm=spec.learner.layer_norm,
-        model=spec.learner.model,
-    )
+def _a2c(arrays: Arrays, spec: DeepSpec) -> dict[str, Any]:
+    return {
+        "observation_shape": arrays["layer/0/weight"].shape[1:],
+        "actions": outputs_of(arrays, "layer") - 1,
+        "head": "logits",
+        "memory": True,
+    }
 
 
-def _recurrent_pixel(arrays: Arrays, spec: DeepSpec) -> Policy:
-    return RecurrentPixelPolicy(
-        arrays,
-        spec.delay,
-        _actions_of(arrays, spec),
-        channels=spec.learner.channels,
-        hidden=spec.learner.hidden,
-        lstm=spec.learner.lstm,
-        layer_norm=spec.learner.layer_norm,
-    )
+def _pixel_q(arrays: Arrays, spec: DeepSpec) -> dict[str, Any]:
+    seen = torso_outputs(spec.learner.channels)
+    return {
+        "observation_shape": FRAMES,
+        "actions": _actions_of(arrays, spec),
+        "encoder": "frames",
+        "head": "dueling" if spec.learner.dueling else "values",
+        "capacity": max(arrays[".hidden"].shape[1] - seen, 0) // MOST_ACTIONS,
+    }
+
+
+def _pixel_a2c(arrays: Arrays, spec: DeepSpec) -> dict[str, Any]:
+    return {
+        "observation_shape": FRAMES,
+        "actions": _actions_of(arrays, spec),
+        "encoder": "frames",
+        "head": "logits",
+        "memory": True,
+    }
 
 
 def _actions_of(arrays: Arrays, spec: DeepSpec) -> int:
@@ -87,10 +92,10 @@ def _actions_of(arrays: Arrays, spec: DeepSpec) -> int:
     return int(arrays["actions"]) if "actions" in arrays else spec.environment(0).num_actions
 
 
-_BY_LEARNER: dict[str, Callable[[Arrays, DeepSpec], Policy]] = {
-    "double-q": _deep,
-    "a2c": lambda arrays, spec: RecurrentPolicy(arrays, spec.delay),
-    "pixel-q": _pixel,
-    "pixel-a2c": _recurrent_pixel,
+_BY_LEARNER: dict[str, Callable[[Arrays, DeepSpec], dict[str, Any]]] = {
+    "double-q": _double_q,
+    "a2c": _a2c,
+    "pixel-q": _pixel_q,
+    "pixel-a2c": _pixel_a2c,
 }
-"""The policy of each kind of learner."""
+"""The manifest's fields for each kind of learner."""
