@@ -106,6 +106,15 @@ class NetworkPolicy(Policy):
         with np.errstate(all="ignore"):
             return np.mean([model.roll(obs, queue) for model in self._models], axis=0)
 
+    def _decide(
+        self,
+        observation: Any,
+        pending_actions: Any,
+        memory: Memory | None,
+    ) -> tuple[int | np.ndarray, Memory | None]:
+        outputs, memory = self._step(observation, pending_actions, None, memory)
+        return self._choice(outputs), memory
+
     def _step(
         self,
         observation: Any,

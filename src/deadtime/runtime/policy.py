@@ -13,7 +13,9 @@ from gymnasium import spaces
 
 from deadtime._support.files import printable
 from deadtime.delays.convention import check_delay
+from deadtime.runtime.lstm_cell import Memory
 from deadtime.runtime.manifest import Manifest
+from deadtime.runtime.predict_inputs import joined, memories_of, rows_of
 
 
 class Policy:
@@ -61,6 +63,45 @@ class Policy:
     def act(self, observation: Any, pending_actions: Any = ()) -> Any:
         """Return the action to choose now, which is executed after the pending ones."""
         raise NotImplementedError
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, Any]:
+        """Return the action for what `AugmentObservation` shows, and the state after it.
+
+        The arguments are those of Stable-Baselines3's `predict`. `observation` is a Dict or a flat
+        vector, one or a batch; without a delay it may be the observation alone. `state` is the
+        memory that the call before returned, None at the start of an episode; `episode_start`
+        says where to forget it. The memory of `act` is not touched.
+        """
+        if not deterministic:
+            rule = f"{self.agent} has learned a greedy policy"
+            raise ValueError(f"{rule}; got deterministic={deterministic!r}: pass True")
+        rows, lead = rows_of(self, observation)
+        before = memories_of(state, episode_start, self._empty_memory(), lead)
+        decided = [self._decide(*row, memory) for row, memory in zip(rows, before, strict=True)]
+        actions = [action for action, _ in decided]
+        after = joined([memory for _, memory in decided if memory is not None], lead)
+        kind = np.float32 if self.action_shape else np.int64
+        shape = *lead, *self.action_shape
+        return np.array(actions, kind).reshape(shape), state if after is None else after
+
+    def _decide(
+        self,
+        observation: Any,
+        pending_actions: Any,
+        memory: Memory | None,
+    ) -> tuple[Any, Memory | None]:
+        """Return the action to choose with this memory, and the memory after it."""
+        return self.act(observation, pending_actions), memory
+
+    def _empty_memory(self) -> Memory | None:
+        """Return the memory at the start of an episode, if the policy has one."""
+        return None
 
     def reset(self) -> None:
         """Start an episode: a policy with a memory forgets what it saw."""
