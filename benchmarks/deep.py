@@ -18,8 +18,8 @@ from deadtime.learn.compiled_loop import begin_all, run_chunk
 from deadtime.learn.memory import bytes_a_run
 from deadtime.learn.presets import preset
 from deadtime.learn.program import Program
-from deadtime.learn.views import VIEWS
 from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runtime.views import VIEWS
 
 ROUNDS = 9
 

@@ -12,7 +12,7 @@ from plain import Plain
 from deadtime.envs.maze_layout import carve, finite
 from deadtime.learn.settings import QLearning
 from deadtime.learn.tabular_q import new_agent, run_episodes
-from deadtime.learn.views import VIEWS
+from deadtime.runtime.views import VIEWS
 
 ROUNDS, EPISODES, STEP_COST = 5, 2000, 1000
 

@@ -24,9 +24,10 @@ from deadtime.learn.pixel_networks import named_arrays, new_q
 from deadtime.learn.settings import PixelQ
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.result import Result
-from deadtime.runtime.pixel_policy import PixelPolicy
+from deadtime.runtime import NetworkPolicy
 from deadtime.studies.paper.experiments import EXPERIMENTS
 from tests.commands import full, recorded
+from tests.runtime.kinds import frames_manifest
 
 pytest.importorskip("ale_py")
 pytestmark = pytest.mark.xdist_group("atari")
@@ -65,7 +66,7 @@ def lively():
     """A policy of random weights that does this and that, as what it sees says."""
     settings = PixelQ(channels=(8, 8, 8), hidden=64)
     arrays = named_arrays(new_q(jax.random.key(0), settings, 0))
-    return PixelPolicy(arrays, "delayed", "prediction", 0, 9, channels=settings.channels, hidden=settings.hidden)
+    return NetworkPolicy(frames_manifest("delayed", "prediction", 0), arrays)
 
 
 @pytest.mark.parametrize("delay", [1, 7, 25])

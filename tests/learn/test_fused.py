@@ -25,9 +25,9 @@ from deadtime.learn.presets import preset
 from deadtime.learn.program import Program, Setup, split_settings
 from deadtime.learn.replay import Replay, Transition, new_replay, sample, store
 from deadtime.learn.settings import DoubleQ
-from deadtime.learn.views import VIEWS
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.specs import from_canonical
+from deadtime.runtime.views import VIEWS
 from tests.commands import full, recorded
 
 SMALL = DoubleQ(hidden=(16, 16), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)

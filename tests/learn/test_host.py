@@ -22,11 +22,11 @@ from deadtime.learn.deep_q import q_values
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.program import Program, split_settings
-from deadtime.learn.views import VIEWS, View
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.runner import train_recorded
 from deadtime.runs.specs import from_canonical, make_spec
 from deadtime.runs.watch import watch
+from deadtime.runtime.views import VIEWS, View
 from tests.commands import full, recorded, run
 
 SMALL = {

@@ -19,9 +19,8 @@ from deadtime.learn.settings import A2C, PixelA2C, PixelQ
 from deadtime.runs import records
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.result import Result
-from deadtime.runtime.deep_policy import DeepPolicy
-from deadtime.runtime.policy import Policy
-from deadtime.runtime.recurrent_policy import RecurrentPolicy
+from deadtime.runtime import NetworkPolicy, Policy
+from tests.runtime.kinds import deep_manifest, recurrent_manifest
 
 NEEDY = "gym:deadtime-test/Needy-v0"
 SHORT = {"steps": 60, "evaluation_episodes": 1, "preset": "paper"}
@@ -106,9 +105,9 @@ def recurrent_arrays(numbers=3, actions=2):
 
 
 def test_networks_know_their_sizes():
-    policy = RecurrentPolicy(recurrent_arrays(), 2)
+    policy = NetworkPolicy(recurrent_manifest(2, 3, 2), recurrent_arrays())
     assert (policy.num_actions, policy.observation_shape) == (2, (3,))
-    assert repr(policy) == "RecurrentPolicy(recurrent, delay=2, 3 numbers -> 2 actions)"
+    assert repr(policy) == "NetworkPolicy(recurrent, delay=2, 3 numbers -> 2 actions)"
     assert policy.act(np.ones(3), [0, 1]) in (0, 1)
 
 
@@ -124,7 +123,7 @@ def test_tables_need_no_maze(agent, tmp_path, monkeypatch):
     monkeypatch.setattr("deadtime.envs.maze_layout._carve", refuse)
     policy = deadtime.load(folder)
     np.testing.assert_array_equal([policy.q_values(cell, [0, 1]) for cell in range(9)], expected)
-    assert repr(policy) == f"TabularPolicy({agent} on noisy-maze, delay=2, 9 states -> 4 actions)"
+    assert repr(policy) == f"TablePolicy({agent} on noisy-maze, delay=2, 9 states -> 4 actions)"
     with pytest.raises(ValueError, match="an observation is the number of a state, 0 to 8; got 9"):
         policy.act(9, [0, 1])
 
@@ -167,8 +166,7 @@ def test_a_policy_of_frames_needs_no_emulator(agent, monkeypatch):
     monkeypatch.setattr("deadtime.envs.atari.games.installed", lambda: False)
     policy = Result(record).policy()
     assert policy.act(FRAMES, [0] * delay) in range(9)
-    kind = "RecurrentPixelPolicy" if agent == "recurrent" else "PixelPolicy"
-    expected = f"{kind}({agent} on atari:MsPacman, delay={delay}, frames of shape (4, 84, 84) -> 9 actions)"
+    expected = f"NetworkPolicy({agent} on atari:MsPacman, delay={delay}, frames of shape (4, 84, 84) -> 9 actions)"
     assert repr(policy) == str(policy) == expected
     for wrong in (0, 19, -1):
         with pytest.raises(ValueError, match=f"a game has 1 to 18 actions; this policy says {wrong}: train it again"):
@@ -185,13 +183,13 @@ def test_results_and_policies_say_what_they_are():
     arrays = recurrent_arrays(4)
     result = Result(record_with(spec, arrays, (3, 4), (498.12, 500.0)))
     assert repr(result) == str(result) == "Result(noisy-cartpole, recurrent, delay 5, 2 seeds: 498.1, 500.0)"
-    assert repr(result.policy()) == "RecurrentPolicy(recurrent on noisy-cartpole, delay=5, 4 numbers -> 2 actions)"
+    assert repr(result.policy()) == "NetworkPolicy(recurrent on noisy-cartpole, delay=5, 4 numbers -> 2 actions)"
     evil = Result(replace(result.record, spec=spec.canonical() | {"env": "gym:\x1b[2J"}))
     assert repr(evil) == "Result(gym:?[2J, recurrent, delay 5, 2 seeds: 498.1, 500.0)"
     many = Result(record_with(replace(spec, delay=0), arrays, range(7), [0.98765, -12.34, np.nan, 1, 2, 3, 4]))
     assert repr(many) == "Result(noisy-cartpole, recurrent, delay 0, 7 seeds: 0.988, -12.3, nan, 1.000, 2.000, ...)"
-    deep = DeepPolicy(DEEP, "delayed", "prediction", 5, 5, model="change")
-    assert repr(deep) == str(deep) == "DeepPolicy(delayed, delay=5, 4 numbers -> 2 actions)"
+    deep = NetworkPolicy(deep_manifest(delay=5, actions=2, model="change"), DEEP)
+    assert repr(deep) == str(deep) == "NetworkPolicy(delayed, delay=5, 4 numbers -> 2 actions)"
 
 
 SCALES = {f"{part}/{name}": np.ones(4, np.float32) for part in ("inputs", "changes") for name in ("mean", "deviation")}
@@ -299,7 +297,8 @@ def test_what_sees_the_queue_knows_no_other_delay(delay):
     table = deadtime.train("maze", "augmented", delay=2, size=3, episodes=20).policy()
     frames = Result(pixel_record("augmented", delay=2)).policy()
     queue = {"q/0/weight": np.zeros((2, 8), np.float32)}
-    deep = DeepPolicy(DEEP | queue, "augmented", "queue", 2, 2, one_hot_queue=True)
+    manifest = deep_manifest("augmented", "queue", 2, 2, actions=2, one_hot_queue=True)
+    deep = NetworkPolicy(manifest, DEEP | queue)
     for policy in (table, frames, deep):
         with pytest.raises(ValueError) as refused:
             policy.at_delay(delay)
@@ -312,7 +311,8 @@ def test_what_sees_the_queue_knows_no_other_delay(delay):
 def test_other_agents_know_every_delay():
     mazes = [deadtime.train("maze", agent, delay=2, size=3, episodes=20).policy() for agent in ("oblivious", "delayed")]
     frames = [Result(pixel_record(agent)).policy() for agent in ("oblivious", "delayed", "recurrent")]
-    for policy in (*mazes, *frames, RecurrentPolicy(recurrent_arrays(), 2)):
+    recurrent = NetworkPolicy(recurrent_manifest(2, 3, 2), recurrent_arrays())
+    for policy in (*mazes, *frames, recurrent):
         own = policy.delay
         assert [policy.at_delay(delay).delay for delay in (0, 1, 5)] == [0, 1, 5]
         assert policy.delay == own

@@ -18,8 +18,8 @@ from deadtime.learn.pixel_actor_critic import Came, new_pixel_actor_critic
 from deadtime.learn.pixel_networks import MOST_ACTIONS, with_arrays
 from deadtime.learn.program import Program, Setup
 from deadtime.learn.settings import PixelA2C
-from deadtime.learn.views import CHOSEN, HISTORY, Code
 from deadtime.runs.deep_specs import deep_spec
+from deadtime.runtime.views import CHOSEN, HISTORY, Code
 from tests.commands import recorded
 
 TINY = PixelA2C(channels=(4, 4, 4), hidden=8, lstm=6, rollout=4, learning_rate=0.02, discount=0.9, entropy_weight=0.1)

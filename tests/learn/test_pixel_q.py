@@ -12,8 +12,8 @@ from deadtime.learn.host_turn import Turn
 from deadtime.learn.pixel_networks import new_q, new_torso, one_hot_queue
 from deadtime.learn.program import Program, Setup
 from deadtime.learn.settings import PixelQ
-from deadtime.learn.views import CHOSEN, EXECUTED, QUEUE, STATE, Code
 from deadtime.runtime.frame_layers import CONVOLUTIONS, MOST_ACTIONS
+from deadtime.runtime.views import CHOSEN, EXECUTED, QUEUE, STATE, Code
 from tests.commands import full
 
 TINY = PixelQ(channels=(4, 4, 4), hidden=16, replay_transitions=400, learning_starts=0, learning_rate=1e-3, batch=16)

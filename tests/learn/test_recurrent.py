@@ -23,10 +23,11 @@ from deadtime.learn.deep_training import run_deep
 from deadtime.learn.presets import preset
 from deadtime.learn.program import Program, Setup, split_settings
 from deadtime.learn.settings import A2C
-from deadtime.learn.views import VIEWS
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
-from deadtime.runtime.recurrent_policy import RecurrentPolicy
+from deadtime.runtime import NetworkPolicy
+from deadtime.runtime.views import VIEWS
 from tests.commands import full, recorded
+from tests.runtime.kinds import recurrent_manifest
 
 SMALL = A2C(hidden=(8,), lstm=16, actors=4, learning_rate=0.01, rms_start=0.0, discount=0.5)
 WIDE = replace(SMALL, actors=8)
@@ -76,7 +77,7 @@ def test_what_was_shown_a_step_ago_is_remembered_and_no_longer():
     program, setups, runs, _ = trained(Recall(), (0,), WIDE, 0, [160] * 50)
     scores = np.asarray(evaluate_all(program, setups, runs.learner, 50, 20))
     assert scores.mean() > 18.5
-    policy = RecurrentPolicy(ACTOR_CRITIC.policy_arrays(pick(runs.learner, 0), 0), 0)
+    policy = NetworkPolicy(recurrent_manifest(0, 1, 2), ACTOR_CRITIC.policy_arrays(pick(runs.learner, 0), 0))
     rng, right = np.random.default_rng(0), {True: 0, False: 0}
     for forgets in right:
         before = None
@@ -253,7 +254,7 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
 def test_a_policy_decides_as_the_program_does(layer_norm):
     net = new_actor_critic(jax.random.key(0), 6, 3, A2C(hidden=(8,), lstm=8, layer_norm=layer_norm))
     net = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net)
-    policy = RecurrentPolicy(ACTOR_CRITIC.policy_arrays(new_state(net, A2C()), 5), 3)
+    policy = NetworkPolicy(recurrent_manifest(3, 6, 3), ACTOR_CRITIC.policy_arrays(new_state(net, A2C()), 5))
     forward = jax.jit(lambda *given: net(*given))
     memory, rng = nothing(8), np.random.default_rng(0)
     seen = [rng.normal(size=6).astype(np.float32) for _ in range(20)]
@@ -362,7 +363,7 @@ def test_commands(tmp_path, monkeypatch, capsys):
     small = ["--env", "noisy-cartpole", "--steps", "400", "--seeds", "1", "--json"]
     said = json.loads(run("train", *small, "--agent", "recurrent", "--delay", "2", "--learning-rate", "0.001"))
     assert said["learning_rate"] == 0.001
-    assert isinstance(deadtime.load(said["record"]), RecurrentPolicy)
+    assert isinstance(deadtime.load(said["record"]), NetworkPolicy)
     assert run("watch", said["record"], "--out", "pole.gif").startswith("pole.gif: ")
     scored = json.loads(run("evaluate", said["record"], "--delay", "4", "--episodes", "3", "--json"))
     assert scored["delay"] == 4

@@ -12,9 +12,9 @@ from deadtime.learn.counts import estimate
 from deadtime.learn.learners import learners_of
 from deadtime.learn.settings import QLearning
 from deadtime.learn.tabular_q import new_agent, run_episodes, to_arrays
-from deadtime.learn.views import VIEWS
 from deadtime.planning import MDP, solve
-from deadtime.runtime.tabular_policy import TabularPolicy
+from deadtime.runtime import Manifest, TablePolicy
+from deadtime.runtime.views import VIEWS
 
 AGENTS = [*learners_of(family_of("maze"))]
 ONLINE = [name for name in AGENTS if not VIEWS[name].solves_offline]
@@ -33,7 +33,9 @@ def trained(name, delay, env, episodes, settings=USUAL, seed=0):
 
 
 def policy_of(name, agent, env):
-    return TabularPolicy(to_arrays(agent), name, VIEWS[name].sees, agent.delay, len(env.terminal))
+    arrays = to_arrays(agent)
+    sizes = {"states": len(env.terminal), "actions": arrays["q"].shape[1]}
+    return TablePolicy(Manifest(name, VIEWS[name].sees, agent.delay, **sizes), arrays)
 
 
 def environment(noise, name="maze"):

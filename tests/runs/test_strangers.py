@@ -41,8 +41,9 @@ from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.result import Result
 from deadtime.runs.specs import from_canonical
 from deadtime.runs.tabular_specs import TabularSpec
-from deadtime.runtime.pixel_policy import PixelPolicy
+from deadtime.runtime import NetworkPolicy
 from deadtime.studies.paper.report import page
+from tests.runtime.kinds import frames_manifest
 
 STATE = {"weights": jnp.arange(12.0).reshape(3, 4), "updates": jnp.int32(7)}
 FURTHER = {"ended": np.zeros((0, 3))}
@@ -591,16 +592,18 @@ def test_networks_of_frames():
     like = jax.eval_shape(lambda key: new_q(key, shown, 18), jax.random.key(0))
     arrays = named_arrays(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like))
 
-    def policy(arrays, channels=(2, 2, 2), delay=1):
-        return PixelPolicy(arrays, "augmented", "queue", delay, 9, channels=channels, hidden=4)
+    def policy(arrays, delay=1, capacity=1):
+        manifest = frames_manifest("augmented", "queue", delay, capacity=capacity)
+        return NetworkPolicy(manifest, arrays)
 
     policy(arrays)
     narrow, bare = arrays[".hidden"][:, :5], {name: array for name, array in arrays.items() if name != ".out"}
     for wrong in (arrays | {".out": arrays[".out"][:9]}, arrays | {".hidden": arrays[".hidden"].astype(np.float64)}, bare):
         refused(lambda wrong=wrong: policy(wrong), "is float32 of shape .*; got ")
-    refused(lambda: policy(arrays | {".hidden": narrow}), "room for 0 pending actions, and its delay is 1")
-    refused(lambda: policy(arrays, delay=2), "room for 1 pending actions, and its delay is 2")
-    refused(lambda: policy(arrays, (10**6, 10**6, 2)), "is float32 of shape .*; got ")
+    refused(lambda: policy(arrays | {".hidden": narrow}), "is float32 of shape .*; got ")
+    refused(lambda: policy(arrays, capacity=0), "room for all pending actions; got capacity=0, delay=1: .*train it again")
+    refused(lambda: policy(arrays, delay=2), "room for all pending actions; got capacity=1, delay=2: .*train it again")
+    refused(lambda: policy(arrays, capacity=2**31 - 1), "is float32 of shape .*; got ")
 
 
 def test_strange_words_on_the_page_and_the_terminal(evil, tmp_path):

@@ -4,10 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from deadtime.runtime.deep_policy import DeepPolicy
-from deadtime.runtime.pixel_policy import PixelPolicy, RecurrentPixelPolicy
-from deadtime.runtime.recurrent_policy import RecurrentPolicy
-from deadtime.runtime.tabular_policy import TabularPolicy
+from deadtime.runtime import Manifest, NetworkPolicy, TablePolicy
 
 DELAY = 3
 CHANNELS = (3, 4, 5)
@@ -111,16 +108,41 @@ def torso():
     return shapes
 
 
+def deep_manifest(agent="delayed", sees="prediction", delay=DELAY, capacity=DELAY, **how):
+    """Return the manifest of a Q-network of numbers with the sizes of `deep`."""
+    usual = {"observation_shape": (4,), "actions": 3, "capacity": capacity, "model": "learned"}
+    return Manifest(agent, sees, delay, **usual | how)
+
+
+def recurrent_manifest(delay=DELAY, numbers=4, actions=3, agent="recurrent"):
+    """Return the manifest of an actor-critic of numbers with a memory."""
+    how = {"observation_shape": (numbers,), "actions": actions}
+    return Manifest(agent, delay=delay, head="logits", memory=True, **how)
+
+
+def frames_manifest(agent="", sees="state", delay=DELAY, actions=9, **how):
+    """Return the manifest of a network of frames; those with a memory have logits."""
+    usual = {"observation_shape": (4, 84, 84), "encoder": "frames", "model": "fresh"}
+    usual["head"] = "logits" if how.get("memory") else "dueling"
+    return Manifest(agent, sees, delay, actions=actions, **usual | how)
+
+
+def table_manifest(agent, sees, delay=DELAY, states=6, actions=3, seed=1):
+    """Return the manifest of a table with the sizes of `table`."""
+    return Manifest(agent, sees, delay, states=states, actions=actions, seed=seed)
+
+
 def _pixel(agent, sees):
-    return lambda arrays: PixelPolicy(arrays, agent, sees, DELAY, 9, channels=CHANNELS, hidden=6)
+    manifest = frames_manifest(agent, sees, capacity=DELAY)
+    return lambda arrays: NetworkPolicy(manifest, arrays)
 
 
 def _deep(agent, sees, **how):
-    return lambda arrays: DeepPolicy(arrays, agent, sees, DELAY, DELAY, **how)
+    return lambda arrays: NetworkPolicy(deep_manifest(agent, sees, **how), arrays)
 
 
 def _table(agent, sees):
-    return lambda arrays: TabularPolicy(arrays, agent, sees, DELAY, 6, seed=1)
+    return lambda arrays: TablePolicy(table_manifest(agent, sees), arrays)
 
 
 def _unmodelled(rng):
@@ -139,7 +161,7 @@ KINDS = {
         lambda rng: deep(rng, 4, "change", 2),
         _deep("delayed", "prediction", model="change", members=2),
     ),
-    "recurrent": (recurrent, lambda arrays: RecurrentPolicy(arrays, DELAY)),
+    "recurrent": (recurrent, lambda arrays: NetworkPolicy(recurrent_manifest(), arrays)),
     "table oblivious": (_unmodelled, _table("oblivious", "state")),
     "table augmented": (pairs, _table("augmented", "queue")),
     "table delayed": (table, _table("delayed", "prediction")),
@@ -149,7 +171,7 @@ KINDS = {
     "frames delayed": (frames_q, _pixel("delayed", "prediction")),
     "frames recurrent": (
         frames_recurrent,
-        lambda arrays: RecurrentPixelPolicy(arrays, DELAY, 9, channels=CHANNELS, hidden=6, lstm=4),
+        lambda arrays: NetworkPolicy(frames_manifest("recurrent", memory=True), arrays),
     ),
 }
 """For each kind of policy, how its arrays are drawn and how it is built from them."""

@@ -11,8 +11,8 @@ import pytest
 
 import deadtime
 from deadtime.envs.atari.emulator import SIDE, STACK
-from deadtime.learn import views
-from deadtime.runtime import policy
+from deadtime.learn import settings
+from deadtime.runtime import manifest
 from deadtime.runtime.frame_layers import FRAMES
 from tests.runtime.kinds import KINDS, acted
 
@@ -85,5 +85,5 @@ def test_runtime_imports_only_the_layers_before_it(path):
 
 
 def test_words_that_two_layers_share():
-    assert policy.SEES == views.SEES
+    assert manifest.LOOK_AHEADS == settings.PIXEL_MODELS
     assert FRAMES == (STACK, SIDE, SIDE)

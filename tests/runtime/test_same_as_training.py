@@ -16,12 +16,11 @@ from deadtime.learn.pixel_actor_critic import new_pixel_actor_critic
 from deadtime.learn.pixel_networks import named_arrays, new_q, one_hot_queue
 from deadtime.learn.q_table import by_queue, find, pack, with_room
 from deadtime.learn.settings import PixelA2C, PixelQ
-from deadtime.runtime.deep_policy import DeepPolicy
+from deadtime.runtime import NetworkPolicy
 from deadtime.runtime.frame_layers import MOST_ACTIONS
-from deadtime.runtime.pixel_policy import PixelPolicy, RecurrentPixelPolicy
 from deadtime.runtime.queue_keys import KeyIndex, bits_of, key_of, words_of
 from deadtime.runtime.state_laws import rolled_law
-from deadtime.runtime.tabular_policy import best_action
+from deadtime.runtime.table_policy import best_action
 from tests.runtime import kinds
 
 
@@ -48,7 +47,8 @@ def test_deep_policies_that_predict(kind, members, hidden, delay):
     for name in arrays:
         if name.startswith("model/"):
             arrays[name] *= np.float32(0.5)  # predictions stay of the size of observations
-    policy = DeepPolicy(arrays, "delayed", "prediction", delay, delay, model=kind, members=members)
+    manifest = kinds.deep_manifest(delay=delay, model=kind, members=members)
+    policy = NetworkPolicy(manifest, arrays)
     q, nets = mlp(arrays, "q"), [mlp(arrays, "model", i) for i in range(members)]
     model = ForwardModel(nets[0], scale(arrays, "inputs"), scale(arrays, "changes"))
     roll = jax.jit(lambda net, obs, queue: rolled(model, net, kind, 3, obs, queue, delay))
@@ -68,7 +68,7 @@ def test_deep_policies_that_see_the_queue(one_hot):
     rng, room, delay = np.random.default_rng(0), 5, 3
     arrays = kinds.deep(rng, 4 + room * (3 if one_hot else 1))
     policy, q = (
-        DeepPolicy(arrays, "augmented", "queue", delay, room, one_hot_queue=one_hot),
+        NetworkPolicy(kinds.deep_manifest("augmented", "queue", delay, room, one_hot_queue=one_hot), arrays),
         mlp(arrays, "q"),
     )
     for _ in range(20):
@@ -83,7 +83,8 @@ def test_deep_policies_that_see_the_queue(one_hot):
 def test_a_network_that_has_inputs_for_a_queue_that_is_never_seen():
     rng = np.random.default_rng(0)
     arrays = kinds.deep(rng, 4 + 5)
-    policy, q = DeepPolicy(arrays, "oblivious", "state", 2, 5), mlp(arrays, "q")
+    policy = NetworkPolicy(kinds.deep_manifest("oblivious", "state", 2, 5), arrays)
+    q = mlp(arrays, "q")
     obs = rng.normal(size=4).astype(np.float32)
     values = q(jnp.concatenate([obs, jnp.zeros(5)]))
     np.testing.assert_allclose(policy.q_values(obs, [0, 1]), values, rtol=1e-5, atol=1e-6)
@@ -96,14 +97,14 @@ def test_forward_models_that_a_policy_can_not_have():
             ValueError,
             match="1 forward model or more of kind learned or change; got .*: train it again",
         ):
-            DeepPolicy(arrays, "delayed", "prediction", 1, 1, **how)
+            NetworkPolicy(kinds.deep_manifest(**how), arrays)
     with pytest.raises(
         ValueError,
         match="a policy sees one of state, queue, prediction, law; got 'all': train it again",
     ):
-        DeepPolicy(arrays, "delayed", "all", 1, 1)
+        kinds.deep_manifest(sees="all")
     with pytest.raises(ValueError, match="a policy sees one of"):
-        PixelPolicy({}, "delayed", "all", 1, 1, channels=(1, 1, 1), hidden=1)
+        kinds.frames_manifest(sees="all")
 
 
 VALUES = st.sampled_from([0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan])
@@ -171,7 +172,9 @@ def test_networks_of_frames(sees, delay, dueling, layer_norm):
     shape = {"channels": (4, 8, 8), "hidden": 32, "dueling": dueling, "layer_norm": layer_norm}
     rng, room, actions = np.random.default_rng(delay), 4, 7
     q = new_q(jax.random.key(delay), PixelQ(**shape), room * MOST_ACTIONS)
-    policy = PixelPolicy(named_arrays(q), "", sees, delay, actions, **shape)
+    head = "dueling" if dueling else "values"
+    manifest = kinds.frames_manifest("", sees, delay, actions, capacity=room, head=head)
+    policy = NetworkPolicy(manifest, named_arrays(q))
     for _ in range(5):
         seen, queue = frames(rng), rng.integers(actions, size=delay)
         held = jnp.asarray(np.append(np.zeros(room - delay, int), queue), jnp.int32)
@@ -187,7 +190,8 @@ def test_recurrent_networks_of_frames(layer_norm):
     shape = {"channels": (4, 8, 8), "hidden": 32, "lstm": 16, "layer_norm": layer_norm}
     rng, actions = np.random.default_rng(0), 7
     net = new_pixel_actor_critic(jax.random.key(0), PixelA2C(**shape))
-    policy, memory = RecurrentPixelPolicy(named_arrays(net), 2, actions, **shape), nothing(16)
+    manifest = kinds.frames_manifest(delay=2, actions=actions, memory=True)
+    policy, memory = NetworkPolicy(manifest, named_arrays(net)), nothing(16)
     forward = jax.jit(lambda *given: net(*given, actions))
     for step in range(12):
         if step == 6:
@@ -202,11 +206,12 @@ def test_recurrent_networks_of_frames(layer_norm):
 def test_frame_networks_that_do_not_fit():
     shape = {"channels": (2, 2, 2), "hidden": 4, "lstm": 3}
     arrays = named_arrays(new_pixel_actor_critic(jax.random.key(0), PixelA2C(**shape)))
+    manifest = kinds.frames_manifest(delay=1, memory=True)
     for name, array in arrays.items():
         for wrong in (array[:-1], array.astype(np.float64), array[None]):
             with pytest.raises(ValueError, match="is float32 of shape .*; got float"):
-                RecurrentPixelPolicy(arrays | {name: wrong}, 1, 9, **shape)
+                NetworkPolicy(manifest, arrays | {name: wrong})
         with pytest.raises(ValueError, match="is float32 of shape .*; got nothing"):
-            RecurrentPixelPolicy({one: arrays[one] for one in arrays if one != name}, 1, 9, **shape)
+            NetworkPolicy(manifest, {one: arrays[one] for one in arrays if one != name})
     with pytest.raises(ValueError, match="is float32 of shape .*; got float32"):
-        RecurrentPixelPolicy(arrays, 1, 9, **shape | {"channels": (10**12, 10**12, 2)})
+        NetworkPolicy(kinds.frames_manifest(delay=1, memory=True, capacity=2**31 - 1), arrays)

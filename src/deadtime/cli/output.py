@@ -8,12 +8,12 @@ import numpy as np
 from rich.table import Table
 
 from deadtime._support.terminal import counted
-from deadtime.learn.views import VIEWS
 from deadtime.runs import statistics
 from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Result
 from deadtime.runs.specs import Spec
 from deadtime.runs.tabular_specs import TabularSpec
+from deadtime.runtime.views import VIEWS
 
 _ESTIMATE = ("mean", "low", "high")
 _APART = ("kind", "settings", "learner", "changes")

@@ -25,7 +25,7 @@ from deadtime.learn.memory import bytes_a_run
 from deadtime.learn.outcome import Outcome, deep_outcome, status_of
 from deadtime.learn.program import Program, Setup, split_settings
 from deadtime.learn.run_spec import DeepRun
-from deadtime.learn.views import VIEWS
+from deadtime.runtime.views import VIEWS
 
 Pair = tuple[DeepRun, int]
 RunT = TypeVar("RunT", bound=DeepRun)

@@ -36,10 +36,10 @@ from deadtime.learn.evaluate import evaluate, play
 from deadtime.learn.host_turn import HostedLearner, Turn
 from deadtime.learn.lane_learner import LANE_LEARNER
 from deadtime.learn.outcome import Outcome, deep_outcome, status_of
+from deadtime.learn.policies import policy_of
 from deadtime.learn.program import Program, Setup, split_settings
 from deadtime.learn.run_spec import DeepRun
-from deadtime.learn.views import VIEWS, Code
-from deadtime.runtime.deep_policy import DeepPolicy
+from deadtime.runtime.views import VIEWS, Code
 
 Pair = tuple[DeepRun, int]
 RunT = TypeVar("RunT", bound=DeepRun)
@@ -414,16 +414,7 @@ class HostGroup:
         """Return the mean score of the run's policy, on episodes that no training began with."""
         ((spec, seed),) = self.pairs
         arrays = self.program.learner.policy_arrays(self._state.learner, self.program.capacity)
-        policy = DeepPolicy(
-            arrays,
-            spec.agent,
-            VIEWS[spec.agent].sees,
-            spec.delay,
-            self.program.capacity,
-            model=spec.learner.model,
-            members=spec.learner.members,
-            one_hot_queue=spec.learner.one_hot_queue,
-        )
+        policy = policy_of(spec, seed, arrays)
         held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
         found: dict[int | None, list[float]] = {}
         for delay in (None, *spec.evaluation_delays):

@@ -5,13 +5,17 @@ Nothing here imports JAX. `Learner.load` imports the code of a learner, which `l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from deadtime.envs.family import Family
+from deadtime.learn import manifests
 from deadtime.learn.settings import A2C, DoubleQ, PixelA2C, PixelQ, QLearning
-from deadtime.learn.views import VIEWS, Credits, Sees, View
+from deadtime.runtime.views import VIEWS, Credits, Sees, View
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Learner:
     """The object with its code, as "module:name" (see `learner_code.LearnerCode`)."""
     sees: tuple[Sees, ...]
     """The kinds of views that it can have."""
+    manifest: Callable[[Any, dict[str, np.ndarray]], dict[str, Any]]
+    """The fields of a policy's manifest, from a spec and the arrays of a policy."""
     credits: tuple[Credits, ...] = ("chosen", "executed", "shifted")
     loops: tuple[str, ...] = ("compiled", "host")
     """The loops that can train it (see `Family.loop`)."""
@@ -58,15 +64,23 @@ LEARNERS: dict[str, Learner] = {
         QLearning,
         "deadtime.learn.tabular_q:run_episodes",
         ("state", "queue", "prediction", "law"),
+        manifests.of_table,
         loops=("tabular",),
         offline=True,
     ),
-    "double-q": Learner(DoubleQ, "deadtime.learn.deep_q:DEEP_Q", _DECIDING),
-    "a2c": Learner(A2C, "deadtime.learn.actor_critic:ACTOR_CRITIC", ("history",), loops=("compiled",)),
+    "double-q": Learner(DoubleQ, "deadtime.learn.deep_q:DEEP_Q", _DECIDING, manifests.of_deep_q),
+    "a2c": Learner(
+        A2C,
+        "deadtime.learn.actor_critic:ACTOR_CRITIC",
+        ("history",),
+        manifests.of_actor_critic,
+        loops=("compiled",),
+    ),
     "pixel-q": Learner(
         PixelQ,
         "deadtime.learn.frame_q:FRAME_Q",
         _DECIDING,
+        manifests.of_frame_q,
         ("chosen", "executed"),
         loops=("host",),
         frames=True,
@@ -75,6 +89,7 @@ LEARNERS: dict[str, Learner] = {
         PixelA2C,
         "deadtime.learn.frame_actor_critic:FRAME_ACTOR_CRITIC",
         ("history",),
+        manifests.of_frame_actor_critic,
         loops=("host",),
         frames=True,
     ),

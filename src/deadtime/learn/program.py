@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from deadtime.learn.learners import LEARNERS
-from deadtime.learn.views import Code, View
+from deadtime.runtime.views import Code, View
 
 compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
 """`jax.jit` to the same bits in every process: on a GPU no kernel is chosen by timing it."""

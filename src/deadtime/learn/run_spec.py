@@ -19,6 +19,14 @@ class Run(Protocol):
         """The environment's name."""
 
     @property
+    def family(self) -> Family:
+        """The family of the environment."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The environment's settings that differ from its usual ones."""
+
+    @property
     def agent(self) -> str:
         """The agent's name."""
 
@@ -52,10 +60,6 @@ class TabularRun(Run, Protocol):
 
 class DeepRun(Run, Protocol):
     """A run of a deep agent."""
-
-    @property
-    def family(self) -> Family:
-        """The family of the environment."""
 
     @property
     def length(self) -> int:

@@ -19,8 +19,8 @@ from deadtime.learn.outcome import Outcome
 from deadtime.learn.run_spec import TabularRun
 from deadtime.learn.tabular_q import Agent, new_agent, run_episodes, to_arrays
 from deadtime.learn.trainer import Progress, train_groups
-from deadtime.learn.views import VIEWS
 from deadtime.planning.solvers import solve
+from deadtime.runtime.views import VIEWS
 
 _BLOCKS = 100
 """Blocks of episodes, each a point of the curve."""

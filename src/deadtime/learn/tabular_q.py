@@ -19,7 +19,8 @@ from deadtime.learn.counts import Counts, empty, observe, roll, roll_law, roll_o
 from deadtime.learn.exploration import best_value, epsilon_greedy, uniform
 from deadtime.learn.q_table import Table, by_queue, by_state, find, pack, push_key, with_room
 from deadtime.learn.settings import QLearning
-from deadtime.learn.views import (
+from deadtime.runtime.queue_keys import bits_of
+from deadtime.runtime.views import (
     CHOSEN,
     EXECUTED,
     LAW,
@@ -28,7 +29,6 @@ from deadtime.learn.views import (
     SEES,
     View,
 )
-from deadtime.runtime.queue_keys import bits_of
 
 _ENVIRONMENT, _EXPLORATION = 0, 1
 
@@ -68,7 +68,7 @@ def new_agent(env: Finite, view: View, delay: int) -> Agent:
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
-    """Return the arrays that a `TabularPolicy` needs to act as this agent does."""
+    """Return the arrays that a `TablePolicy` needs to act as this agent does."""
     used = int(agent.table.used[0])
     kept = {"q": agent.table.q[:used], "keys": agent.table.keys[:used]}
     model = agent.model

@@ -17,8 +17,8 @@ from deadtime.envs.family import Family
 from deadtime.learn.learners import LEARNERS, learners_of
 from deadtime.learn.presets import PRESETS, preset
 from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS, DoubleQ
-from deadtime.learn.views import VIEWS
 from deadtime.runs.spec_checks import check_executed, check_recorded, differing, like, plain
+from deadtime.runtime.views import VIEWS
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class Result:
 
         `act(observation, pending_actions)` chooses an action.
         """
-        from deadtime.runs.recorded_policy import policy_of  # noqa: PLC0415  (scores need no policies)
+        from deadtime.learn.policies import policy_of  # noqa: PLC0415  (scores need no policies)
 
         seed = self.replayed[0] if seed is None else seed
         arrays = {

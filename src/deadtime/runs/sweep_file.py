@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 from deadtime._support import files
 from deadtime._support.names import nearest
 from deadtime.envs.families import family_of
-from deadtime.learn.views import VIEWS
 from deadtime.runs.specs import Spec, make_spec
 from deadtime.runs.tabular_specs import TABULAR, check_seeds
 from deadtime.runs.wanted import Runs
+from deadtime.runtime.views import VIEWS
 
 USUAL: dict[str, Any] = {
     "environments": [],

@@ -20,8 +20,8 @@ from deadtime.envs.families import FAMILIES, check_options, family_of
 from deadtime.envs.family import Family
 from deadtime.learn.learners import learners_of
 from deadtime.learn.settings import QLearning
-from deadtime.learn.views import VIEWS
 from deadtime.runs.spec_checks import check_executed, differing
+from deadtime.runtime.views import VIEWS
 
 _USUAL_LEARNER = {"walk": QLearning(epsilon=0.1)}
 """The learner's usual settings by family, where they are not its defaults: the walk's rewards make no one explore."""

@@ -1,16 +1,20 @@
-"""Trained policies, which act with NumPy and Gymnasium alone."""
+"""Trained policies, which act with NumPy and Gymnasium alone.
 
-from deadtime.runtime.deep_policy import DeepPolicy
-from deadtime.runtime.pixel_policy import PixelPolicy, RecurrentPixelPolicy
+A policy is a `Manifest`, plain data, and arrays: `NetworkPolicy(manifest, arrays)` acts with a
+network and `TablePolicy(manifest, arrays)` with a table.
+"""
+
+from deadtime.runtime.forward_models import FORWARD_MODELS, ForwardModel
+from deadtime.runtime.manifest import Manifest
+from deadtime.runtime.network_policy import NetworkPolicy
 from deadtime.runtime.policy import Policy
-from deadtime.runtime.recurrent_policy import RecurrentPolicy
-from deadtime.runtime.tabular_policy import TabularPolicy
+from deadtime.runtime.table_policy import TablePolicy
 
 __all__ = [
-    "DeepPolicy",
-    "PixelPolicy",
+    "FORWARD_MODELS",
+    "ForwardModel",
+    "Manifest",
+    "NetworkPolicy",
     "Policy",
-    "RecurrentPixelPolicy",
-    "RecurrentPolicy",
-    "TabularPolicy",
+    "TablePolicy",
 ]

@@ -1,4 +1,4 @@
-"""Fully connected networks with ReLU between their layers, as NumPy arrays."""
+"""Fully connected layers as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections.abc import Mapping
 
 import numpy as np
 
-Layers = list[tuple[np.ndarray, np.ndarray]]
-"""The weight, of shape (outputs, inputs), and the bias of each layer."""
+from deadtime.runtime.array_forms import check_layers, size_of
+
+Layer = tuple[np.ndarray, np.ndarray]
+"""The weight, of shape (outputs, inputs), and the bias of a layer."""
+Layers = list[Layer]
 
 
-def layers_of(arrays: Mapping[str, np.ndarray], part: str, member: int | None = None) -> Layers:
+def layers_of(
+    arrays: Mapping[str, np.ndarray],
+    part: str,
+    inputs: int,
+    remembered: int = 0,
+) -> Layers:
     """Return the layers that a record names `part/0/weight`, `part/0/bias`, `part/1/weight`, …
 
-    Networks stacked on a first axis are told apart by `member`.
+    The first layer takes `inputs` numbers and each other one what the one before gives. Where a
+    memory lies before the last layer, that one takes the `remembered` numbers. Raise if they don't.
     """
-    count = 1 + max(int(name.split("/")[1]) for name in arrays if name.startswith(f"{part}/"))
-    return [
-        (
-            _taken(arrays[f"{part}/{i}/weight"], member),
-            _taken(arrays[f"{part}/{i}/bias"], member),
-        )
-        for i in range(count)
-    ]
+    names = [(f"{part}/{i}/weight", f"{part}/{i}/bias") for i in range(_count(arrays, part))]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for weight, bias in names:
+        if remembered and bias == names[-1][1]:
+            inputs = remembered
+        outputs = size_of(arrays, bias, 0)
+        shapes |= {bias: (outputs,), weight: (outputs, inputs)}
+        inputs = outputs
+    check_layers(arrays, shapes)
+    return [(arrays[weight], arrays[bias]) for weight, bias in names]
 
 
-def _taken(array: np.ndarray, member: int | None) -> np.ndarray:
-    return np.ascontiguousarray(array if member is None else array[member], np.float32)
+def outputs_of(arrays: Mapping[str, np.ndarray], part: str) -> int:
+    """Return the number of outputs of the last of these layers."""
+    return len(arrays[f"{part}/{_count(arrays, part) - 1}/bias"])
 
 
-def layers_fit(layers: Layers, inputs: int, outputs: int) -> bool:
-    """Return whether each layer takes what the one before gives, from `inputs` to `outputs`."""
-    for weight, bias in layers:
-        if weight.shape != (len(bias), inputs) or bias.ndim != 1:
-            return False
-        inputs = len(bias)
-    return inputs == outputs
-
-
-def forward(layers: Layers, x: np.ndarray) -> np.ndarray:
-    """Return the outputs of the network for one vector of inputs."""
-    *hidden, (last, last_bias) = layers
-    for weight, bias in hidden:
-        x = np.maximum(weight.dot(x) + bias, np.float32(0.0))
-    return last.dot(x) + last_bias
+def _count(arrays: Mapping[str, np.ndarray], part: str) -> int:
+    names = sum(name.startswith(f"{part}/") for name in arrays)
+    return (names + 1) // 2

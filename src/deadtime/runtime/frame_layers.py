@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deadtime.runtime.array_forms import Form
+from deadtime.runtime.array_forms import check_layers, size_of
 from deadtime.runtime.dense_layers import Layers
 
 if TYPE_CHECKING:
@@ -26,20 +26,20 @@ def torso_outputs(channels: Sequence[int]) -> int:
     return 7 * 7 * channels[-1]
 
 
-def torso_forms(channels: Sequence[int]) -> dict[str, Form]:
-    """Return the form of each array of the convolutions, by its name in a record."""
-    forms: dict[str, Form] = {}
-    inputs = FRAMES[0]
-    for i, ((size, _), outputs) in enumerate(zip(CONVOLUTIONS, channels, strict=True)):
-        forms[f".torso.weights[{i}]"] = Form(np.float32, size * size * inputs, outputs)
-        forms[f".torso.biases[{i}]"] = Form(np.float32, outputs)
-        inputs = outputs
-    return forms
-
-
 def torso_of(arrays: Mapping[str, np.ndarray]) -> Layers:
-    """Return the weight, of shape (inputs, outputs), and the bias of each convolution."""
-    return [(arrays[f".torso.weights[{i}]"], arrays[f".torso.biases[{i}]"]) for i in range(len(CONVOLUTIONS))]
+    """Return the weight, of shape (inputs, outputs), and the bias of each convolution.
+
+    Raise if they do not fit each other.
+    """
+    names = [(f".torso.weights[{i}]", f".torso.biases[{i}]") for i in range(len(CONVOLUTIONS))]
+    shapes: dict[str, tuple[int, ...]] = {}
+    inputs = FRAMES[0]
+    for (weight, bias), (size, _) in zip(names, CONVOLUTIONS, strict=True):
+        outputs = size_of(arrays, weight, 1)
+        shapes |= {weight: (size * size * inputs, outputs), bias: (outputs,)}
+        inputs = outputs
+    check_layers(arrays, shapes)
+    return [(arrays[weight], arrays[bias]) for weight, bias in names]
 
 
 def look(torso: Layers, frames: UInt8[np.ndarray, "4 84 84"]) -> Float[np.ndarray, " n"]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+
+from deadtime.runtime.array_forms import check_layers, size_of
 
 Norm = tuple[np.ndarray, np.ndarray]
 """The gain and the shift of a layer normalisation."""
@@ -44,6 +47,38 @@ class Lstm(NamedTuple):
     def _normal(self, i: int, x: np.ndarray) -> np.ndarray:
         """Return `x` as the i-th norm gives it; unchanged if there are no norms."""
         return normalised(x, self.norms[i]) if self.norms else x
+
+
+class LstmNames(NamedTuple):
+    """The names of an LSTM's arrays in a record; `gain` and `shift` are numbered."""
+
+    from_input: str
+    from_output: str
+    bias: str
+    gain: str
+    shift: str
+
+
+def lstm_of(arrays: Mapping[str, np.ndarray], names: LstmNames, inputs: int) -> Lstm:
+    """Return the LSTM of these names, or raise if its arrays do not fit each other and `inputs`."""
+    units = size_of(arrays, names.from_output, 1)
+    shapes: dict[str, tuple[int, ...]] = {
+        names.from_input: (4 * units, inputs),
+        names.from_output: (4 * units, units),
+        names.bias: (4 * units,),
+    }
+    norms = [(names.gain.format(i), names.shift.format(i)) for i in range(3)]
+    if not any(name in arrays for norm in norms for name in norm):
+        norms = []
+    for norm, size in zip(norms, (4 * units, 4 * units, units), strict=False):
+        shapes |= dict.fromkeys(norm, (size,))
+    check_layers(arrays, shapes)
+    return Lstm(
+        arrays[names.from_input],
+        arrays[names.from_output],
+        arrays[names.bias],
+        [(arrays[gain], arrays[shift]) for gain, shift in norms],
+    )
 
 
 def normalised(x: np.ndarray, norm: Norm) -> np.ndarray:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from gymnasium import spaces
 
+from deadtime._support.files import printable
 from deadtime.delays.convention import check_delay
-
-SEES = ("state", "queue", "prediction", "law")
-"""What a policy decides from: the state, the state and the queue, a predicted state, or its law."""
-NO_FIT = "the layers of a policy fit each other and its environment; these do not: train it again"
-
-
-def check_sees(sees: str) -> bool:
-    """Return whether a policy needs a forward model, or raise if `sees` is not one of `SEES`."""
-    if sees not in SEES:
-        raise ValueError(f"a policy sees one of {', '.join(SEES)}; got {sees!r}: train it again")
-    return sees in ("prediction", "law")
+from deadtime.runtime.lstm_cell import Memory
+from deadtime.runtime.manifest import Manifest
+from deadtime.runtime.predict_inputs import joined, memories_of, rows_of
 
 
 class Policy:
@@ -26,20 +23,85 @@ class Policy:
 
     delay: int
     agent: str
-    num_actions: int
+    num_actions: int = 0
+    """The number of actions; 0 if an action is an array of numbers within a box."""
+    action_shape: tuple[int, ...] = ()
     observation_shape: tuple[int, ...] = ()
     num_states: int = 0
     """The number of states, where an observation is the number of one."""
     sees_queue: bool = False
     """Whether the policy was trained to look at the pending actions themselves."""
+    needs_queue: bool = True
+    """Whether the policy checks and uses the pending actions."""
     plays_one_game: bool = False
     """Whether it acts only in the very environment that it was trained in."""
     env: str = ""
     """The name of the environment of the training, where a record tells it."""
+    _manifest: Manifest
+    _low: np.ndarray
+    _high: np.ndarray
 
-    def act(self, observation: Any, pending_actions: Any = ()) -> int:
+    def _describe(self, manifest: Manifest) -> None:
+        """Take over what a manifest says of the agent, the delay and the spaces."""
+        self._manifest = manifest
+        self.agent = manifest.agent
+        self.delay = manifest.delay
+        self.env = manifest.env
+        self.sees_queue = manifest.sees == "queue"
+        self.num_states = manifest.states
+        self.observation_shape = manifest.observation_shape
+        self.num_actions = manifest.actions
+        self._low = np.array(manifest.low, np.float32)
+        self._high = np.array(manifest.high, np.float32)
+        self.action_shape = () if manifest.actions else self._low.shape
+
+    @property
+    def manifest(self) -> Manifest:
+        """The policy's manifest, with its present delay and environment."""
+        return replace(self._manifest, delay=self.delay, env=self.env)
+
+    def act(self, observation: Any, pending_actions: Any = ()) -> Any:
         """Return the action to choose now, which is executed after the pending ones."""
         raise NotImplementedError
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, Any]:
+        """Return the action for what `AugmentObservation` shows, and the state after it.
+
+        The arguments are those of Stable-Baselines3's `predict`. `observation` is a Dict or a flat
+        vector, one or a batch; without a delay it may be the observation alone. `state` is the
+        memory that the call before returned, None at the start of an episode; `episode_start`
+        says where to forget it. The memory of `act` is not touched.
+        """
+        if not deterministic:
+            rule = f"{self.agent} has learned a greedy policy"
+            raise ValueError(f"{rule}; got deterministic={deterministic!r}: pass True")
+        rows, lead = rows_of(self, observation)
+        before = memories_of(state, episode_start, self._empty_memory(), lead)
+        decided = [self._decide(*row, memory) for row, memory in zip(rows, before, strict=True)]
+        actions = [action for action, _ in decided]
+        after = joined([memory for _, memory in decided if memory is not None], lead)
+        kind = np.float32 if self.action_shape else np.int64
+        shape = *lead, *self.action_shape
+        return np.array(actions, kind).reshape(shape), state if after is None else after
+
+    def _decide(
+        self,
+        observation: Any,
+        pending_actions: Any,
+        memory: Memory | None,
+    ) -> tuple[Any, Memory | None]:
+        """Return the action to choose with this memory, and the memory after it."""
+        return self.act(observation, pending_actions), memory
+
+    def _empty_memory(self) -> Memory | None:
+        """Return the memory at the start of an episode, if the policy has one."""
+        return None
 
     def reset(self) -> None:
         """Start an episode: a policy with a memory forgets what it saw."""
@@ -59,13 +121,22 @@ class Policy:
 
     def fits(self, actions: Any, observations: Any) -> bool:
         """Return whether the policy can act with these Gymnasium spaces."""
-        if not isinstance(actions, spaces.Discrete):
-            return False
-        if (actions.start, actions.n) != (0, self.num_actions):
+        if not self._fits_actions(actions):
             return False
         if isinstance(observations, spaces.Discrete):
             return (observations.start, observations.n) == (0, self.num_states)
         return not self.num_states and observations.shape == self.observation_shape
+
+    def _fits_actions(self, actions: Any) -> bool:
+        if self.action_shape:  # a box that has room for every action of the policy
+            return (
+                isinstance(actions, spaces.Box)
+                and actions.shape == self.action_shape
+                and bool((actions.low.astype(np.float32) <= self._low).all())
+                and bool((actions.high.astype(np.float32) >= self._high).all())
+            )
+        numbered = isinstance(actions, spaces.Discrete)
+        return numbered and (actions.start, actions.n) == (0, self.num_actions)
 
     @property
     def sizes(self) -> str:
@@ -76,12 +147,48 @@ class Policy:
             seen = f"{self.observation_shape[0]} numbers"
         else:
             seen = f"frames of shape {self.observation_shape}"
+        if self.action_shape:
+            return f"{seen} -> actions of shape {self.action_shape}"
         return f"{seen} -> {self.num_actions} actions"
+
+    def _checked_queue(self, pending_actions: Any) -> np.ndarray:
+        """Return the pending actions as an array, or raise if they do not fit."""
+        queue = np.asarray(pending_actions)
+        if queue.size == 0:
+            queue = np.zeros((0, *self.action_shape), np.int64)
+        good = queue.shape == (self.delay, *self.action_shape)
+        if self.action_shape:
+            good = good and queue.dtype.kind in "iuf" and bool(np.isfinite(queue).all())
+        else:
+            good = good and queue.dtype.kind in "iu"
+            good = good and not ((queue < 0) | (queue >= self.num_actions)).any()
+        if not good:
+            kind = f"each from 0 to {self.num_actions - 1}"
+            if self.action_shape:
+                kind = f"each {self.action_shape[0]} finite numbers"
+            raise ValueError(
+                f"pending_actions are the {self.delay} chosen last, oldest first, {kind}; "
+                f"got {pending_actions!r}: "
+                "pass info['pending_actions'], or use policy.at_delay(m) for another delay"
+            )
+        return queue.astype(np.float32 if self.action_shape else np.int64, copy=False)
 
     def __repr__(self) -> str:
         """Return the agent, the environment where it is known, the delay and the sizes."""
         where = f" on {self.env}" if self.env else ""
-        return f"{type(self).__name__}({self.agent}{where}, delay={self.delay}, {self.sizes})"
+        about = f"{self.agent}{where}, delay={self.delay}, {self.sizes}"
+        return printable(f"{type(self).__name__}({about})")
+
+
+@contextmanager
+def fitting() -> Iterator[None]:
+    """Raise a ValueError if arrays are missing or of a kind that nothing can be built from."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        rule = "a policy has the arrays that its agent learns"
+        got = f"this one has others ({error!r:.99})"
+        raise ValueError(f"{rule}; {got}: train it again") from error
 
 
 def check_game(policy: Any, name: str) -> None:

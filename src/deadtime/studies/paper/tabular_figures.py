@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from deadtime._support.pictures import COLORS, MARKERS, save_picture
-from deadtime.learn.views import VIEWS
 from deadtime.runs import statistics
 from deadtime.runs.ceiling import mean_ceiling
 from deadtime.runs.figures import NAMES, heat_map, learning_curves, new_figure, return_against_delay
 from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Result, Results
 from deadtime.runs.tabular_specs import TabularSpec
+from deadtime.runtime.views import VIEWS
 from deadtime.studies.paper import published
 
 AGENTS = ("delayed", "augmented", "oblivious", "shifted", "distribution", "mbs")

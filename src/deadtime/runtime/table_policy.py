@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from deadtime._support.files import check_fit
-from deadtime.runtime.array_forms import Form
-from deadtime.runtime.policy import Policy, check_sees
+from deadtime.runtime.array_forms import Form, check_arrays
+from deadtime.runtime.manifest import Manifest
+from deadtime.runtime.policy import Policy, fitting
 from deadtime.runtime.queue_keys import KeyIndex, key_of, words_of
 from deadtime.runtime.state_laws import rolled_law
 
@@ -17,40 +17,34 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
-class TabularPolicy(Policy):
+class TablePolicy(Policy):
     """A policy that acts on the number of a state and its pending actions.
 
     Among equally good actions, as in a pair never visited, it draws one.
     """
 
-    def __init__(
-        self,
-        arrays: Mapping[str, np.ndarray],
-        agent: str,
-        sees: str,
-        delay: int,
-        states: int,
-        seed: int = 0,
-    ):
-        """Build the policy from the arrays of one seed's record.
+    def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
+        """Build the policy, or raise if the arrays do not fit the manifest.
 
-        `sees` says what the table is asked for (see `policy.SEES`); `seed` decides ties.
+        The arrays are `q`, the model's `successors`, `visits` and `likely`, and `keys` for a table
+        over states and queues.
         """
-        self._predicts = check_sees(sees)
-        self.agent = agent
-        self.delay = delay
-        self.sees_queue = sees == "queue"
-        self.num_states = states
-        self.num_actions = arrays["q"].shape[1]
-        self._sees_law = sees == "law"
-        self._check(arrays)
-        self._q = arrays["q"]
-        self._likely = arrays["likely"]
-        self._successors = arrays["successors"]
-        self._visits = arrays["visits"]
-        self._pairs = KeyIndex(arrays["keys"]) if self.sees_queue else None
-        self._seed = seed
-        self._rng = _ties(seed)
+        if not manifest.states:
+            raise ValueError(
+                "a TablePolicy observes numbered states; got an observation of shape "
+                f"{manifest.observation_shape}: use NetworkPolicy"
+            )
+        self._describe(manifest)
+        self._predicts = manifest.predicts
+        self._sees_law = manifest.sees == "law"
+        with fitting():
+            self._check(arrays)
+            self._q = arrays["q"]
+            self._likely = arrays["likely"]
+            self._successors = arrays["successors"]
+            self._visits = arrays["visits"]
+            self._pairs = KeyIndex(arrays["keys"]) if self.sees_queue else None
+        self._rng = _ties(manifest.seed)
 
     def _check(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Raise if the arrays do not fit each other or hold numbers of states that do not exist."""
@@ -64,19 +58,22 @@ class TabularPolicy(Policy):
         }
         if self.sees_queue:
             wanted["keys"] = Form(np.uint64, 0, words_of(actions, self.delay))
-        check_fit(arrays, wanted, ("q", "keys") if self.sees_queue else ())
+        check_arrays(arrays, wanted, ("q", "keys") if self.sees_queue else ())
         for name, least in (("successors", -1), ("likely", 0)):
             if ((arrays[name] < least) | (arrays[name] >= rows)).any():
-                raise ValueError(f"{name} are numbers of states, 0 to {rows - 1}; this policy has others: train it again")
+                rule = f"{name} are numbers of states, 0 to {rows - 1}"
+                raise ValueError(f"{rule}; this policy has others: train it again")
         if self.sees_queue and not 1 <= len(arrays["q"]) == len(arrays["keys"]):
-            raise ValueError("a policy has values for each of its keys; this one has not: train it again")
-        if actions < 1 or outcomes < 1:
-            raise ValueError("a policy has one action or more, and outcomes of each; this one has none: train it again")
+            rule = "a policy has values for each of its keys"
+            raise ValueError(f"{rule}; this one has not: train it again")
+        if outcomes < 1:
+            rule = "a policy has outcomes of each action"
+            raise ValueError(f"{rule}; this one has none: train it again")
 
     def at_delay(self, delay: int) -> Self:
         """Return the same policy under another delay, whose ties are drawn from the beginning."""
         twin = super().at_delay(delay)
-        twin._rng = _ties(self._seed)
+        twin._rng = _ties(self._manifest.seed)
         return twin
 
     def act(self, observation: int, pending_actions: Any = ()) -> int:
@@ -114,23 +111,12 @@ class TabularPolicy(Policy):
 
     def _checked(self, observation: Any, pending_actions: Any) -> tuple[int, list[int]]:
         """Return the state and the queue as whole numbers, or raise if they do not fit."""
-        queue = np.asarray(pending_actions)
-        actions = self.num_actions
-        if queue.size == 0:
-            queue = queue.reshape(-1).astype(np.int64)
-        whole = queue.shape == (self.delay,) and queue.dtype.kind in "iu"
-        if not whole or ((queue < 0) | (queue >= actions)).any():
-            raise ValueError(
-                f"pending_actions are the {self.delay} chosen last, oldest first, "
-                f"each from 0 to {actions - 1}; got {pending_actions!r}: "
-                "pass info['pending_actions']"
-            )
+        queue = self._checked_queue(pending_actions)
         state = np.asarray(observation)
         whole = state.shape == () and state.dtype.kind in "iu"
         if not whole or not 0 <= state < self.num_states:
-            raise ValueError(
-                f"an observation is the number of a state, 0 to {self.num_states - 1}; got {observation!r}: pass one"
-            )
+            rule = f"an observation is the number of a state, 0 to {self.num_states - 1}"
+            raise ValueError(f"{rule}; got {observation!r}: pass one")
         return int(state), queue.tolist()
 
 

@@ -106,3 +106,8 @@ VIEWS: dict[str, View] = {
     "recurrent": View("history", "chosen"),
 }
 """The view of each agent; add one here, and the learners that can have it offer the agent."""
+
+
+def own_inputs(agent: str) -> Shown | None:
+    """Return the inputs of an agent whose view has its own, else None."""
+    return VIEWS[agent].shown if agent in VIEWS else None

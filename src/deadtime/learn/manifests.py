@@ -1,0 +1,67 @@
+"""The fields of a policy's manifest for each learner: what its arrays and settings tell of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deadtime.runtime.dense_layers import outputs_of
+from deadtime.runtime.frame_layers import FRAMES, MOST_ACTIONS, torso_outputs
+
+Arrays = dict[str, np.ndarray]
+Fields = dict[str, Any]
+
+
+def of_table(spec: Any, arrays: Arrays) -> Fields:
+    """Return the fields of a table's manifest."""
+    return {"states": spec.states, "actions": arrays["q"].shape[1]}
+
+
+def of_deep_q(spec: Any, arrays: Arrays) -> Fields:
+    """Return the fields of a Q-network of numbers."""
+    return {
+        "observation_shape": arrays["inputs/mean"].shape,
+        "actions": outputs_of(arrays, "q"),
+        "capacity": int(arrays["capacity"]),
+        "one_hot_queue": spec.learner.one_hot_queue,
+        "members": spec.learner.members,
+    }
+
+
+def of_actor_critic(spec: Any, arrays: Arrays) -> Fields:
+    """Return the fields of an actor-critic of numbers."""
+    return {
+        "observation_shape": arrays["layer/0/weight"].shape[1:],
+        "actions": outputs_of(arrays, "layer") - 1,
+        "head": "logits",
+        "memory": True,
+    }
+
+
+def of_frame_q(spec: Any, arrays: Arrays) -> Fields:
+    """Return the fields of a Q-network of frames."""
+    seen = torso_outputs(spec.learner.channels)
+    return {
+        "observation_shape": FRAMES,
+        "actions": _actions_of(spec, arrays),
+        "encoder": "frames",
+        "head": "dueling" if spec.learner.dueling else "values",
+        "capacity": max(arrays[".hidden"].shape[1] - seen, 0) // MOST_ACTIONS,
+    }
+
+
+def of_frame_actor_critic(spec: Any, arrays: Arrays) -> Fields:
+    """Return the fields of an actor-critic of frames."""
+    return {
+        "observation_shape": FRAMES,
+        "actions": _actions_of(spec, arrays),
+        "encoder": "frames",
+        "head": "logits",
+        "memory": True,
+    }
+
+
+def _actions_of(spec: Any, arrays: Arrays) -> int:
+    """Return the number of a game's actions; the emulator knows it where an old record does not."""
+    return int(arrays["actions"]) if "actions" in arrays else spec.environment(0).num_actions

@@ -1,0 +1,124 @@
+"""The network of a policy: convolutions, layers, a memory and a last layer, from its arrays.
+
+A record names the arrays of a network of numbers `q/0/weight`, `q/0/bias`, `q/1/weight`, … if its
+outputs are values, else `layer/0/weight`, …; those of its memory are `lstm/input`, `lstm/output`,
+`lstm/bias`, and with layer normalisation `norm/0/gain`, `norm/0/shift`, … The last layer follows
+the memory. The other layers are followed by ReLU, or by tanh where there is a memory.
+
+The arrays of a network of frames are `.torso.weights[0]`, `.torso.biases[0]`, …, `.hidden`,
+`.hidden_bias`, `.out`, `.out_bias`; those of its memory are `.lstm.from_input`, `.lstm.from_output`
+and `.lstm.bias`. Norms are `.norm.gain` and `.norm.shift`; of a memory `.lstm.norms[0].gain`, …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from deadtime.runtime.array_forms import NO_FIT, check_layers, single, size_of
+from deadtime.runtime.dense_layers import Layer, Layers, layers_of
+from deadtime.runtime.frame_layers import MOST_ACTIONS, look, torso_of, torso_outputs
+from deadtime.runtime.lstm_cell import Lstm, LstmNames, Memory, Norm, lstm_of, normalised
+from deadtime.runtime.manifest import Manifest
+from deadtime.runtime.views import own_inputs
+
+_NUMBERS = LstmNames("lstm/input", "lstm/output", "lstm/bias", "norm/{}/gain", "norm/{}/shift")
+_FRAMES = LstmNames(
+    ".lstm.from_input",
+    ".lstm.from_output",
+    ".lstm.bias",
+    ".lstm.norms[{}].gain",
+    ".lstm.norms[{}].shift",
+)
+_ZERO = np.float32(0.0)
+
+
+class Network(NamedTuple):
+    """A network that maps the numbers of an observation to the outputs of its last layer."""
+
+    torso: Layers
+    """The convolutions; none in a network of numbers."""
+    layers: Layers
+    norm: Norm | None
+    """The normalisation of the layers' outputs."""
+    activation: Callable[[np.ndarray], np.ndarray]
+    lstm: Lstm | None
+    last: Layer
+
+    @property
+    def inputs(self) -> int:
+        """The number of inputs of the first layer, which follows the convolutions."""
+        first, _ = self.layers[0] if self.layers else self.last
+        return first.shape[1]
+
+    def outputs(self, x: np.ndarray, memory: Memory | None) -> tuple[np.ndarray, Memory | None]:
+        """Return the outputs for the inputs of the first layer, and the memory after them."""
+        for weight, bias in self.layers:
+            x = weight.dot(x) + bias
+            if self.norm is not None:
+                x = normalised(x, self.norm)
+            x = self.activation(x)
+        if self.lstm is not None and memory is not None:
+            memory = self.lstm.step(memory, x)
+            x = memory.output
+        weight, bias = self.last
+        return weight.dot(x) + bias, memory
+
+    def seen(self, observation: np.ndarray) -> np.ndarray:
+        """Return the numbers of an observation that the first layer is shown."""
+        return look(self.torso, observation) if self.torso else observation
+
+
+def network_of(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network:
+    """Return the network of a policy, or raise if its arrays do not fit."""
+    build = _of_frames if manifest.encoder == "frames" else _of_numbers
+    return build(manifest, arrays)
+
+
+def _of_numbers(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network:
+    part = "q" if manifest.head in ("values", "dueling") else "layer"
+    arrays = single(arrays, f"{part}/", "lstm/", "norm/")
+    (numbers,) = manifest.observation_shape
+    inputs = numbers + manifest.queue_width * manifest.capacity
+    if shown := own_inputs(manifest.agent):
+        inputs = shown.size(numbers, manifest.actions or len(manifest.low))
+    elif manifest.sees != "queue":  # its inputs for a queue, if there are any, are not used
+        inputs = max(size_of(arrays, f"{part}/0/weight", 1), numbers)
+    lstm = None
+    if manifest.memory:
+        lstm = lstm_of(arrays, _NUMBERS, size_of(arrays, "lstm/input", 1))
+    *layers, last = layers_of(arrays, part, inputs, len(lstm.bias) // 4 if lstm else 0)
+    if lstm and lstm.from_input.shape[1] != (len(layers[-1][1]) if layers else inputs):
+        raise ValueError(NO_FIT)
+    wanted = (manifest.actions or len(manifest.low)) + (manifest.head == "dueling")
+    given = len(last[1])
+    if given < wanted or (part == "q" and given > wanted):
+        raise ValueError(NO_FIT)
+    return Network([], layers, None, np.tanh if lstm else _relu, lstm, last)
+
+
+def _of_frames(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network:
+    torso = torso_of(arrays)
+    hidden = size_of(arrays, ".hidden", 0)
+    inputs = torso_outputs([len(bias) for _, bias in torso])
+    inputs += manifest.queue_width * manifest.capacity
+    check_layers(arrays, {".hidden": (hidden, inputs), ".hidden_bias": (hidden,)})
+    norm = None
+    lstm = None
+    width = hidden
+    if manifest.memory:
+        lstm = lstm_of(arrays, _FRAMES, hidden)
+        width = len(lstm.bias) // 4
+    elif ".norm.gain" in arrays or ".norm.shift" in arrays:
+        check_layers(arrays, {".norm.gain": (hidden,), ".norm.shift": (hidden,)})
+        norm = arrays[".norm.gain"], arrays[".norm.shift"]
+    outputs = MOST_ACTIONS + (manifest.head != "values")
+    check_layers(arrays, {".out": (outputs, width), ".out_bias": (outputs,)})
+    layer = arrays[".hidden"], arrays[".hidden_bias"]
+    return Network(torso, [layer], norm, _relu, lstm, (arrays[".out"], arrays[".out_bias"]))
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, _ZERO)

@@ -1,0 +1,209 @@
+"""The policy of a network: numbers or frames in, with or without a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deadtime.runtime.forward_models import models_of
+from deadtime.runtime.lstm_cell import Memory
+from deadtime.runtime.manifest import Manifest
+from deadtime.runtime.network import network_of
+from deadtime.runtime.policy import Policy, fitting
+from deadtime.runtime.views import own_inputs
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+_NO_QUEUE = np.zeros(0, np.int64)
+
+
+class NetworkPolicy(Policy):
+    """A policy that acts on an observation and, if its agent does, on the pending actions.
+
+    With a memory it acts on all observations since `reset`.
+    """
+
+    def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
+        """Build the policy, or raise if the arrays do not fit the manifest.
+
+        `network` says how the arrays are named.
+        """
+        if manifest.states:
+            got = f"{manifest.states} numbered states"
+            raise ValueError(f"a NetworkPolicy observes arrays; got {got}: use TablePolicy")
+        frames = manifest.encoder == "frames"
+        self._describe(manifest)
+        self.plays_one_game = frames
+        self.looks_ahead = manifest.model if frames and manifest.predicts else ""
+        self.needs_queue = self.sees_queue or not frames
+        if manifest.memory and not manifest.predicts:
+            self.needs_queue = self.sees_queue
+        with fitting():
+            self._network = network_of(manifest, arrays)
+            self._models = models_of(manifest, arrays)
+        self._head = manifest.head
+        self._outputs = manifest.actions or len(manifest.low)
+        self._centre = np.float32(np.add(manifest.high, manifest.low) / 2)
+        self._reach = np.float32(np.subtract(manifest.high, manifest.low) / 2)
+        self._one_hot = frames or manifest.one_hot_queue
+        self._queue_width = manifest.queue_width
+        self._shown = own_inputs(manifest.agent)
+        self._width = self._network.inputs
+        self.reset()
+
+    def reset(self) -> None:
+        """Start an episode: a policy with a memory forgets what it saw."""
+        self._memory = self._empty_memory()
+
+    def _empty_memory(self) -> Memory | None:
+        return self._network.lstm.empty() if self._network.lstm else None
+
+    def act(
+        self,
+        observation: Any,
+        pending_actions: Any = (),
+        predicted_observation: Any = None,
+    ) -> int | np.ndarray:
+        """Return the action to choose now, which is executed after the pending ones.
+
+        A policy with a memory remembers the observation. One that looks ahead acts on the
+        `predicted_observation`.
+        """
+        return self._choice(self.see(observation, pending_actions, predicted_observation))
+
+    def see(
+        self,
+        observation: Any,
+        pending_actions: Any = (),
+        predicted_observation: Any = None,
+    ) -> Float[np.ndarray, " A"]:
+        """Take in an observation; return the values, the logits or the bounded action."""
+        given = observation, pending_actions, predicted_observation
+        outputs, self._memory = self._step(*given, self._memory)
+        return outputs
+
+    def q_values(
+        self,
+        observation: Any,
+        pending_actions: Any = (),
+        predicted_observation: Any = None,
+    ) -> Float[np.ndarray, " A"]:
+        """Return the value of each action, averaged over the predictions."""
+        if self._head not in ("values", "dueling"):
+            rule = "q_values are of networks whose head is values or dueling"
+            raise ValueError(f"{rule}; this one's is {self._head}: use act")
+        return self.see(observation, pending_actions, predicted_observation)
+
+    def predicted_observation(self, observation: Any, pending_actions: Any = ()) -> np.ndarray:
+        """Return the observation predicted for the next action's execution.
+
+        A policy without a forward model of its own returns the present observation.
+        """
+        obs, queue = self._checked(observation, pending_actions)
+        if not self._models:
+            return obs
+        with np.errstate(all="ignore"):
+            return np.mean([model.roll(obs, queue) for model in self._models], axis=0)
+
+    def _decide(
+        self,
+        observation: Any,
+        pending_actions: Any,
+        memory: Memory | None,
+    ) -> tuple[int | np.ndarray, Memory | None]:
+        outputs, memory = self._step(observation, pending_actions, None, memory)
+        return self._choice(outputs), memory
+
+    def _step(
+        self,
+        observation: Any,
+        pending_actions: Any,
+        ahead: Any,
+        memory: Memory | None,
+    ) -> tuple[np.ndarray, Memory | None]:
+        """Return what the head makes of the network's outputs, and the memory after them."""
+        if self.looks_ahead and (self.delay or ahead is not None):
+            observation = self._foreseen(ahead)
+        obs, queue = self._checked(observation, pending_actions)
+        with np.errstate(all="ignore"):
+            if not self._models:
+                outputs, memory = self._network.outputs(self._inputs(obs, queue), memory)
+                return self._headed(outputs), memory
+            total = np.zeros(len(self._network.last[1]), np.float32)
+            for model in self._models:
+                x = self._inputs(model.roll(obs, queue), queue)
+                outputs, memory = self._network.outputs(x, memory)
+                total += outputs
+            return self._headed(total / len(self._models)), memory
+
+    def _foreseen(self, ahead: Any) -> Any:
+        if ahead is None:
+            raise ValueError(
+                "this agent acts on where the queue leads, which only the emulator knows; "
+                "got no predicted_observation: pass info['predicted_observation'] of "
+                "deadtime.envs.atari.AtariEnv(game, delay, 'fresh')"
+            )
+        return ahead
+
+    def _inputs(self, obs: np.ndarray, queue: np.ndarray) -> np.ndarray:
+        """Return the inputs of the first layer.
+
+        The pending actions fill the end of the queue's room. Inputs that are never used are 0.
+        """
+        if self._shown is not None:
+            return self._shown.inputs(obs, queue, self.delay).astype(np.float32)
+        seen = self._network.seen(obs)
+        if len(seen) == self._width:
+            return seen
+        x = np.zeros(self._width, np.float32)
+        x[: len(seen)] = seen
+        if self.sees_queue:
+            first = self._width - self._queue_width * len(queue)
+            if self._one_hot:
+                x[first + self._queue_width * np.arange(len(queue)) + queue] = 1.0
+            else:
+                x[first:] = queue.ravel()
+        return x
+
+    def _checked(self, observation: Any, pending_actions: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the observation and the queue as arrays, or raise if they do not fit."""
+        obs = np.asarray(observation)
+        if self.plays_one_game:
+            self._check_frames(obs)
+        else:
+            numbers = obs.shape == self.observation_shape and obs.dtype.kind in "iuf"
+            if not numbers or not np.isfinite(obs).all():
+                raise ValueError(
+                    f"an observation is {self.observation_shape[0]} finite numbers; "
+                    f"got {observation!r}: pass what the environment gave"
+                )
+            obs = obs.astype(np.float32)
+        return obs, self._checked_queue(pending_actions) if self.needs_queue else _NO_QUEUE
+
+    def _check_frames(self, frames: np.ndarray) -> None:
+        if frames.shape != self.observation_shape or frames.dtype != np.uint8:
+            count, side, _ = self.observation_shape
+            raise ValueError(
+                f"an observation is the last {count} frames, {side} by {side} bytes each; got "
+                f"{frames.dtype} of shape {frames.shape}: "
+                "pass what deadtime.envs.atari.AtariEnv gave"
+            )
+
+    def _headed(self, outputs: np.ndarray) -> np.ndarray:
+        """Return the values, the logits or the bounded action that the outputs stand for."""
+        found = outputs[: self._outputs]
+        if self._head == "dueling":
+            return outputs[-1] + found - found.sum() / self._outputs
+        if self._head != "bounded":
+            return found
+        if np.isnan(found).any():
+            rule = "a network gives numbers"
+            raise ValueError(f"{rule}; this one gave {found} for an action: train it again")
+        action = self._centre + self._reach * np.tanh(found)
+        return np.minimum(np.maximum(action, self._low), self._high)  # as rounding may lead out
+
+    def _choice(self, headed: np.ndarray) -> int | np.ndarray:
+        return headed if self._head == "bounded" else int(np.argmax(headed))
