@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from deadtime.learn.a2c import nothing
 from deadtime.learn.counts import roll_law
 from deadtime.learn.exploration import epsilon_greedy
-from deadtime.learn.forward_model import ForwardModel, Scale, rolled
+from deadtime.learn.forward_model import ModelState, Scale, rolled
 from deadtime.learn.networks import MLP
 from deadtime.learn.pixel_actor_critic import new_pixel_actor_critic
 from deadtime.learn.pixel_networks import named_arrays, new_q, one_hot_queue
@@ -50,7 +50,7 @@ def test_deep_policies_that_predict(kind, members, hidden, delay):
     manifest = kinds.deep_manifest(delay=delay, model=kind, members=members)
     policy = NetworkPolicy(manifest, arrays)
     q, nets = mlp(arrays, "q"), [mlp(arrays, "model", i) for i in range(members)]
-    model = ForwardModel(nets[0], scale(arrays, "inputs"), scale(arrays, "changes"))
+    model = ModelState(nets[0], scale(arrays, "inputs"), scale(arrays, "changes"))
     roll = jax.jit(lambda net, obs, queue: rolled(model, net, kind, 3, obs, queue, delay))
     for _ in range(10):
         obs, queue = rng.normal(size=4).astype(np.float32), rng.integers(3, size=delay)
