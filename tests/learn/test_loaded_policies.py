@@ -101,7 +101,7 @@ def test_a_policy_acts_without_its_simulator(agent, tmp_path, without, capsys):
 
 def recurrent_arrays(numbers=3, actions=2):
     net = new_actor_critic(jax.random.key(0), numbers, actions, A2C(hidden=(4,), lstm=5))
-    return ACTOR_CRITIC.policy_arrays(new_state(net, A2C()), 0)
+    return ACTOR_CRITIC.policy_arrays(None, new_state(net, A2C()))
 
 
 def test_networks_know_their_sizes():

@@ -77,7 +77,7 @@ def test_what_was_shown_a_step_ago_is_remembered_and_no_longer():
     program, setups, runs, _ = trained(Recall(), (0,), WIDE, 0, [160] * 50)
     scores = np.asarray(evaluate_all(program, setups, runs.learner, 50, 20))
     assert scores.mean() > 18.5
-    policy = NetworkPolicy(recurrent_manifest(0, 1, 2), ACTOR_CRITIC.policy_arrays(pick(runs.learner, 0), 0))
+    policy = NetworkPolicy(recurrent_manifest(0, 1, 2), ACTOR_CRITIC.policy_arrays(program, pick(runs.learner, 0)))
     rng, right = np.random.default_rng(0), {True: 0, False: 0}
     for forgets in right:
         before = None
@@ -254,7 +254,7 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
 def test_a_policy_decides_as_the_program_does(layer_norm):
     net = new_actor_critic(jax.random.key(0), 6, 3, A2C(hidden=(8,), lstm=8, layer_norm=layer_norm))
     net = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net)
-    policy = NetworkPolicy(recurrent_manifest(3, 6, 3), ACTOR_CRITIC.policy_arrays(new_state(net, A2C()), 5))
+    policy = NetworkPolicy(recurrent_manifest(3, 6, 3), ACTOR_CRITIC.policy_arrays(None, new_state(net, A2C())))
     forward = jax.jit(lambda *given: net(*given))
     memory, rng = nothing(8), np.random.default_rng(0)
     seen = [rng.normal(size=6).astype(np.float32) for _ in range(20)]

@@ -62,7 +62,7 @@ DEEP = deep_manifest()
 FRAMES = frames_manifest()
 TABLE = table_manifest("delayed", "prediction")
 WRONG = {
-    "a policy sees one of state, queue, prediction, law; got 'all': train it again": (DEEP, {"sees": "all"}),
+    "a policy sees one of state, queue, prediction, law, history; got 'all': train it again": (DEEP, {"sees": "all"}),
     "the encoder of a policy is one of numbers, frames; got 'words'": (DEEP, {"encoder": "words"}),
     "the head of a policy is one of values, dueling, logits, bounded; got None": (DEEP, {"head": None}),
     "delay is a whole number of steps": (DEEP, {"delay": -1}),

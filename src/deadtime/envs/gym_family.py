@@ -58,6 +58,10 @@ class Outside:
     default_params = ()
     """A program has none to give."""
 
+    def action_space(self, params: Any = None) -> spaces.Discrete:
+        """The space of one action."""
+        return spaces.Discrete(self.num_actions)
+
     def observation_space(self, params: Any = None) -> spaces.Box:
         """The space of one observation, as the learner sees it."""
         return spaces.Box(-float("inf"), float("inf"), (self.numbers,))

@@ -1,3 +1,6 @@
 """Learning under a delay: views, learners, forward models, loops and the trainer."""
 
-__all__: list[str] = []
+from deadtime.learn.learners import LEARNERS, Learner, learners_of
+from deadtime.learn.settings import FORWARD_MODELS
+
+__all__ = ["FORWARD_MODELS", "LEARNERS", "Learner", "learners_of"]

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int
 from deadtime.learn import a2c
 from deadtime.learn.a2c import ActorCritic, ActorCriticState, Memory
 from deadtime.learn.learner_code import Keys, kept, learning_rate
+from deadtime.learn.networks import layer_arrays
 from deadtime.learn.program import Actor, Done, Program, Setup
 
 
@@ -126,16 +127,15 @@ class RecurrentActorCritic:
         new, finite = a2c.updated(state, loss, program.settings, numbers.gradient_norm, rate)
         return kept(new, state, finite, t, t < setup.steps), replay
 
-    def policy_arrays(self, state: ActorCriticState, capacity: int) -> dict[str, np.ndarray]:
-        """Return the arrays of a policy; the queue, and its room, is nothing to this agent."""
+    def policy_arrays(self, program: Program, state: ActorCriticState) -> dict[str, np.ndarray]:
+        """Return the arrays of a policy, which never looks at the queue."""
         net, lstm = state.net, state.net.lstm
         arrays: dict[str, Any] = {
             "lstm/input": lstm.from_input,
             "lstm/output": lstm.from_output,
             "lstm/bias": lstm.bias,
         }
-        for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
-            arrays |= {f"layer/{i}/weight": weight, f"layer/{i}/bias": bias}
+        arrays |= layer_arrays("layer", net)
         for i, norm in enumerate(lstm.norms or ()):
             arrays |= {f"norm/{i}/gain": norm.gain, f"norm/{i}/shift": norm.shift}
         return jax.tree.map(np.asarray, arrays)

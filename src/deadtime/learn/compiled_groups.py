@@ -183,7 +183,7 @@ class CompiledGroup:
         found = []
         for i, (spec, seed) in enumerate(pairs):
             learner = jax.tree.map(lambda leaf, i=i: leaf[i], learned)
-            arrays = program.learner.policy_arrays(learner, program.capacity)
+            arrays = program.learner.policy_arrays(program, learner)
             outcome = deep_outcome(
                 spec,
                 seed,

@@ -85,10 +85,10 @@ def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array
         return env, obs, jnp.zeros((0, *program.action_shape), program.action_type)
     if hasattr(program.env, "warm_up"):
         return env, obs, program.env.warm_up(obs, program.capacity, setup.delay)
-    if program.action_shape:
-        shape = program.capacity, *program.action_shape
-        part = jax.random.uniform(key_queue, shape)
-        return env, obs, program.env.low + (program.env.high - program.env.low) * part
+    if program.box is not None:
+        low, high = jnp.asarray(program.box.low), jnp.asarray(program.box.high)
+        part = jax.random.uniform(key_queue, (program.capacity, *program.action_shape))
+        return env, obs, low + (high - low) * part
     bits = jax.random.bits(key_queue, (program.capacity,))
     return env, obs, (bits % program.env.num_actions).astype(jnp.int32)
 

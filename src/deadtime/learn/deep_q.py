@@ -17,7 +17,7 @@ from deadtime.learn import double_q
 from deadtime.learn.double_q import Adam, Batch
 from deadtime.learn.forward_model import SIMULATOR, ForwardModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never
-from deadtime.learn.networks import MLP, new_mlp
+from deadtime.learn.networks import MLP, layer_arrays, new_mlp
 from deadtime.learn.program import Actor, Done, Program, Setup
 from deadtime.learn.replay import Replay, Transition, new_replay, sample, store
 from deadtime.learn.settings import forward_model
@@ -242,15 +242,11 @@ class DeepQ:
         usable = live & (replay.stored >= program.settings.batch)
         return kept(new, state, finite, t, usable), replay
 
-    def policy_arrays(self, state: QState, capacity: int) -> dict[str, np.ndarray]:
+    def policy_arrays(self, program: Program, state: QState) -> dict[str, np.ndarray]:
         """Return the arrays of a policy: all that acting needs."""
-        arrays: dict[str, Any] = {}
-        for part, net in (("q", state.q), ("model", state.model.nets)):
-            for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
-                arrays |= {f"{part}/{i}/weight": weight, f"{part}/{i}/bias": bias}
-        for part, scale in (("inputs", state.model.inputs), ("changes", state.model.changes)):
-            arrays |= {f"{part}/mean": scale.mean, f"{part}/deviation": scale.deviation}
-        return jax.tree.map(np.asarray, arrays | {"capacity": capacity})
+        model = _model(program).arrays(state.model)
+        arrays = {**layer_arrays("q", state.q), **model, "capacity": program.capacity}
+        return jax.tree.map(np.asarray, arrays)
 
 
 DEEP_Q = DeepQ()

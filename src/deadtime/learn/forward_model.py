@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from deadtime.learn import roll_kernel
-from deadtime.learn.networks import MLP, new_mlp
+from deadtime.learn.networks import MLP, layer_arrays, new_mlp
 from deadtime.learn.program import Actor, Program, Setup
 from deadtime.learn.replay import Transition
 
@@ -47,6 +47,12 @@ class ForwardModel(Protocol):
 
     def loss(self, program: Program, state: Any, weights: Any, batch: Transition) -> Any:
         """Return the loss of weights on a batch."""
+
+    def arrays(self, state: Any) -> dict[str, Any]:
+        """Return what a policy needs to predict (see `runtime.forward_models`).
+
+        "inputs/mean" is among the arrays, with the shape of an observation.
+        """
 
 
 class Scale(eqx.Module):
@@ -77,6 +83,13 @@ class ModelState(eqx.Module):
     nets: MLP
     inputs: Scale
     changes: Scale
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the networks and scales by their names in a record."""
+        arrays: dict[str, Any] = layer_arrays("model", self.nets)
+        for part, scale in (("inputs", self.inputs), ("changes", self.changes)):
+            arrays |= {f"{part}/mean": scale.mean, f"{part}/deviation": scale.deviation}
+        return arrays
 
 
 def new_model(key: Array, kind: str, observation: int, actions: int, hidden: tuple[int, ...], members: int) -> ModelState:
@@ -139,6 +152,10 @@ class NeuralModel:
 
         return jax.vmap(member)(weights).sum()
 
+    def arrays(self, state: ModelState) -> dict[str, Any]:
+        """Return what a policy needs to predict."""
+        return state.arrays()
+
 
 @dataclass(frozen=True)
 class SimulatorModel:
@@ -181,6 +198,10 @@ class SimulatorModel:
     def loss(self, program: Program, state: ModelState, weights: tuple[()], batch: Transition) -> float:
         """Return no loss."""
         return 0.0
+
+    def arrays(self, state: ModelState) -> dict[str, Any]:
+        """Return what a policy needs to predict."""
+        return state.arrays()
 
 
 LEARNED = NeuralModel("learned")

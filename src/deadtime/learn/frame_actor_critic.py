@@ -175,7 +175,7 @@ class FrameActorCritic(LearnsByTurn):
         memory = memory or _nothing(program, *seen.shown.shape[:2])
         return _greedy(program, setups, learner.net, memory, seen.shown)
 
-    def policy_arrays(self, learner: ActorCriticState, capacity: int) -> dict[str, np.ndarray]:
+    def policy_arrays(self, program: Program, learner: ActorCriticState) -> dict[str, np.ndarray]:
         """Return the arrays that acting needs, of one run."""
         return named_arrays(learner.net)
 

@@ -156,7 +156,7 @@ class FrameQ(LearnsByTurn):
         """Return the best action of each lane."""
         return greedy(program, setups, learner.q, seen.shown, seen.queue), memory
 
-    def policy_arrays(self, learner: QState, capacity: int) -> dict[str, np.ndarray]:
+    def policy_arrays(self, program: Program, learner: QState) -> dict[str, np.ndarray]:
         """Return the arrays that acting needs, of one run."""
         return named_arrays(learner.q)
 

@@ -377,7 +377,7 @@ class HostGroup:
         return found
 
     def _policy(self, learner: Any, spec: DeepRun, seed: int) -> dict[str, np.ndarray]:
-        arrays = self.program.learner.policy_arrays(learner, self.program.capacity)
+        arrays = self.program.learner.policy_arrays(self.program, learner)
         if self._frames:  # a network has outputs for the actions of all games
             arrays |= {"actions": np.array(spec.environment(seed).num_actions)}
         return arrays
@@ -413,7 +413,7 @@ class HostGroup:
     def _number_scores(self, stop: Event) -> dict[int | None, list[float]]:
         """Return the mean score of the run's policy, on episodes that no training began with."""
         ((spec, seed),) = self.pairs
-        arrays = self.program.learner.policy_arrays(self._state.learner, self.program.capacity)
+        arrays = self.program.learner.policy_arrays(self.program, self._state.learner)
         policy = policy_of(spec, seed, arrays)
         held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
         found: dict[int | None, list[float]] = {}

@@ -60,7 +60,7 @@ class HostedLearner(Protocol):
     def decide(self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Turn) -> tuple[Array, Any]:
         """Return the best action of each lane, and the memories then; None is an empty memory."""
 
-    def policy_arrays(self, learner: Any, capacity: int) -> dict[str, np.ndarray]:
+    def policy_arrays(self, program: Program, learner: Any) -> dict[str, np.ndarray]:
         """Return the arrays that acting needs, of one run."""
 
 

@@ -61,7 +61,7 @@ class LearnerCode(Protocol):
         records with the axes (step, actor).
         """
 
-    def policy_arrays(self, state: Any, capacity: int) -> dict[str, np.ndarray]:
+    def policy_arrays(self, program: Program, state: Any) -> dict[str, np.ndarray]:
         """Return the arrays that acting needs."""
 
 

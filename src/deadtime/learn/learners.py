@@ -37,6 +37,8 @@ class Learner:
     """Whether it learns from stacks of frames; else from numbers."""
     continuous: bool = False
     """Whether its actions are real vectors; else they are numbered."""
+    own_inputs: bool = False
+    """Whether it can have a view with inputs of its own (see `views.Shown`)."""
     offline: bool = False
     """Whether it can solve a model after a phase of random actions."""
     version: int = 1
@@ -55,7 +57,11 @@ class Learner:
 
     def can_have(self, view: View) -> bool:
         """Return whether this learner can have a view."""
-        return view.sees in self.sees and view.credits in self.credits and self.offline >= view.solves_offline
+        if view.shown is not None and not self.own_inputs:
+            return False
+        if view.solves_offline and not self.offline:
+            return False
+        return view.sees in self.sees and view.credits in self.credits
 
 
 _DECIDING: tuple[Sees, ...] = ("state", "queue", "prediction")
@@ -68,7 +74,13 @@ LEARNERS: dict[str, Learner] = {
         loops=("tabular",),
         offline=True,
     ),
-    "double-q": Learner(DoubleQ, "deadtime.learn.deep_q:DEEP_Q", _DECIDING, manifests.of_deep_q),
+    "double-q": Learner(
+        DoubleQ,
+        "deadtime.learn.deep_q:DEEP_Q",
+        _DECIDING,
+        manifests.of_deep_q,
+        own_inputs=True,
+    ),
     "a2c": Learner(
         A2C,
         "deadtime.learn.actor_critic:ACTOR_CRITIC",

@@ -25,6 +25,14 @@ class MLP(eqx.Module):
         return last[0] @ x + last[1]
 
 
+def layer_arrays(part: str, net: Any) -> dict[str, Array]:
+    """Return the arrays of a network by their names in a record."""
+    arrays: dict[str, Array] = {}
+    for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
+        arrays |= {f"{part}/{i}/weight": weight, f"{part}/{i}/bias": bias}
+    return arrays
+
+
 def new_mlp(key: Array, widths: tuple[int, ...], used_inputs: Any) -> MLP:
     """Glorot's uniform weights and zero biases; `used_inputs` of the inputs are ever other than 0, and set the first scale."""
     weights = []

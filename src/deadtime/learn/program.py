@@ -45,14 +45,20 @@ class Program:
         return int(self.env.observation_space(self.env.default_params).shape[0])
 
     @cached_property
+    def box(self) -> Any:
+        """The space of actions that are real vectors, with `low` and `high`; None for numbered ones."""
+        space = self.env.action_space(self.env.default_params)
+        return space if hasattr(space, "low") else None
+
+    @property
     def action_shape(self) -> tuple[int, ...]:
         """The shape of one action: () for numbered ones."""
-        return tuple(getattr(self.env, "action_shape", ()))
+        return () if self.box is None else tuple(self.box.shape)
 
     @property
     def action_type(self) -> Any:
         """The type of an action's numbers."""
-        return jnp.float32 if self.action_shape else jnp.int32
+        return jnp.int32 if self.box is None else jnp.float32
 
     @property
     def predicts(self) -> bool:

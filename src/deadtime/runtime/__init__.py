@@ -9,12 +9,16 @@ from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.network_policy import NetworkPolicy
 from deadtime.runtime.policy import Policy
 from deadtime.runtime.table_policy import TablePolicy
+from deadtime.runtime.views import VIEWS, Shown, View
 
 __all__ = [
     "FORWARD_MODELS",
+    "VIEWS",
     "ForwardModel",
     "Manifest",
     "NetworkPolicy",
     "Policy",
+    "Shown",
     "TablePolicy",
+    "View",
 ]
