@@ -40,7 +40,7 @@ class Lstm(NamedTuple):
         """Return the memory after the inputs `x`."""
         of_input = self._normal(0, self.from_input @ x)
         of_output = self._normal(1, self.from_output @ memory.output)
-        take, hold, show, candidate = np.split(of_input + of_output + self.bias, 4)
+        take, hold, show, candidate = (of_input + of_output + self.bias).reshape(4, -1)
         cell = sigmoid(hold) * memory.cell + sigmoid(take) * np.tanh(candidate)
         return Memory(cell, sigmoid(show) * np.tanh(self._normal(2, cell)))
 

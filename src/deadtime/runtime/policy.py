@@ -154,14 +154,15 @@ class Policy:
     def _checked_queue(self, pending_actions: Any) -> np.ndarray:
         """Return the pending actions as an array, or raise if they do not fit."""
         queue = np.asarray(pending_actions)
+        kinds, dtype = ("iuf", np.float32) if self.action_shape else ("iu", np.int64)
         if queue.size == 0:
-            queue = np.zeros((0, *self.action_shape), np.int64)
-        good = queue.shape == (self.delay, *self.action_shape)
-        if self.action_shape:
-            good = good and queue.dtype.kind in "iuf" and bool(np.isfinite(queue).all())
-        else:
-            good = good and queue.dtype.kind in "iu"
-            good = good and not ((queue < 0) | (queue >= self.num_actions)).any()
+            queue = np.zeros((0, *self.action_shape), dtype)
+        good = queue.shape == (self.delay, *self.action_shape) and queue.dtype.kind in kinds
+        if good and self.action_shape:
+            good = bool(np.isfinite(queue).all())
+        elif good:
+            # of a short queue, count_nonzero is several times as fast as any
+            good = not np.count_nonzero((queue < 0) | (queue >= self.num_actions))
         if not good:
             kind = f"each from 0 to {self.num_actions - 1}"
             if self.action_shape:
@@ -171,7 +172,7 @@ class Policy:
                 f"got {pending_actions!r}: "
                 "pass info['pending_actions'], or use policy.at_delay(m) for another delay"
             )
-        return queue.astype(np.float32 if self.action_shape else np.int64, copy=False)
+        return queue if queue.dtype == dtype else queue.astype(dtype)
 
     def __repr__(self) -> str:
         """Return the agent, the environment where it is known, the delay and the sizes."""
