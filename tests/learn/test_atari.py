@@ -19,8 +19,8 @@ from deadtime.envs.atari.gym_env import AtariEnv
 from deadtime.learn import host_loop, trainer
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.evaluate import evaluate
+from deadtime.learn.frame_networks import named_arrays, new_q
 from deadtime.learn.host_loop import HostGroup
-from deadtime.learn.pixel_networks import named_arrays, new_q
 from deadtime.learn.settings import PixelQ
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.result import Result

@@ -13,8 +13,8 @@ from deadtime.cli.main import main
 from deadtime.envs.atari.games import SIDE, STACK
 from deadtime.learn.a2c import new_actor_critic, new_state
 from deadtime.learn.actor_critic import ACTOR_CRITIC
-from deadtime.learn.pixel_actor_critic import new_pixel_actor_critic
-from deadtime.learn.pixel_networks import named_arrays, new_q
+from deadtime.learn.frame_a2c import new_frame_actor_critic
+from deadtime.learn.frame_networks import named_arrays, new_q
 from deadtime.learn.settings import A2C, PixelA2C, PixelQ
 from deadtime.runs import records
 from deadtime.runs.deep_specs import DeepSpec
@@ -147,7 +147,7 @@ def pixel_record(agent="oblivious", actions=9, game="MsPacman", delay=0):
     recurrent = agent == "recurrent"
     changes = PIXELS | ({"lstm": 3} if recurrent else {})
     spec = DeepSpec(f"atari:{game}", agent, delay, changes=changes)
-    make = new_pixel_actor_critic if recurrent else new_q
+    make = new_frame_actor_critic if recurrent else new_q
     settings = PixelA2C(**changes) if recurrent else PixelQ(**changes)
     arrays = named_arrays(make(jax.random.key(0), settings, *([] if recurrent else [18 * delay])))
     return record_with(spec, arrays | ({"actions": np.array(actions)} if actions else {}))

@@ -34,7 +34,7 @@ from deadtime.cli.planned import load as load_mdp
 from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import Game, installed
 from deadtime.learn import checkpoint
-from deadtime.learn.pixel_networks import named_arrays, new_q
+from deadtime.learn.frame_networks import named_arrays, new_q
 from deadtime.learn.settings import PixelQ
 from deadtime.runs import ceiling, folder_report, record_checks, records, sweep_file
 from deadtime.runs.deep_specs import DeepSpec

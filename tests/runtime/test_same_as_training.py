@@ -11,9 +11,9 @@ from deadtime.learn.a2c import nothing
 from deadtime.learn.counts import roll_law
 from deadtime.learn.exploration import epsilon_greedy
 from deadtime.learn.forward_model import ModelState, Scale, rolled
+from deadtime.learn.frame_a2c import new_frame_actor_critic
+from deadtime.learn.frame_networks import named_arrays, new_q, one_hot_queue
 from deadtime.learn.networks import MLP
-from deadtime.learn.pixel_actor_critic import new_pixel_actor_critic
-from deadtime.learn.pixel_networks import named_arrays, new_q, one_hot_queue
 from deadtime.learn.q_table import by_queue, find, pack, with_room
 from deadtime.learn.settings import PixelA2C, PixelQ
 from deadtime.runtime import NetworkPolicy
@@ -189,7 +189,7 @@ def test_networks_of_frames(sees, delay, dueling, layer_norm):
 def test_recurrent_networks_of_frames(layer_norm):
     shape = {"channels": (4, 8, 8), "hidden": 32, "lstm": 16, "layer_norm": layer_norm}
     rng, actions = np.random.default_rng(0), 7
-    net = new_pixel_actor_critic(jax.random.key(0), PixelA2C(**shape))
+    net = new_frame_actor_critic(jax.random.key(0), PixelA2C(**shape))
     manifest = kinds.frames_manifest(delay=2, actions=actions, memory=True)
     policy, memory = NetworkPolicy(manifest, named_arrays(net)), nothing(16)
     forward = jax.jit(lambda *given: net(*given, actions))
@@ -205,7 +205,7 @@ def test_recurrent_networks_of_frames(layer_norm):
 
 def test_frame_networks_that_do_not_fit():
     shape = {"channels": (2, 2, 2), "hidden": 4, "lstm": 3}
-    arrays = named_arrays(new_pixel_actor_critic(jax.random.key(0), PixelA2C(**shape)))
+    arrays = named_arrays(new_frame_actor_critic(jax.random.key(0), PixelA2C(**shape)))
     manifest = kinds.frames_manifest(delay=1, memory=True)
     for name, array in arrays.items():
         for wrong in (array[:-1], array.astype(np.float64), array[None]):

@@ -19,16 +19,16 @@ from jaxtyping import Array, Int
 from deadtime.envs.atari.games import SIDE, STACK
 from deadtime.learn import a2c
 from deadtime.learn.a2c import ActorCriticState, Memory, forget
-from deadtime.learn.host_turn import LearnsByTurn, Turn
-from deadtime.learn.learner_code import kept
-from deadtime.learn.pixel_actor_critic import (
+from deadtime.learn.frame_a2c import (
     Came,
-    PixelActorCritic,
+    FrameActorCriticNetwork,
     Seen,
-    new_pixel_actor_critic,
+    new_frame_actor_critic,
     rollout_loss,
 )
-from deadtime.learn.pixel_networks import named_arrays
+from deadtime.learn.frame_networks import named_arrays
+from deadtime.learn.host_turn import LearnsByTurn, Turn
+from deadtime.learn.learner_code import kept
 from deadtime.learn.program import Program, Setup, compiled_products
 
 
@@ -54,7 +54,7 @@ def begin(program: Program, setups: Setup) -> State:
     """Return runs that know nothing."""
 
     def learner(setup: Setup) -> ActorCriticState:
-        net = new_pixel_actor_critic(jax.random.fold_in(setup.key, 0), program.settings)
+        net = new_frame_actor_critic(jax.random.fold_in(setup.key, 0), program.settings)
         return a2c.new_state(net, program.settings)
 
     runs, lanes = len(setups.delay), program.lanes
@@ -66,7 +66,7 @@ def begin(program: Program, setups: Setup) -> State:
     return State(jax.vmap(learner)(setups), memory, memory, seen, came)
 
 
-def _every_lane(setup: Setup, net: PixelActorCritic, memory: Memory, shown: Array) -> tuple[Memory, Array, Array]:
+def _every_lane(setup: Setup, net: FrameActorCriticNetwork, memory: Memory, shown: Array) -> tuple[Memory, Array, Array]:
     return jax.vmap(net, (0, 0, None))(memory, shown, setup.actions)
 
 
@@ -74,7 +74,7 @@ def _every_lane(setup: Setup, net: PixelActorCritic, memory: Memory, shown: Arra
 def _acted(
     program: Program,
     setups: Setup,
-    net: PixelActorCritic,
+    net: FrameActorCriticNetwork,
     memory: Memory,
     seen: Seen,
     shown: Array,
@@ -83,7 +83,7 @@ def _acted(
 ) -> tuple[Memory, Seen, Int[Array, "R E"]]:
     """Return the memory now, the rollout with what is shown and chosen, and the actions alone."""
 
-    def one(setup: Setup, net: PixelActorCritic, memory: Memory, shown: Array) -> tuple[Memory, Array]:
+    def one(setup: Setup, net: FrameActorCriticNetwork, memory: Memory, shown: Array) -> tuple[Memory, Array]:
         memory, logits, _ = _every_lane(setup, net, memory, shown)
         key = jax.random.fold_in(jax.random.fold_in(setup.key, 1), t)
         return memory, jax.random.categorical(key, logits)
@@ -103,7 +103,9 @@ def _put(rollout: Any, new: Any, slot: Array) -> Any:
 
 
 @partial(compiled_products, static_argnums=0)
-def _greedy(program: Program, setups: Setup, net: PixelActorCritic, memory: Memory, shown: Array) -> tuple[Array, Memory]:
+def _greedy(
+    program: Program, setups: Setup, net: FrameActorCriticNetwork, memory: Memory, shown: Array
+) -> tuple[Array, Memory]:
     memory, logits, _ = jax.vmap(_every_lane)(setups, net, memory, shown)
     return jnp.argmax(logits, axis=-1), memory
 
@@ -127,7 +129,7 @@ def _updated(program: Program, setups: Setup, state: State, shown: Array, t: Int
     ) -> ActorCriticState:
         _, _, after = _every_lane(setup, learner.net, memory, shown)
 
-        def loss(net: PixelActorCritic) -> Array:
+        def loss(net: FrameActorCriticNetwork) -> Array:
             each = partial(rollout_loss, net, actions=setup.actions, settings=settings)
             return jax.vmap(each, (0, 1, 1, 0))(begun, seen, came, after).mean()
 

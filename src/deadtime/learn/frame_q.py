@@ -17,16 +17,16 @@ from deadtime.envs.atari.games import STACK
 from deadtime.learn import double_q, frame_replay
 from deadtime.learn.deep_q import QState
 from deadtime.learn.double_q import Adam, Batch
-from deadtime.learn.frame_replay import Row
-from deadtime.learn.host_turn import LearnsByTurn, Turn
-from deadtime.learn.learner_code import kept, never
-from deadtime.learn.pixel_networks import (
+from deadtime.learn.frame_networks import (
     MOST_ACTIONS,
     QNetwork,
     named_arrays,
     new_q,
     one_hot_queue,
 )
+from deadtime.learn.frame_replay import Row
+from deadtime.learn.host_turn import LearnsByTurn, Turn
+from deadtime.learn.learner_code import kept, never
 from deadtime.learn.program import Program, Setup, compiled_products
 
 

@@ -14,15 +14,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt8
 
 from deadtime.learn.a2c import LSTM, Memory, forget, new_lstm, returns, step_loss
+from deadtime.learn.frame_networks import MOST_ACTIONS, Torso, new_torso, torso_outputs
 from deadtime.learn.networks import new_orthogonal
-from deadtime.learn.pixel_networks import MOST_ACTIONS, Torso, new_torso, torso_outputs
 from deadtime.learn.settings import PixelA2C
 
 NEVER = -1e9
 """The logit of an action that a game lacks: its probability is 0, and so is its part of the entropy, which -∞ makes NaN."""
 
 
-class PixelActorCritic(eqx.Module):
+class FrameActorCriticNetwork(eqx.Module):
     """Torso, a hidden layer, an LSTM, and one last layer: a row a preference, and one more for the value."""
 
     torso: Torso
@@ -51,11 +51,11 @@ class PixelActorCritic(eqx.Module):
         return memory, jnp.where(jnp.arange(MOST_ACTIONS) < actions, out[:-1], NEVER), out[-1]
 
 
-def new_pixel_actor_critic(key: Array, settings: PixelA2C) -> PixelActorCritic:
+def new_frame_actor_critic(key: Array, settings: PixelA2C) -> FrameActorCriticNetwork:
     """Orthogonal weights (√2 up to the hidden layer, 1 after it) and zero biases, as in Stable-Baselines."""
     key_torso, key_hidden, key_input, key_output, key_policy, key_value = jax.random.split(key, 6)
     hidden, units = settings.hidden, settings.lstm
-    return PixelActorCritic(
+    return FrameActorCriticNetwork(
         new_torso(key_torso, settings.channels),
         new_orthogonal(key_hidden, hidden, torso_outputs(settings.channels), 2.0**0.5),
         jnp.zeros(hidden),
@@ -84,7 +84,7 @@ class Came(NamedTuple):
 
 
 def rollout_loss(
-    net: PixelActorCritic,
+    net: FrameActorCriticNetwork,
     memory: Memory,
     seen: Seen,
     came: Came,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from deadtime.learn import frame_q, frame_replay
+from deadtime.learn.frame_networks import new_q, new_torso, one_hot_queue
 from deadtime.learn.host_turn import Turn
-from deadtime.learn.pixel_networks import new_q, new_torso, one_hot_queue
 from deadtime.learn.program import Program, Setup
 from deadtime.learn.settings import PixelQ
 from deadtime.runtime.frame_layers import CONVOLUTIONS, MOST_ACTIONS
@@ -79,7 +79,7 @@ def test_products_over_patches_are_convolutions(layer):
 
 
 def pixel_q_patches(x, size, stride):
-    from deadtime.learn.pixel_networks import patches
+    from deadtime.learn.frame_networks import patches
 
     return patches(jnp.asarray(x), size, stride)
 

@@ -11,11 +11,11 @@ import pytest
 import deadtime
 from deadtime.learn import frame_actor_critic, host_loop, trainer
 from deadtime.learn.a2c import Memory, new_state, nothing, step_loss
+from deadtime.learn.frame_a2c import Came, new_frame_actor_critic
 from deadtime.learn.frame_actor_critic import FRAME_ACTOR_CRITIC, FrameActorCritic
+from deadtime.learn.frame_networks import MOST_ACTIONS, with_arrays
 from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.host_turn import Turn
-from deadtime.learn.pixel_actor_critic import Came, new_pixel_actor_critic
-from deadtime.learn.pixel_networks import MOST_ACTIONS, with_arrays
 from deadtime.learn.program import Program, Setup
 from deadtime.learn.settings import PixelA2C
 from deadtime.runs.deep_specs import deep_spec
@@ -51,7 +51,7 @@ def decided(program, setups, learner, memory, shown):
 
 
 def new(settings):
-    return jax.jit(lambda: new_pixel_actor_critic(jax.random.key(0), settings))()
+    return jax.jit(lambda: new_frame_actor_critic(jax.random.key(0), settings))()
 
 
 def pick(tree, i):
@@ -340,7 +340,7 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
     program = host_loop.program_of(spec, "cpu")
     setups = host_loop.setups_of(program, [(spec, 0)])
     assert program == program_of(spec.learner, 4)
-    like = jax.eval_shape(lambda: new_pixel_actor_critic(jax.random.key(0), spec.learner))
+    like = jax.eval_shape(lambda: new_frame_actor_critic(jax.random.key(0), spec.learner))
     net = with_arrays(like, {name.partition("/")[2]: array for name, array in result.record.policies.items()})
     learner = new_state(jax.tree.map(lambda leaf: leaf[None], net), spec.learner)
     frames, memory, chosen = np.random.default_rng(0).integers(0, 256, (30, 1, 2, *SHOWN), np.uint8), None, []
