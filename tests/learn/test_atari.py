@@ -16,7 +16,7 @@ from deadtime.cli.reproduce import Reproduce
 from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import Atari, Game
 from deadtime.envs.atari.gym_env import AtariEnv
-from deadtime.learn import host_loop, trainer
+from deadtime.learn import host_loop, host_programs, trainer
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.evaluate import evaluate
 from deadtime.learn.frame_networks import named_arrays, new_q
@@ -94,9 +94,9 @@ def test_frozen_delayed_q_decides_as_the_undelayed_agent_does(lively, delay):
 
 def test_a_look_ahead_is_for_who_acts_on_it(lively):
     """And it is never taken for granted: without one a delayed policy is refused, as is a second delay."""
-    assert {game.look_ahead for game in host_loop.lanes_of([(spec_of("delayed"), 0)], 3, 0)} == {"fresh"}
+    assert {game.look_ahead for game in host_programs.lanes_of([(spec_of("delayed"), 0)], 3, 0)} == {"fresh"}
     for agent in ("augmented", "oblivious"):
-        assert {game.look_ahead for game in host_loop.lanes_of([(spec_of(agent), 0)], 3, 0)} == {""}
+        assert {game.look_ahead for game in host_programs.lanes_of([(spec_of(agent), 0)], 3, 0)} == {""}
     with pytest.raises(ValueError, match="acts on where the queue leads.*got no predicted_observation"):
         evaluate(lively.at_delay(3), AtariEnv(Atari("MsPacman"), 3), episodes=1)
     with pytest.raises(ValueError, match="one environment has one queue of pending actions"):
@@ -107,7 +107,7 @@ def test_a_look_ahead_is_for_who_acts_on_it(lively):
 def test_a_score_is_what_its_policy_earns(agent):
     result = trained(spec_of(agent, 3, "atari:MsPacman", settings={"max_episode_steps": 150, "sticky": 0.0}))
     policy = result.policy(0)
-    seeds = [lane.seed for lane in host_loop.lanes_of([(result.spec, 0)], 2, 1)]
+    seeds = [lane.seed for lane in host_programs.lanes_of([(result.spec, 0)], 2, 1)]
     env = AtariEnv(result.spec.environment(0), 3, policy.looks_ahead)
     earned = [evaluate(policy, env, episodes=1, seed=seed).mean() for seed in seeds]
     assert result.scores[0] == np.mean(earned) > 0

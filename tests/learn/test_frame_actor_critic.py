@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import deadtime
-from deadtime.learn import frame_actor_critic, host_loop, trainer
+from deadtime.learn import frame_actor_critic, host_programs, host_scores, trainer
 from deadtime.learn.a2c import Memory, new_state, nothing, step_loss
 from deadtime.learn.frame_a2c import Came, new_frame_actor_critic
 from deadtime.learn.frame_actor_critic import FRAME_ACTOR_CRITIC, FrameActorCritic
@@ -337,8 +337,8 @@ def test_breakout(breakout):
 def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
     result, _ = breakout
     spec, policy = result.spec, deadtime.load(result.save(tmp_path / "kept"))
-    program = host_loop.program_of(spec, "cpu")
-    setups = host_loop.setups_of(program, [(spec, 0)])
+    program = host_programs.program_of(spec, "cpu")
+    setups = host_programs.setups_of(program, [(spec, 0)])
     assert program == program_of(spec.learner, 4)
     like = jax.eval_shape(lambda: new_frame_actor_critic(jax.random.key(0), spec.learner))
     net = with_arrays(like, {name.partition("/")[2]: array for name, array in result.record.policies.items()})
@@ -362,7 +362,7 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
 def test_resuming_is_bit_exact(breakout, tmp_path):
     """Interrupted in the midst of a rollout and of episodes."""
     straight, pair = breakout[0].record, (breakout[0].spec, 0)
-    program, stop, told = host_loop.program_of(pair[0], jax.default_backend()), Event(), []
+    program, stop, told = host_programs.program_of(pair[0], jax.default_backend()), Event(), []
 
     def interrupt(n):
         told.append(n)
@@ -386,8 +386,8 @@ def test_an_evaluated_episode_that_is_lost_is_forgotten(breakout, monkeypatch):
     from deadtime.envs.atari import pool as atari_pool
 
     spec = deep_spec("atari:Breakout", "recurrent", 3, SMALL | {"max_episode_steps": 15})
-    program = host_loop.program_of(spec, "cpu")
-    setups = host_loop.setups_of(program, [(spec, 0)])
+    program = host_programs.program_of(spec, "cpu")
+    setups = host_programs.setups_of(program, [(spec, 0)])
     learner, decide, pools, kept = frame_actor_critic.begin(program, setups).learner, FrameActorCritic.decide, [], []
 
     def act(self, program, setups, learner, memory, seen):
@@ -402,7 +402,7 @@ def test_an_evaluated_episode_that_is_lost_is_forgotten(breakout, monkeypatch):
 
     monkeypatch.setattr(atari_pool, "AtariPool", two)
     monkeypatch.setattr(FrameActorCritic, "decide", act)
-    assert np.isfinite(host_loop.scores_of(program, [(spec, 0)], setups, learner, 2, Event())).all()
+    assert np.isfinite(host_scores.scores_of(program, [(spec, 0)], setups, learner, 2, Event())).all()
     assert len(kept) == 25
     empty = [(i, lane) for i in range(1, 25) for lane in (0, 1) if not np.asarray(kept[i].cell[0, lane]).any()]
     assert empty == [(10, 0)]

@@ -17,7 +17,7 @@ from deadtime.envs import gym_family, make
 from deadtime.envs.cartpole import CartPole
 from deadtime.envs.gym_family import GymFamily
 from deadtime.envs.pools import LocalPool
-from deadtime.learn import compiled_loop, host_loop, trainer
+from deadtime.learn import compiled_loop, host_loop, host_programs, trainer
 from deadtime.learn.deep_q import q_values
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.host_loop import HostGroup
@@ -46,7 +46,7 @@ def spec_of(env, agent="delayed", delay=0, steps=100, envs=1, preset="paper", **
 
 def trained(spec, seed=0):
     """A run without its evaluation and record: its program, its setup, where it stands, and the episodes that ended."""
-    program = host_loop.program_of(spec, "cpu")
+    program = host_programs.program_of(spec, "cpu")
     group = HostGroup(program, [(spec, seed)])
     group.begin()
     while group.done < group.length:
@@ -84,7 +84,7 @@ def expected_rows(spec, seed, chosen):
     """The replay of a plain loop over the environments one by one, given what was chosen; and the returns of its episodes."""
     m, rows, ended = spec.delay, [], []
     envs = [deadtime.ActionDelay(gym.make(spec.env.removeprefix("gym:")), m) for _ in range(spec.envs)]
-    starts = [env.reset(seed=one) for env, one in zip(envs, host_loop.seeds_of(spec, seed, 0, spec.envs), strict=True)]
+    starts = [env.reset(seed=one) for env, one in zip(envs, host_programs.seeds_of(spec, seed, 0, spec.envs), strict=True)]
     path = [[obs] for obs, _ in starts]
     queues = [info["pending_actions"] for _, info in starts]
     earned = [0.0] * spec.envs
@@ -187,7 +187,7 @@ def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, d
 
 
 def setup_of(spec, seed):
-    return host_loop.setups_of(host_loop.program_of(spec, "cpu"), [(spec, seed)])
+    return host_programs.setups_of(host_programs.program_of(spec, "cpu"), [(spec, seed)])
 
 
 def plain(setup):
@@ -229,7 +229,7 @@ def test_one_spec_and_seed_give_the_same_bits():
     assert not np.array_equal(one.record.policies["0/q/0/weight"], one.record.policies["1/q/0/weight"])
     assert not np.array_equal(one.curve.returns[0], one.curve.returns[1], equal_nan=True)
     spec = spec_of("gym:CartPole-v1")
-    seeds = [seed for run in range(3) for step in (0, 50) for seed in host_loop.seeds_of(spec, run, step, 3)]
+    seeds = [seed for run in range(3) for step in (0, 50) for seed in host_programs.seeds_of(spec, run, step, 3)]
     assert len({*seeds}) == len(seeds)
 
 
@@ -250,10 +250,10 @@ def test_resuming(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         list(run_deep([(spec, 3)], interrupt, checkpoints=tmp_path / "kept"))
     (path,) = (tmp_path / "kept").iterdir()
-    group = HostGroup(host_loop.program_of(spec, "cpu"), [(spec, 3)])
+    group = HostGroup(host_programs.program_of(spec, "cpu"), [(spec, 3)])
     group.resume(path)
     group.close()
-    assert begun.pop() == host_loop.seeds_of(spec, 3, 42, 3)
+    assert begun.pop() == host_programs.seeds_of(spec, 3, 42, 3)
     assert (group.done, group._resumed_at) == (42, [42])
     assert group._state.replay.stored == 42
     assert group._state.learner.updates == 42 - 3
@@ -262,7 +262,7 @@ def test_resuming(tmp_path, monkeypatch):
     assert steps[0] == 42
     assert sum(steps) == 90
     assert record.made[0]["resumed_at"] == [42]
-    assert begun == [host_loop.seeds_of(spec, 3, step, 3) for step in (0, 42)]
+    assert begun == [host_programs.seeds_of(spec, 3, step, 3) for step in (0, 42)]
     assert record.episodes == [3 * 2 + 3 * 3]
     assert record.status == ["complete"]
     (straight,) = recorded(run_deep([(spec, 3)], steps.append))
@@ -271,7 +271,7 @@ def test_resuming(tmp_path, monkeypatch):
 
 def test_stopping_writes_a_checkpoint(tmp_path):
     spec, stop = spec_of(DIARY, steps=10**6, hidden=(4,), batch=4), Event()
-    group = HostGroup(host_loop.program_of(spec, "cpu"), [(spec, 0)])
+    group = HostGroup(host_programs.program_of(spec, "cpu"), [(spec, 0)])
     assert trainer.train_group(group, lambda n: n and stop.set(), stop, True, tmp_path) == []
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -380,7 +380,7 @@ def test_ids():
 
 def test_settings_reach_the_environment():
     spec = deep_spec("gym:CartPole-v1", "delayed", 2, {"sutton_barto_reward": True, "envs": 2})
-    pool = spec.family.pool(host_loop.lanes_of([(spec, 0)], 2, 0), spec.env)
+    pool = spec.family.pool(host_programs.lanes_of([(spec, 0)], 2, 0), spec.env)
     assert [one.unwrapped._sutton_barto_reward for one in pool.envs] == [True, True]
     assert len({*map(id, (one.unwrapped for one in pool.envs))}) == 2
     assert make("gym:deadtime/NoisyCartPole-v1", noise=0.2).make().unwrapped.noise == 0.2

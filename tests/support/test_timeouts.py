@@ -12,7 +12,7 @@ from deadtime._support import timeouts
 from deadtime._support.timeouts import Patient, StepTimeoutError, limited_steps, step_timeout
 from deadtime.envs.atari.games import Game, installed
 from deadtime.envs.timed import TimedEnv
-from deadtime.learn import host_loop
+from deadtime.learn import host_scores
 from deadtime.learn.deep_training import run_deep
 from deadtime.runs import records
 from deadtime.runs.specs import make_spec
@@ -125,13 +125,13 @@ def test_training_that_gets_stuck_keeps_its_checkpoint(tmp_path, monkeypatch):
 
 def test_an_evaluation_that_gets_stuck_keeps_the_training(tmp_path, monkeypatch):
     spec = make_spec(ENV, "oblivious", 0, OPTIONS)
-    evaluate = host_loop.evaluate
+    evaluate = host_scores.evaluate
 
     def stuck(policy, env, **how):
         monkeypatch.setenv("STUCK", "sleep")
         return evaluate(policy, env, **how)
 
-    monkeypatch.setattr(host_loop, "evaluate", stuck)
+    monkeypatch.setattr(host_scores, "evaluate", stuck)
     with limited_steps(2), pytest.raises(StepTimeoutError, match=late(ENV)):
         list(run_deep([(spec, 0)], lambda n: None, checkpoints=tmp_path))
     monkeypatch.undo()

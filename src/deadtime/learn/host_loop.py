@@ -16,32 +16,35 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Event
 from time import monotonic
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from deadtime._support.ending import unhurried
 from deadtime._support.files import check_fit
 from deadtime.envs.pools import Lane, Played, Pool
 from deadtime.learn import checkpoint
-from deadtime.learn.a2c import forget
-from deadtime.learn.evaluate import evaluate, play
-from deadtime.learn.host_turn import HostedLearner, Turn
-from deadtime.learn.lane_learner import LANE_LEARNER
+from deadtime.learn.host_programs import (
+    Pair,
+    by_run,
+    bytes_of,
+    hosted,
+    lanes_of,
+    program_of,
+    seen_of,
+    setups_of,
+)
+from deadtime.learn.host_scores import scores_under
+from deadtime.learn.host_turn import Turn
 from deadtime.learn.outcome import Outcome, deep_outcome, status_of
-from deadtime.learn.policies import policy_of
-from deadtime.learn.program import Program, Setup, split_settings
+from deadtime.learn.program import Program
 from deadtime.learn.run_spec import DeepRun
-from deadtime.runtime.views import VIEWS, Code
 
-Pair = tuple[DeepRun, int]
 RunT = TypeVar("RunT", bound=DeepRun)
 Finished = tuple[DeepRun, Outcome]
 WRITE_EVERY_SECONDS = 60.0
@@ -50,7 +53,6 @@ _BURST_SECONDS = 0.2
 """How long a group plays before it tells its progress and looks whether to stop."""
 _FRAMES_SCORED_PART = 0.05
 """The part of the training episodes, the last ones, that gives the paper's score on Atari."""
-_SHARED_CAPACITY = 25
 _MOST_RUNS = 8
 """The runs of a group on a GPU: more would only wait for emulators, and take memory."""
 
@@ -77,87 +79,6 @@ def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[
         found.setdefault(place, []).append((spec, seed))
     most = 2 * _MOST_RUNS
     return [mine[i : i + most] for mine in found.values() for i in range(0, len(mine), most)]
-
-
-def program_of(spec: DeepRun, device: str) -> Program:
-    """Return the program that a spec runs in.
-
-    A queue that is not seen takes no room, unless runs share the program.
-    """
-    if not spec.family.frames:
-        settings = split_settings(spec.learner)[0]
-        view = VIEWS[spec.agent]
-        return Program(spec.environment(0), view, settings, spec.delay, spec.envs)
-    view, settings = VIEWS[spec.agent], spec.learner
-    shares = device == "gpu" and view.sees != "history"
-    room = max(spec.delay, _SHARED_CAPACITY) if shares else spec.delay * view.sees_queue
-    if hasattr(settings, "model"):  # it is the emulators' affair
-        settings = replace(settings, model=type(settings).model)
-    return Program(None, None, settings, room, spec.envs)
-
-
-def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:
-    """Return what differs between runs, stacked; of numbers, of the only run."""
-    if program.env is not None:
-        ((spec, seed),) = pairs
-        told = split_settings(spec.learner)[1]
-        numbers = type(told)(*(jnp.float32(value) for value in told))
-        code = Code(*map(jnp.int32, VIEWS[spec.agent].code))
-        counts = jnp.int32(spec.delay), (), jnp.int32(spec.length)
-        return Setup(jax.random.key(seed), *counts, numbers, code)
-    codes = [VIEWS[spec.agent].code for spec, _ in pairs]
-    return Setup(
-        jax.vmap(jax.random.key)(jnp.array([seed for _, seed in pairs], jnp.uint32)),
-        jnp.array([spec.delay for spec, _ in pairs], jnp.int32),
-        (),
-        jnp.array([spec.length for spec, _ in pairs], jnp.int32),
-        (),
-        Code(*(jnp.array(part, jnp.int32) for part in zip(*codes, strict=True))),
-        jnp.array([spec.environment(seed).num_actions for spec, seed in pairs], jnp.int32),
-    )
-
-
-def hosted(program: Program) -> HostedLearner:
-    """Return the learner of a program as the host loop uses it."""
-    of: Any = program.learner
-    return of if hasattr(of, "learn_and_choose") else LANE_LEARNER  # type: ignore[return-value]
-
-
-def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: int | None = None) -> list[Lane]:
-    """Return the lanes of runs, `count` each.
-
-    Their seeds come from the run's own and `at`: the step at which a training's episodes begin, or
-    1 for evaluation on frames.
-    """
-    found = []
-    for spec, seed in pairs:
-        family, view = spec.family, VIEWS[spec.agent]
-        looks = spec.learner.model if family.looks_ahead and view.predicts else ""
-        under = spec.delay if delay is None else delay
-        environment = spec.environment(seed)
-        for one in seeds_of(spec, seed, at, count):
-            found.append(Lane(environment, under, one, looks))
-    return found
-
-
-def seeds_of(spec: DeepRun, seed: int, at: int, count: int) -> list[int]:
-    """Return the seeds of a run's lanes."""
-    sequence = np.random.SeedSequence([seed, at, spec.family.seed_stream])
-    return [int(one) for one in sequence.generate_state(count)]
-
-
-def bytes_of(program: Program, pairs: Sequence[Pair]) -> int:
-    """Return the size of the state of a group that learns from frames."""
-    state = program.learner.begin.eval_shape(program, setups_of(program, pairs))
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
-
-
-def fitted(queue: np.ndarray, room: int) -> np.ndarray:
-    """Return a queue with room for the last `room` actions."""
-    if room <= queue.shape[-1]:
-        return queue[..., queue.shape[-1] - room :]
-    padding = np.zeros((*queue.shape[:-1], room - queue.shape[-1]), queue.dtype)
-    return np.concatenate([padding, queue], axis=-1)
 
 
 class HostGroup:
@@ -351,8 +272,7 @@ class HostGroup:
         """Evaluate the runs; return the outcome of each, or nothing if it was stopped."""
         self.close()
         learned = jax.tree.map(np.asarray, self._state.learner)
-        score = self._frame_scores if self._frames else self._number_scores
-        scores = score(stop)
+        scores = scores_under(self.program, self.pairs, self._setups, self._state.learner, stop)
         if stop.is_set() and self._frames:
             return []
         ended = np.concatenate(self._ended)
@@ -398,80 +318,7 @@ class HostGroup:
             notes["resumed_at"] = self._resumed_at
         return notes
 
-    def _frame_scores(self, stop: Event) -> dict[int | None, list[float]]:
-        """Return the mean score of each run, under its own delay (None) and the other ones."""
-        delays = {m for spec, _ in self.pairs for m in spec.evaluation_delays}
-        episodes = max(spec.evaluation_episodes for spec, _ in self.pairs)
-        found = {}
-        for delay in (None, *sorted(delays)):
-            every = scores_of(self.program, self.pairs, self._setups, self._state.learner, episodes, stop, delay)
-            found[delay] = [
-                float(row[: spec.evaluation_episodes].mean()) for row, (spec, _) in zip(every, self.pairs, strict=True)
-            ]
-        return found
-
-    def _number_scores(self, stop: Event) -> dict[int | None, list[float]]:
-        """Return the mean score of the run's policy, on episodes that no training began with."""
-        ((spec, seed),) = self.pairs
-        arrays = self.program.learner.policy_arrays(self.program, self._state.learner)
-        policy = policy_of(spec, seed, arrays)
-        held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
-        found: dict[int | None, list[float]] = {}
-        for delay in (None, *spec.evaluation_delays):
-            under = spec.delay if delay is None else delay
-            with closing(spec.family.gymnasium_form(self.program.env, under)) as env:
-                scores = evaluate(policy.at_delay(under), env, episodes=spec.evaluation_episodes, seed=held_out)
-            found[delay] = [float(scores.mean())]
-        return found
-
-
-def seen_of(played: Played, runs: int, capacity: int) -> Turn:
-    """Return a turn of `runs` runs of which only is known what is seen."""
-    queue = fitted(played.queue, capacity) if played.frame is not None else played.queue
-    nothing = np.zeros((runs, len(played.age) // runs), np.int32)
-    unknown = dict.fromkeys(Turn._fields[3:10], nothing)
-    seen = {"shown": played.shown, "queue": queue, "age": played.age, "frame": played.frame}
-    return Turn(**unknown, **{name: by_run(part, runs) for name, part in seen.items()})
-
-
-def by_run(part: Any, runs: int) -> Any:
-    """Return a copy by run and lane: a pool's own memory changes with the next step."""
-    if part is None:
-        return None
-    return part.reshape(runs, len(part) // runs, *part.shape[1:]).copy()
-
 
 def _parts(turn: Turn) -> dict[str, np.ndarray]:
     """Return the arrays of a turn by their names in a checkpoint."""
     return {f"turn/{name}": part for name, part in turn._asdict().items() if part is not None}
-
-
-def scores_of(
-    program: Program,
-    pairs: Sequence[Pair],
-    setups: Setup,
-    learner: Any,
-    episodes: int,
-    stop: Event,
-    delay: int | None = None,
-) -> np.ndarray:
-    """Return the greedy return of each of so many episodes of each run, begun with own seeds.
-
-    Those that were stopped are NaN.
-    """
-    if delay is not None:
-        setups = setups._replace(delay=jnp.full(len(pairs), delay, jnp.int32))
-    memory: Any = None
-    of = hosted(program)
-
-    def act(played: Played) -> np.ndarray:
-        nonlocal memory
-        if memory and played.lost.any():
-            memory = forget(memory, played.lost.reshape(len(pairs), episodes, 1).copy())
-        seen = seen_of(played, len(pairs), program.capacity)
-        actions, memory = of.decide(program, setups, learner, memory, seen)
-        return np.asarray(actions).ravel()
-
-    spec = pairs[0][0]
-    with closing(spec.family.pool(lanes_of(pairs, episodes, 1, delay), spec.env)) as pool:
-        return play(pool, act, stop.is_set).reshape(len(pairs), episodes)

@@ -106,7 +106,7 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
 
 def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
     with uninterrupted():
-        from deadtime.learn import compiled_groups, host_loop  # noqa: PLC0415  (JAX)
+        from deadtime.learn import compiled_groups, host_loop, host_programs  # noqa: PLC0415  (JAX)
 
     gpus = int(device == "gpu")
     found = []
@@ -118,8 +118,8 @@ def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
         if not family.in_processes:  # these learn on a CPU
             found.append(Unit(tuple(mine)))
             continue
-        program = host_loop.program_of(mine[0][0], device)
-        found.append(Unit(tuple(mine), cores(), gpus, 2 * host_loop.bytes_of(program, mine)))
+        program = host_programs.program_of(mine[0][0], device)
+        found.append(Unit(tuple(mine), cores(), gpus, 2 * host_programs.bytes_of(program, mine)))
     return found
 
 

@@ -1,0 +1,118 @@
+"""Programs of the host loop: what runs outside share, how their lanes are seeded, what they see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from deadtime.envs.pools import Lane, Played
+from deadtime.learn.host_turn import HostedLearner, Turn
+from deadtime.learn.lane_learner import LANE_LEARNER
+from deadtime.learn.program import Program, Setup, split_settings
+from deadtime.learn.run_spec import DeepRun
+from deadtime.runtime.views import VIEWS, Code
+
+Pair = tuple[DeepRun, int]
+_SHARED_CAPACITY = 25
+
+
+def program_of(spec: DeepRun, device: str) -> Program:
+    """Return the program that a spec runs in.
+
+    A queue that is not seen takes no room, unless runs share the program.
+    """
+    if not spec.family.frames:
+        settings = split_settings(spec.learner)[0]
+        view = VIEWS[spec.agent]
+        return Program(spec.environment(0), view, settings, spec.delay, spec.envs)
+    view, settings = VIEWS[spec.agent], spec.learner
+    shares = device == "gpu" and view.sees != "history"
+    room = max(spec.delay, _SHARED_CAPACITY) if shares else spec.delay * view.sees_queue
+    if hasattr(settings, "model"):  # it is the emulators' affair
+        settings = replace(settings, model=type(settings).model)
+    return Program(None, None, settings, room, spec.envs)
+
+
+def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:
+    """Return what differs between runs, stacked; of numbers, of the only run."""
+    if program.env is not None:
+        ((spec, seed),) = pairs
+        told = split_settings(spec.learner)[1]
+        numbers = type(told)(*(jnp.float32(value) for value in told))
+        code = Code(*map(jnp.int32, VIEWS[spec.agent].code))
+        counts = jnp.int32(spec.delay), (), jnp.int32(spec.length)
+        return Setup(jax.random.key(seed), *counts, numbers, code)
+    codes = [VIEWS[spec.agent].code for spec, _ in pairs]
+    return Setup(
+        jax.vmap(jax.random.key)(jnp.array([seed for _, seed in pairs], jnp.uint32)),
+        jnp.array([spec.delay for spec, _ in pairs], jnp.int32),
+        (),
+        jnp.array([spec.length for spec, _ in pairs], jnp.int32),
+        (),
+        Code(*(jnp.array(part, jnp.int32) for part in zip(*codes, strict=True))),
+        jnp.array([spec.environment(seed).num_actions for spec, seed in pairs], jnp.int32),
+    )
+
+
+def hosted(program: Program) -> HostedLearner:
+    """Return the learner of a program as the host loop uses it."""
+    of: Any = program.learner
+    return of if hasattr(of, "learn_and_choose") else LANE_LEARNER  # type: ignore[return-value]
+
+
+def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: int | None = None) -> list[Lane]:
+    """Return the lanes of runs, `count` each.
+
+    Their seeds come from the run's own and `at`: the step at which a training's episodes begin, or
+    1 for evaluation on frames.
+    """
+    found = []
+    for spec, seed in pairs:
+        family, view = spec.family, VIEWS[spec.agent]
+        looks = spec.learner.model if family.looks_ahead and view.predicts else ""
+        under = spec.delay if delay is None else delay
+        environment = spec.environment(seed)
+        for one in seeds_of(spec, seed, at, count):
+            found.append(Lane(environment, under, one, looks))
+    return found
+
+
+def seeds_of(spec: DeepRun, seed: int, at: int, count: int) -> list[int]:
+    """Return the seeds of a run's lanes."""
+    sequence = np.random.SeedSequence([seed, at, spec.family.seed_stream])
+    return [int(one) for one in sequence.generate_state(count)]
+
+
+def bytes_of(program: Program, pairs: Sequence[Pair]) -> int:
+    """Return the size of the state of a group that learns from frames."""
+    state = program.learner.begin.eval_shape(program, setups_of(program, pairs))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+
+
+def fitted(queue: np.ndarray, room: int) -> np.ndarray:
+    """Return a queue with room for the last `room` actions."""
+    if room <= queue.shape[-1]:
+        return queue[..., queue.shape[-1] - room :]
+    padding = np.zeros((*queue.shape[:-1], room - queue.shape[-1]), queue.dtype)
+    return np.concatenate([padding, queue], axis=-1)
+
+
+def seen_of(played: Played, runs: int, capacity: int) -> Turn:
+    """Return a turn of `runs` runs of which only is known what is seen."""
+    queue = fitted(played.queue, capacity) if played.frame is not None else played.queue
+    nothing = np.zeros((runs, len(played.age) // runs), np.int32)
+    unknown = dict.fromkeys(Turn._fields[3:10], nothing)
+    seen = {"shown": played.shown, "queue": queue, "age": played.age, "frame": played.frame}
+    return Turn(**unknown, **{name: by_run(part, runs) for name, part in seen.items()})
+
+
+def by_run(part: Any, runs: int) -> Any:
+    """Return a copy by run and lane: a pool's own memory changes with the next step."""
+    if part is None:
+        return None
+    return part.reshape(runs, len(part) // runs, *part.shape[1:]).copy()

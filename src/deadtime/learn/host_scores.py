@@ -1,0 +1,78 @@
+"""Scores of runs whose environments are outside the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from threading import Event
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from deadtime.envs.pools import Played
+from deadtime.learn.a2c import forget
+from deadtime.learn.evaluate import evaluate, play
+from deadtime.learn.host_programs import Pair, hosted, lanes_of, seen_of
+from deadtime.learn.policies import policy_of
+from deadtime.learn.program import Program, Setup
+
+Scores = dict[int | None, list[float]]
+"""The mean score of each run under other delays; None is the run's own."""
+
+
+def scores_under(program: Program, pairs: Sequence[Pair], setups: Setup, learner: Any, stop: Event) -> Scores:
+    """Return the scores of runs under their own delay and those that their specs ask for."""
+    delays = {m for spec, _ in pairs for m in spec.evaluation_delays}
+    if program.env is not None:
+        ((spec, seed),) = pairs
+        arrays = program.learner.policy_arrays(program, learner)
+        policy = policy_of(spec, seed, arrays)
+        return {m: [_policy_score(program, spec, seed, policy, m)] for m in (None, *sorted(delays))}
+    episodes = max(spec.evaluation_episodes for spec, _ in pairs)
+    found: Scores = {}
+    for delay in (None, *sorted(delays)):
+        every = scores_of(program, pairs, setups, learner, episodes, stop, delay)
+        rows = zip(every, pairs, strict=True)
+        found[delay] = [float(row[: spec.evaluation_episodes].mean()) for row, (spec, _) in rows]
+    return found
+
+
+def _policy_score(program: Program, spec: Any, seed: int, policy: Any, delay: int | None) -> float:
+    """Return the mean score of a policy, on episodes that no training began with."""
+    under = spec.delay if delay is None else delay
+    held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
+    with closing(spec.family.gymnasium_form(program.env, under)) as env:
+        how = {"episodes": spec.evaluation_episodes, "seed": held_out}
+        return float(evaluate(policy.at_delay(under), env, **how).mean())
+
+
+def scores_of(
+    program: Program,
+    pairs: Sequence[Pair],
+    setups: Setup,
+    learner: Any,
+    episodes: int,
+    stop: Event,
+    delay: int | None = None,
+) -> np.ndarray:
+    """Return the greedy return of each of so many episodes of each run, begun with own seeds.
+
+    Those that were stopped are NaN.
+    """
+    if delay is not None:
+        setups = setups._replace(delay=jnp.full(len(pairs), delay, jnp.int32))
+    memory: Any = None
+    of = hosted(program)
+
+    def act(played: Played) -> np.ndarray:
+        nonlocal memory
+        if memory and played.lost.any():
+            memory = forget(memory, played.lost.reshape(len(pairs), episodes, 1).copy())
+        seen = seen_of(played, len(pairs), program.capacity)
+        actions, memory = of.decide(program, setups, learner, memory, seen)
+        return np.asarray(actions).ravel()
+
+    spec = pairs[0][0]
+    with closing(spec.family.pool(lanes_of(pairs, episodes, 1, delay), spec.env)) as pool:
+        return play(pool, act, stop.is_set).reshape(len(pairs), episodes)
