@@ -41,7 +41,8 @@ class DeepPolicy(Policy):
         self._predicts = check_sees(sees)
         if self._predicts and model == "simulator":
             raise ValueError(
-                "this agent was trained with the simulator as its model, which it can't take along: train a learned one"
+                "this agent predicts with the simulator, so it can't act without its environment: "
+                "train one with the model learned or change"
             )
         if self._predicts and (model not in _KINDS or members < 1):
             raise ValueError(
