@@ -97,5 +97,5 @@ def test_policies_refuse_bad_input():
     for wrong in ([0, 2], [0, -1], [0, 0, 0], [0.5, 1.0], "ab"):
         with pytest.raises(ValueError, match="pending_actions are the 2 chosen last"):
             policy.act(np.zeros(4), wrong)
-    with pytest.raises(ValueError, match="which it can't take along"):
+    with pytest.raises(ValueError, match="predicts with the simulator, so it can't act without its environment: train one"):
         deadtime.train("cartpole", "delayed", 1, steps=50, evaluation_episodes=1, model="simulator", **TINY).policy(0)

@@ -5,8 +5,11 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 import deadtime
+from deadtime.envs.families import family_of
+from deadtime.envs.registered import WalkEnv
 from tests.commands import run
 
 
@@ -38,6 +41,35 @@ def test_another_delay_than_the_trained_one(agent):
         assert later.mean() > 0.8
 
 
+@pytest.mark.parametrize("delay", [0, 3])
+def test_the_walk(delay):
+    result = deadtime.train("walk", "distribution", delay, episodes=3000, length=12)
+    own = deadtime.evaluate(result.policy(0), "walk", length=12, episodes=400)
+    assert own.mean() == pytest.approx(result.scores[0], abs=0.4)
+
+
+def test_the_walk_has_the_law_of_its_tables():
+    env = WalkEnv(length=5, momentum=0.8, near=1)
+    P, r = env.settings.model()
+    seen = np.zeros_like(P)
+    rng = np.random.default_rng(0)
+    for seed in range(2000):
+        obs, ended = env.reset(seed=seed)[0], False
+        while not ended:
+            action = int(rng.integers(2))
+            after, reward, ended, truncated, _ = env.step(action)
+            assert (reward, truncated) == (r[obs, action], False)
+            seen[obs, action, after] += 1
+            obs = after
+    times = seen.sum(axis=2, keepdims=True)
+    spread = np.sqrt(P * (1 - P) / np.maximum(times, 1))
+    assert (np.abs(seen / np.maximum(times, 1) - P)[times[..., 0] > 0] <= 5 * spread[times[..., 0] > 0]).all()
+    assert (seen[P == 0] == 0).all()
+    with pytest.raises(ValueError, match=r"an action of the walk is 0 \(near\) or 1 \(far\); got 2"):
+        env.step(2)
+    check_env(WalkEnv(), skip_render_check=True)
+
+
 def test_what_cannot_be():
     result = deadtime.train("maze", "augmented", delay=2, seeds=1, size=3, episodes=50)
     with pytest.raises(ValueError, match="augmented has learned only from queues of exactly 2 actions; got a delay of 3"):
@@ -48,8 +80,8 @@ def test_what_cannot_be():
         deadtime.evaluate(result.policy(0), "maze", size=3, seed=-1)
     with pytest.raises(ValueError, match="settings are for environments by name"):
         deadtime.evaluate(Expert(), gym.make("CartPole-v1"), noise=0.1)
-    with pytest.raises(ValueError, match="walk has no Gymnasium form here"):
-        deadtime.evaluate(Expert(), "walk")
+    with pytest.raises(ValueError, match="gymnax:NAME has no Gymnasium form here; these have: mazes, walk, cartpole"):
+        family_of("gymnax:CartPole-v1").gymnasium_form(None, 0)
     with pytest.raises(ValueError, match="episodes is a whole number"):
         deadtime.evaluate(Expert(), "cartpole", episodes=0)
 

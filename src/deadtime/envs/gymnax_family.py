@@ -59,7 +59,7 @@ class GymnaxFamily(Family):
     def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
         """Raise: gymnax's environments have no Gymnasium form here."""
         raise ValueError(
-            "gymnax:NAME has no Gymnasium form here; these have: mazes, cartpole, acrobot, gym:ID and atari:NAME: "
+            "gymnax:NAME has no Gymnasium form here; these have: mazes, walk, cartpole, acrobot, gym:ID and atari:NAME: "
             "choose one of them, or in Python pass an environment of gym.make"
         )
 

@@ -11,6 +11,7 @@ from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv
 
 from deadtime.envs.maze_layout import carve, draw_image, draw_text, model
 from deadtime.envs.noise import check_noise, check_perturb, perturbed
+from deadtime.envs.walk_settings import WalkSettings
 
 
 class NoisyCartPoleEnv(CartPoleEnv):
@@ -113,3 +114,29 @@ class MazeEnv(gym.Env):
         if self.render_mode == "rgb_array":
             return draw_image(self._leads_to, self.cell)
         return None
+
+
+class WalkEnv(gym.Env):
+    """The random walk with momentum (`deadtime.envs.walk`); the seed of `reset` decides its steps."""
+
+    def __init__(self, length: int = 40, momentum: float = 0.6, near: int = 3):
+        """`momentum` is the probability of a step away from 0, and `near` the largest |x| at which action 0 pays."""
+        self.settings = WalkSettings(length, momentum, near)
+        self.action_space, self.observation_space = self.settings.action_space(), self.settings.observation_space()
+        self.x, self._time = 0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict]:
+        """Begin at 0."""
+        super().reset(seed=seed)
+        self.x, self._time = 0, 0
+        return self.settings.number(self.x, self._time), {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
+        """Pay 1 if the action suits the position, then walk; the last step ends the walk."""
+        if not self.action_space.contains(action):
+            raise ValueError(f"an action of the walk is 0 (near) or 1 (far); got {action!r}: choose one of these")
+        reward = float((abs(self.x) > self.settings.near) == (action == 1))
+        away = self.np_random.random() < (self.settings.momentum if self.x else 0.5)
+        self.x += 1 if away == (self.x >= 0) else -1
+        self._time += 1
+        return self.settings.number(self.x, self._time), reward, self._time >= self.settings.length, False, {}

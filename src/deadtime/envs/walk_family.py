@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadtime.envs.family import Family, Limits
 from deadtime.envs.walk_settings import WalkSettings
+from deadtime.wrappers.scalar import ActionDelay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,8 +42,8 @@ class WalkFamily(Family):
         return 0.0, float(settings.get("length", WalkSettings.length))
 
     def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
-        """Raise: the walk has no Gymnasium form."""
-        raise ValueError(
-            "walk has no Gymnasium form here; these have: mazes, cartpole, acrobot, gym:ID and atari:NAME: "
-            "choose one of them, or in Python pass an environment of gym.make"
-        )
+        """Return the walk as a Gymnasium environment under a delay."""
+        from deadtime.envs.registered import WalkEnv  # noqa: PLC0415  (help and records need no environment)
+
+        settings = {one.name: getattr(environment, one.name) for one in fields(WalkSettings)}
+        return ActionDelay(WalkEnv(**settings), delay)

@@ -95,7 +95,7 @@ class Result:
     def replayed(self) -> list[int]:
         """The seeds whose policies were kept; an error that says how to train one if none was."""
         if not self.record.policy_seeds:
-            rule = "this record holds policies of no seed, only scores (`compare` and `sweep` keep none)"
+            rule = "this record holds policies of no seed, only scores (`compare` and `sweep` keep none, studies small ones)"
             raise ValueError(f"{rule}: train it with `{self.command}`")
         return self.record.policy_seeds
 

@@ -38,8 +38,8 @@ def models_of(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> list[Forw
     if not manifest.predicts or manifest.encoder == "frames":
         return []
     if manifest.model == "simulator":
-        rule = "this agent was trained with the simulator as its model, which it can't take along"
-        raise ValueError(f"{rule}: train a learned one")
+        rule = "this agent predicts with the simulator, so it can't act without its environment"
+        raise ValueError(f"{rule}: train one with the model learned or change")
     if manifest.model not in FORWARD_MODELS or manifest.members < 1:
         raise ValueError(
             f"an agent that predicts has 1 forward model or more of kind "
