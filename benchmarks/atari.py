@@ -23,6 +23,7 @@ from deadtime.envs.atari.games import Game
 from deadtime.envs.atari.pool import AtariPool
 from deadtime.learn import host_loop
 from deadtime.learn.host_loop import HostGroup
+from deadtime.learn.host_turn import Turn
 from deadtime.runs.deep_specs import DeepSpec
 
 CORES = os.cpu_count() or 1
@@ -108,7 +109,7 @@ def alone(group: HostGroup, repeats: int = 20) -> list[float]:
 
     def learn() -> None:
         index = group.done // group.program.lanes
-        turn = group._came_of(group._seen, pool.receive())
+        turn = Turn(group._seen, group._seen.executed, group._looked(pool.receive()))
         group._state = learner.learn(group.program, group._setups, group._state, turn, index)
         jax.block_until_ready(group._state)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import deadtime
+from deadtime.envs.pools import Played
 from deadtime.learn import frame_actor_critic, host_programs, host_scores, trainer
 from deadtime.learn.a2c import Memory, new_state, nothing, step_loss
 from deadtime.learn.frame_a2c import Came, new_frame_actor_critic
@@ -38,15 +39,19 @@ def program_of(settings, lanes):
     return Program(None, None, settings, 0, lanes)
 
 
-def turn_of(shown, age, **facts):
-    """A turn of which only what matters here is filled in."""
+def seen_of(shown, age):
+    """What is seen; of what came of it nothing is known."""
     none = np.zeros(age.shape, bool)
-    usual = dict.fromkeys(Turn._fields, none) | {"reward": np.zeros(age.shape, np.float32)}
-    return Turn(**usual | {"shown": shown, "age": age} | facts)
+    return Played(shown, none, age, *[none] * 7)._replace(reward=np.zeros(age.shape, np.float32))
+
+
+def turn_of(seen, chosen=None, **facts):
+    """A turn of which only what matters here is filled in."""
+    return Turn(seen, chosen, seen._replace(**facts))
 
 
 def decided(program, setups, learner, memory, shown):
-    seen = turn_of(shown, np.zeros(shown.shape[:2], np.int32))
+    seen = seen_of(shown, np.zeros(shown.shape[:2], np.int32))
     return FRAME_ACTOR_CRITIC.decide(program, setups, learner, memory, seen)
 
 
@@ -106,7 +111,8 @@ def test_what_is_learned_of_a_turn(life_loss, clip_rewards):
     reward = np.array([[3.0, -2.0, 0.5, 0.0, -0.1, 7.0]], np.float32)
     facts = {"terminated": [1], "life_lost": [1, 2, 4], "truncated": [3, 4], "lost": [5]}
     facts = {name: np.isin(np.arange(6), lanes)[None] for name, lanes in facts.items()}
-    turn = turn_of(np.zeros((1, 6, *SHOWN), np.uint8), np.ones((1, 6), np.int32), reward=reward, **facts)
+    seen = seen_of(np.zeros((1, 6, *SHOWN), np.uint8), np.ones((1, 6), np.int32))
+    turn = turn_of(seen, reward=reward, **facts)
     came = jax.tree.map(np.asarray, FRAME_ACTOR_CRITIC.learn(program, None, state, turn, 7).came)
     np.testing.assert_array_equal(came.reward[1, 0], [1, -1, 1, 0, -1, 1] if clip_rewards else reward[0])
     np.testing.assert_array_equal(came.terminal[1, 0], [False, True, life_loss, False, life_loss, False])
@@ -152,8 +158,8 @@ class Reference:
         for i in range(len(begun)):
             memory, seen = begun[i], []
             for turn in turns:
-                memory = nothing(settings.lstm) if turn.age[i] == 0 else memory
-                memory, logits, value = heard(net, memory, turn.shown[i])
+                memory = nothing(settings.lstm) if turn.before.age[i] == 0 else memory
+                memory, logits, value = heard(net, memory, turn.before.shown[i])
                 seen.append((logits[: self.actions], value))
             for j, (logits, value) in enumerate(seen):
                 if not unknown(turns[j], i):
@@ -165,7 +171,7 @@ class Reference:
         """Rewards from step j on, as far as they are known, and the value of what comes then."""
         gained, weight = 0.0, 1.0
         for k in range(j, len(self.turns)):
-            gained += weight * float(np.sign(self.turns[k].reward[i]))
+            gained += weight * float(np.sign(self.turns[k].after.reward[i]))
             weight *= self.settings.discount
             if terminal(self.turns[k], i):
                 return gained
@@ -190,11 +196,11 @@ def loss_of(logits, value, action, gained, value_weight, entropy_weight):
 
 
 def terminal(turn, i):
-    return turn.terminated[i] or turn.life_lost[i]
+    return turn.after.terminated[i] or turn.after.life_lost[i]
 
 
 def unknown(turn, i):
-    return turn.lost[i] or (turn.truncated[i] and not terminal(turn, i))
+    return turn.after.lost[i] or (turn.after.truncated[i] and not terminal(turn, i))
 
 
 ACTIONS, LANES, ROLLOUTS = (4, MOST_ACTIONS), 3, 3
@@ -224,7 +230,7 @@ def compare_with_a_second_implementation(seed):
     begun = jax.tree.map(np.asarray, state.learner.net)
     twins = [Reference(TINY, pick(begun, i), ACTIONS[i], LANES) for i in range(RUNS)]
     for index in range(ROLLOUTS * TINY.rollout + 1):
-        seen, t = turn_of(rng.integers(0, 256, (RUNS, LANES, *SHOWN), np.uint8), age), index * LANES
+        seen, t = seen_of(rng.integers(0, 256, (RUNS, LANES, *SHOWN), np.uint8), age), index * LANES
         actions, state = FRAME_ACTOR_CRITIC.choose(PROGRAM, setups, state, seen, t)
         for i, twin in enumerate(twins):
             if index and index % TINY.rollout == 0:
@@ -239,7 +245,7 @@ def compare_with_a_second_implementation(seed):
         for name, run, lane in ((name, run, lane) for name, places in ENDS.items() for at, run, lane in places if at == index):
             facts[name][run, lane] = True
         reward = rng.integers(-1, 2, age.shape) * rng.random(age.shape, np.float32)
-        turn = seen._replace(chosen=np.asarray(actions), reward=reward, **facts)
+        turn = turn_of(seen, np.asarray(actions), reward=reward, **facts)
         for i, twin in enumerate(twins):
             twin.turns.append(pick(turn, i))
         state = FRAME_ACTOR_CRITIC.learn(PROGRAM, setups, state, turn, index)
@@ -260,8 +266,9 @@ def test_a_loss_that_is_not_finite_is_the_end_of_a_run_alone():
     for index in range(2 * TINY.rollout + 1):
         reward = np.zeros((RUNS, LANES), np.float32)
         reward[1, 2] = np.nan if index == 1 else 1.0
-        turn = turn_of(np.full((RUNS, LANES, *SHOWN), 100, np.uint8), np.full((RUNS, LANES), index), reward=reward)
-        _, state = FRAME_ACTOR_CRITIC.choose(PROGRAM, setups, state, turn, LANES * index)
+        seen = seen_of(np.full((RUNS, LANES, *SHOWN), 100, np.uint8), np.full((RUNS, LANES), index))
+        turn = turn_of(seen, reward=reward)
+        _, state = FRAME_ACTOR_CRITIC.choose(PROGRAM, setups, state, seen, LANES * index)
         state = FRAME_ACTOR_CRITIC.learn(PROGRAM, setups, state, turn, index)
     np.testing.assert_array_equal(state.learner.diverged_at, [-1, LANES * TINY.rollout])
     np.testing.assert_array_equal(state.learner.updates, [2, 0])
@@ -280,11 +287,11 @@ def test_what_was_shown_a_step_ago_is_remembered():
     state, side, age = frame_actor_critic.begin(program, setups), rng.integers(0, 2, (1, lanes)), np.zeros((1, lanes), np.int32)
     before = np.full_like(side, -1)
     for index in range(300):
-        turn = turn_of(pictures[side], age)
-        actions, state = FRAME_ACTOR_CRITIC.choose(program, setups, state, turn, index * lanes)
+        seen = seen_of(pictures[side], age)
+        actions, state = FRAME_ACTOR_CRITIC.choose(program, setups, state, seen, index * lanes)
         over = age == 19
         reward = (np.asarray(actions) == before).astype(np.float32)
-        state = FRAME_ACTOR_CRITIC.learn(program, setups, state, turn._replace(reward=reward, terminated=over), index)
+        state = FRAME_ACTOR_CRITIC.learn(program, setups, state, turn_of(seen, reward=reward, terminated=over), index)
         before, age = np.where(over, -1, side), np.where(over, 0, age + 1)
         side = rng.integers(0, 2, side.shape)
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from deadtime.envs.pools import Played
 from deadtime.learn import frame_q, frame_replay
 from deadtime.learn.frame_networks import new_q, new_torso, one_hot_queue
 from deadtime.learn.host_turn import Turn
@@ -32,6 +33,12 @@ def program_of(settings, capacity, lanes):
     return Program(None, None, settings, capacity, lanes)
 
 
+def played_of(shown, queue, age, frame):
+    """What is seen; of what came of it nothing is known."""
+    none = np.zeros(age.shape, bool)
+    return Played(shown, queue, age, *[none] * 7, frame=frame)
+
+
 def turns(rng, program, runs, count, delay=0):
     """Random turns of games that end now and then, and what every stack was: (turn, run, lane) -> frames."""
     at = runs, program.lanes
@@ -43,21 +50,18 @@ def turns(rng, program, runs, count, delay=0):
         stacks = np.where(fresh[..., None, None, None], frame[:, :, None], moved)
         age = np.where(fresh, 0, age)
         terminated, truncated = rng.random(at) < 0.1, rng.random(at) < 0.05
-        turn = Turn(
-            stacks,
-            rng.integers(0, 3, (*at, program.capacity)).astype(np.uint8),
-            age,
-            rng.integers(0, 3, at),
-            rng.integers(0, 3, at),
-            rng.normal(size=at).astype(np.float32),
-            terminated,
-            truncated & ~terminated,
-            rng.random(at) < 0.1,
-            rng.random(at) < 0.03,
-            frame,
+        before = played_of(stacks, rng.integers(0, 3, (*at, program.capacity)).astype(np.uint8), age, frame)
+        after = before._replace(
+            executed=rng.integers(0, 3, at),
+            reward=rng.normal(size=at).astype(np.float32),
+            terminated=terminated,
+            truncated=truncated & ~terminated,
+            life_lost=rng.random(at) < 0.1,
+            lost=rng.random(at) < 0.03,
         )
+        turn = Turn(before, rng.integers(0, 3, at), after)
         found.append(turn)
-        fresh, age = terminated | truncated | turn.lost, age + 1
+        fresh, age = terminated | truncated | after.lost, age + 1
     return found
 
 
@@ -113,11 +117,12 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
     truth = {}
     for i in range(count - 1):
         now, then = played[i], played[i + 1]
-        terminal = now.terminated | now.life_lost
+        came = now.after
+        terminal = came.terminated | came.life_lost
         for run, lane in np.ndindex(2, 3):
-            cut = now.truncated[run, lane] and not terminal[run, lane]
-            if not now.lost[run, lane] and not cut and (not executed or now.age[run, lane] >= delay):
-                key = now.frame[run, lane].tobytes()
+            cut = came.truncated[run, lane] and not terminal[run, lane]
+            if not came.lost[run, lane] and not cut and (not executed or now.before.age[run, lane] >= delay):
+                key = now.before.frame[run, lane].tobytes()
                 truth[run, key] = now, then, lane, terminal[run, lane], i
     seen = set()
     for run, entry in np.ndindex(2, TINY.batch):
@@ -128,19 +133,19 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
             continue
         now, then, lane, terminal, i = truth[run, before[3].tobytes()]
         seen.add(i)
-        np.testing.assert_array_equal(before, now.shown[run, lane])
+        np.testing.assert_array_equal(before, now.before.shown[run, lane])
         np.testing.assert_array_equal(after[:3], before[1:])
-        assert batch.action[run, entry] == (now.executed if executed else now.chosen)[run, lane]
-        assert batch.reward[run, entry] == now.reward[run, lane]
+        assert batch.action[run, entry] == (now.after.executed if executed else now.chosen)[run, lane]
+        assert batch.reward[run, entry] == now.after.reward[run, lane]
         assert batch.terminal[run, entry] == terminal
-        np.testing.assert_array_equal(queue, now.queue[run, lane])
+        np.testing.assert_array_equal(queue, now.before.queue[run, lane])
         if not terminal:
-            np.testing.assert_array_equal(after, then.shown[run, lane])
-            np.testing.assert_array_equal(next_queue, then.queue[run, lane])
+            np.testing.assert_array_equal(after, then.before.shown[run, lane])
+            np.testing.assert_array_equal(next_queue, then.before.queue[run, lane])
     oldest = max(count - frame_replay.rows(program), 0) + 3
     assert min(seen) >= oldest
     assert len(seen) > 3
-    assert executed or any(played[i].age.min() < delay for i in seen)
+    assert executed or any(played[i].before.age.min() < delay for i in seen)
 
 
 def probe(steps=900):
@@ -155,10 +160,10 @@ def probe(steps=900):
         shown = np.repeat(frame[:, :, None], 4, axis=2)
         shown[:, :, :3] = np.where(bright, 20, 20)[..., None, None, None]
         action = rng.integers(0, 2, (1, 4))
-        none = np.zeros((1, 4), bool)
         queue = np.zeros((1, 4, program.capacity), np.uint8)
         reward = (bright & (action == 1)).astype(np.float32)
-        turn = Turn(shown, queue, age, action, action, reward, bright, none, none, none, frame)
+        before = played_of(shown, queue, age, frame)
+        turn = Turn(before, action, before._replace(executed=action, reward=reward, terminated=bright))
         state = frame_q.learn(program, told, state, frame_replay.row_of(program, told, turn), np.int32(i), 2 if i > 5 else 0)
         age, bright = np.where(bright, 0, age + 1).astype(np.int32), ~bright
     dark = np.full((4, 84, 84), 20, np.uint8)

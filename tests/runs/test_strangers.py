@@ -821,12 +821,12 @@ def test_a_pool_says_so_too(lane, monkeypatch):
 
     good, bad = lane_with(lane), lane_with(lane, queue=lambda a: a + 100)
     for content, why in (
-        (good, "turn/shown is uint8 of shape"),
+        (good, "turn/0 is uint8 of shape"),
         (bytes(10**6), "at most 320000"),
         (bad, "the reason is above"),
     ):
         group = object.__new__(HostGroup)
-        group.pairs, group.program = [0], SimpleNamespace(lanes=1, capacity=2)
+        group.pairs, group.program = [0], SimpleNamespace(lanes=1, capacity=2, env=None)
         monkeypatch.setattr(host_loop, "lanes_of", lambda *given: [])
         monkeypatch.setattr(HostGroup, "_new_pool", lambda self, lanes: AtariPool([lane.game], 1))
         with pytest.raises(ValueError, match=why):

@@ -217,7 +217,7 @@ def test_models_that_nobody_registered(shift):
     words = "1 forward model or more of kind learned or change or shift; got 1 of kind 'other': train it again"
     with pytest.raises(ValueError, match=words):
         NetworkPolicy(deep_manifest(model="other"), arrays)
-    with pytest.raises(ValueError, match="which it can't take along: train a learned one"):
+    with pytest.raises(ValueError, match="so it can't act without its environment: train one with the model learned or change"):
         NetworkPolicy(deep_manifest(model="simulator"), arrays)
     assert NetworkPolicy(deep_manifest("oblivious", "state", model="other"), arrays).act(np.zeros(4), [0] * 3) in range(3)
 

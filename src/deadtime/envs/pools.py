@@ -107,9 +107,8 @@ class LocalPool:
         count = len(self.envs)
         self._earned = [0.0] * count
         self._ages = [0] * count
-        none = np.zeros(count, bool)
-        zeros = np.zeros(count)
-        return self._played(zeros, zeros, zeros, none, none, self._seen)
+        nothing = [0.0] * count
+        return self._played(nothing, nothing, nothing, [False] * count, [False] * count, self._seen)
 
     def send(self, actions: np.ndarray) -> None:
         """Note the action of every lane."""
@@ -117,44 +116,56 @@ class LocalPool:
 
     def receive(self) -> Played:
         """Make one step of each lane."""
-        after, executed, rewards, earned, ends = [], [], [], [], []
-        for i, env in enumerate(self.envs):
-            action = self._chosen[i]
-            obs, reward, terminated, truncated, info = env.step(int(action) if np.ndim(action) == 0 else action)
+        after, executed, rewards, earned, ends, cuts = [], [], [], [], [], []
+        actions = self._chosen.tolist() if self._chosen.ndim == 1 else self._chosen
+        for i, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+            obs, reward, terminated, truncated, info = env.step(action)
             self._seen[i] = self._view(obs, info)
             after.append(self._seen[i])
             reward = float(reward)
             if not abs(reward) <= LARGEST_RETURN:  # the learner computes in single precision
-                raise ValueError(f"rewards are finite numbers; {self._name} gave {reward}: mend the environment")
+                rule = f"rewards are finite numbers; {self._name} gave {reward}"
+                raise ValueError(f"{rule}: mend the environment")
             executed.append(info["executed_action"])
             rewards.append(reward)
             self._earned[i] += reward
             self._ages[i] += 1
             earned.append(self._earned[i])
-            ends.append((bool(terminated), bool(truncated)))
+            ends.append(bool(terminated))
+            cuts.append(bool(truncated))
             if terminated or truncated:
                 self._earned[i] = 0.0
                 self._ages[i] = 0
                 self._seen[i] = self._view(*env.reset())
-        terminated, truncated = np.array(ends).T
-        gained = np.array(rewards, np.float32), np.array(earned)
-        return self._played(np.array(executed), *gained, terminated, truncated, after)
+        return self._played(executed, rewards, earned, ends, cuts, after)
 
     def _played(
         self,
-        executed: np.ndarray,
-        reward: np.ndarray,
-        earned: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
+        executed: Sequence[Any],
+        reward: list[float],
+        earned: list[float],
+        terminated: list[bool],
+        truncated: list[bool],
         after: list[tuple[np.ndarray, np.ndarray]],
     ) -> Played:
         shown, queue = _rows(self._seen)
-        led_to, queue_after = _rows(after)
-        none = np.zeros(len(self.envs), bool)
-        executed = _single(executed)
-        facts = executed, reward, earned, terminated, truncated, none, none
-        return Played(shown, queue, np.array(self._ages), *facts, None, led_to, queue_after)
+        goes_on = not any(terminated) and not any(truncated)
+        led_to, queue_after = (shown, queue) if goes_on else _rows(after)
+        return Played(
+            shown,
+            queue,
+            np.array(self._ages),
+            np.array(executed, queue.dtype),
+            np.array(reward, np.float32),
+            np.array(earned),
+            np.array(terminated),
+            np.array(truncated),
+            self.untold,
+            self.untold,
+            None,
+            led_to,
+            queue_after,
+        )
 
     def _view(self, obs: Any, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         seen = np.array(obs, np.float32)
@@ -177,10 +188,7 @@ class LocalPool:
 
 
 def _rows(seen: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    queue = np.stack([queue for _, queue in seen])
-    return np.stack([obs for obs, _ in seen]), _single(queue)
-
-
-def _single(actions: np.ndarray) -> np.ndarray:
-    """Return actions in single precision."""
-    return actions.astype(np.float32 if actions.dtype.kind == "f" else np.int32)
+    """Return observations and queues, a row a lane, in single precision."""
+    queue = np.array([queue for _, queue in seen])
+    kind = np.float32 if queue.dtype.kind == "f" else np.int32
+    return np.array([obs for obs, _ in seen]), queue.astype(kind)

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from deadtime.envs.atari.games import SIDE, STACK
+from deadtime.envs.pools import Played
 from deadtime.learn import a2c
 from deadtime.learn.a2c import ActorCriticState, Memory, forget
 from deadtime.learn.frame_a2c import (
@@ -147,7 +148,7 @@ class FrameActorCritic(LearnsByTurn):
     overlaps = False
     begin = staticmethod(begin)
 
-    def choose(self, program: Program, setups: Setup, state: State, seen: Turn, t: int) -> tuple[Int[Array, "R E"], State]:
+    def choose(self, program: Program, setups: Setup, state: State, seen: Played, t: int) -> tuple[Int[Array, "R E"], State]:
         """Return actions drawn from the policy; if a rollout is whole, after an update from it."""
         first, turn = seen.age == 0, t // program.lanes
         if turn and turn % program.settings.rollout == 0:
@@ -159,9 +160,10 @@ class FrameActorCritic(LearnsByTurn):
     def learn(self, program: Program, setups: Setup, state: State, turn: Turn, index: int) -> State:
         """Note what came of a turn."""
         settings = program.settings
-        terminal = turn.terminated | (turn.life_lost & settings.life_loss)
-        reward = np.sign(turn.reward) if settings.clip_rewards else turn.reward
-        came = Came(reward, terminal, ~turn.lost & ~(turn.truncated & ~terminal))
+        after = turn.after
+        terminal = after.terminated | (after.life_lost & settings.life_loss)
+        reward = np.sign(after.reward) if settings.clip_rewards else after.reward
+        came = Came(reward, terminal, ~after.lost & ~(after.truncated & ~terminal))
         slot = np.int32(index % settings.rollout)
         return state._replace(came=_stored(state.came, came, slot))
 
@@ -171,7 +173,7 @@ class FrameActorCritic(LearnsByTurn):
         setups: Setup,
         learner: ActorCriticState,
         memory: Memory | None,
-        seen: Turn,
+        seen: Played,
     ) -> tuple[Int[Array, "R E"], Memory]:
         """Return each lane's likeliest action, and the memories then."""
         memory = memory or _nothing(program, *seen.shown.shape[:2])

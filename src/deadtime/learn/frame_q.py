@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from deadtime.envs.atari.games import STACK
+from deadtime.envs.pools import Played
 from deadtime.learn import double_q, frame_replay
 from deadtime.learn.deep_q import QState
 from deadtime.learn.double_q import Adam, Batch
@@ -142,7 +143,7 @@ class FrameQ(LearnsByTurn):
     overlaps = True
     begin = staticmethod(begin)
 
-    def choose(self, program: Program, setups: Setup, state: FrameQState, seen: Turn, t: int) -> tuple[Any, FrameQState]:
+    def choose(self, program: Program, setups: Setup, state: FrameQState, seen: Played, t: int) -> tuple[Any, FrameQState]:
         """Return the actions of all lanes."""
         seeing = seen.shown, seen.queue
         return choose(program, setups, state.learner.q, *seeing, np.int32(t)), state
@@ -152,7 +153,7 @@ class FrameQ(LearnsByTurn):
         row = frame_replay.row_of(program, setups, turn)
         return learn(program, setups, state, row, np.int32(index), updates_at(program, index))
 
-    def decide(self, program: Program, setups: Setup, learner: QState, memory: Any, seen: Turn) -> tuple[Array, Any]:
+    def decide(self, program: Program, setups: Setup, learner: QState, memory: Any, seen: Played) -> tuple[Array, Any]:
         """Return the best action of each lane."""
         return greedy(program, setups, learner.q, seen.shown, seen.queue), memory
 

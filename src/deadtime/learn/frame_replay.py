@@ -55,13 +55,14 @@ def row_of(program: Program, setups: Setup, turn: Turn) -> Row:
     """
     executed = np.asarray(setups.view.executed)[:, None]
     delay = np.asarray(setups.delay)[:, None]
-    action = np.where(executed, turn.executed, turn.chosen)
-    terminal = turn.terminated | (turn.life_lost & program.settings.life_loss)
-    usable = ~turn.lost & ~(turn.truncated & ~terminal) & ~(executed & (turn.age < delay))
-    age = np.minimum(turn.age, STACK)
-    facts = np.stack([age, action, turn.reward, terminal, usable], axis=-1)
-    frame = turn.frame.reshape(*turn.age.shape, -1)
-    return Row(frame, turn.queue, facts.astype(np.float32))
+    before, chosen, after = turn
+    action = np.where(executed, after.executed, chosen)
+    terminal = after.terminated | (after.life_lost & program.settings.life_loss)
+    usable = ~after.lost & ~(after.truncated & ~terminal) & ~(executed & (before.age < delay))
+    age = np.minimum(before.age, STACK)
+    facts = np.stack([age, action, after.reward, terminal, usable], axis=-1)
+    frame = before.frame.reshape(*age.shape, -1)
+    return Row(frame, before.queue, facts.astype(np.float32))
 
 
 def store(program: Program, replay: Row, row: Row, turn: Array) -> Row:

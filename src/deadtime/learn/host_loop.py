@@ -31,7 +31,6 @@ from deadtime.envs.pools import Lane, Played, Pool
 from deadtime.learn import checkpoint
 from deadtime.learn.host_programs import (
     Pair,
-    by_run,
     bytes_of,
     hosted,
     lanes_of,
@@ -164,12 +163,12 @@ class HostGroup:
         try:
             played = self._pool.load([arrays[f"lane/{i}"].tobytes() for i in range(count)])
             self._seen = self._looked(played)
-            like = _parts(self._came_of(self._seen, played))
-            check_fit(arrays, like)
+            parts, shape = jax.tree.flatten(Turn(self._seen, self._seen.executed, self._seen))
+            check_fit(arrays, {f"turn/{i}": part for i, part in enumerate(parts)})
         except BaseException:
             self.close()
             raise
-        self._turn = Turn(**{name.partition("/")[2]: arrays[name] for name in like})
+        self._turn = jax.tree.unflatten(shape, [arrays[f"turn/{i}"] for i in range(len(parts))])
 
     def advance(self) -> int:
         """Play for a moment; return the environment steps of all runs that it made."""
@@ -189,19 +188,25 @@ class HostGroup:
         self._choose()
         chosen = np.asarray(self._actions)
         self._actions = None
-        self._pool.send(chosen.reshape(-1, *chosen.shape[2:]))
+        self._pool.send(chosen.ravel() if self._frames else chosen)
         if self._turn is not None:
             self._state = self._learner.learn(self.program, self._setups, self._state, self._turn, self._index)
             self._turn = None
         played = self._pool.receive()
-        self._turn = self._came_of(self._seen._replace(chosen=chosen), played)
+        before, self._seen = self._seen, self._looked(played)
+        self._turn = Turn(before, chosen, self._seen)
+        self._note(played)
+        self.done += self.program.lanes
+
+    def _note(self, played: Played) -> None:
+        """Note which episodes ended, and which were lost."""
         lanes = self.program.lanes
         over = np.flatnonzero(played.over)
-        ended = over // lanes, self.done + over % lanes, played.earned[over]
-        self._ended.append(np.stack(ended, axis=1))
-        self._lost += played.lost.reshape(-1, lanes).sum(axis=1)
-        self._seen = self._looked(played)
-        self.done += lanes
+        if len(over):
+            ended = over // lanes, self.done + over % lanes, played.earned[over]
+            self._ended.append(np.stack(ended, axis=1))
+        if played.lost.any():
+            self._lost += played.lost.reshape(-1, lanes).sum(axis=1)
 
     @property
     def _index(self) -> int:
@@ -216,30 +221,18 @@ class HostGroup:
         if self._turn is None or self._learner.overlaps:
             self._actions, self._state = self._learner.choose(*now, self._seen, self.done)
         else:
-            self._actions, self._state = self._learner.learn_and_choose(*now, self._turn, self._seen, self.done)
+            self._actions, self._state = self._learner.learn_and_choose(*now, self._turn, self.done)
             self._turn = None
 
     def _finish(self) -> None:
         """Learn from the last turn, and wait until that is done."""
         if self._turn is not None:
-            self._state = self._learner.finish(self.program, self._setups, self._state, self._turn, self._seen, self.done)
+            self._state = self._learner.finish(self.program, self._setups, self._state, self._turn, self.done)
             self._turn = None
         jax.block_until_ready(self._state)
 
-    def _came_of(self, seen: Turn, played: Played) -> Turn:
-        """Return a turn with what came of it."""
-        names = [*Turn._fields[4:10], "after", "queue_after"]
-        facts = {name: self._rows(getattr(played, name)) for name in names}
-        for name in ("terminated", "truncated", "life_lost"):  # a dead worker's are of earlier steps
-            facts[name] &= ~facts["lost"]
-        return seen._replace(**facts)
-
-    def _looked(self, played: Played) -> Turn:
-        """Return what is seen now; what will be done is not known yet."""
-        return seen_of(played, len(self.pairs), self.program.capacity)
-
-    def _rows(self, part: Any) -> Any:
-        return by_run(part, len(self.pairs))
+    def _looked(self, played: Played) -> Played:
+        return seen_of(self.program, len(self.pairs), played)
 
     def save(self, path: Path, seconds: float) -> None:
         """Write a checkpoint: all that going on needs."""
@@ -254,8 +247,10 @@ class HostGroup:
         if self.done < self.length and pool is not None and pool.saves and self._turn is not None:
             states = enumerate(pool.save())
             extra = {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in states}
-            anew = self._rows(pool.untold)  # what follows began anew
-            extra |= _parts(self._turn._replace(lost=self._turn.lost | anew))
+            after = self._turn.after
+            anew = pool.untold.reshape(after.lost.shape)  # what follows began anew
+            turn = self._turn._replace(after=after._replace(lost=after.lost | anew))
+            extra |= {f"turn/{i}": part for i, part in enumerate(jax.tree.leaves(turn))}
         elif self._turn is not None:
             self._choose()  # new episodes follow, so all of this one is learned from now
         arrays = {"ended": np.concatenate(self._ended), "lost": self._lost} | extra
@@ -317,8 +312,3 @@ class HostGroup:
         if self._resumed_at:
             notes["resumed_at"] = self._resumed_at
         return notes
-
-
-def _parts(turn: Turn) -> dict[str, np.ndarray]:
-    """Return the arrays of a turn by their names in a checkpoint."""
-    return {f"turn/{name}": part for name, part in turn._asdict().items() if part is not None}

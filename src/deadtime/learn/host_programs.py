@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from deadtime.envs.pools import Lane, Played
-from deadtime.learn.host_turn import HostedLearner, Turn
-from deadtime.learn.lane_learner import LANE_LEARNER
+from deadtime.learn.host_turn import HostedLearner
+from deadtime.learn.lane_learner import LaneLearner
 from deadtime.learn.program import Program, Setup, split_settings
 from deadtime.learn.run_spec import DeepRun
 from deadtime.runtime.views import VIEWS, Code
@@ -62,7 +62,7 @@ def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:
 def hosted(program: Program) -> HostedLearner:
     """Return the learner of a program as the host loop uses it."""
     of: Any = program.learner
-    return of if hasattr(of, "learn_and_choose") else LANE_LEARNER  # type: ignore[return-value]
+    return of if hasattr(of, "learn_and_choose") else LaneLearner(program)  # type: ignore[return-value]
 
 
 def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: int | None = None) -> list[Lane]:
@@ -102,17 +102,16 @@ def fitted(queue: np.ndarray, room: int) -> np.ndarray:
     return np.concatenate([padding, queue], axis=-1)
 
 
-def seen_of(played: Played, runs: int, capacity: int) -> Turn:
-    """Return a turn of `runs` runs of which only is known what is seen."""
-    queue = fitted(played.queue, capacity) if played.frame is not None else played.queue
-    nothing = np.zeros((runs, len(played.age) // runs), np.int32)
-    unknown = dict.fromkeys(Turn._fields[3:10], nothing)
-    seen = {"shown": played.shown, "queue": queue, "age": played.age, "frame": played.frame}
-    return Turn(**unknown, **{name: by_run(part, runs) for name, part in seen.items()})
+def seen_of(program: Program, runs: int, played: Played) -> Played:
+    """Return a step of a pool as the learner of a program takes it.
 
-
-def by_run(part: Any, runs: int) -> Any:
-    """Return a copy by run and lane: a pool's own memory changes with the next step."""
-    if part is None:
-        return None
-    return part.reshape(runs, len(part) // runs, *part.shape[1:]).copy()
+    On frames it is a copy by run and lane, with room for the program's queue: the pool's own memory
+    changes with the next step. What a worker that died had last written is no end of an episode.
+    """
+    if program.env is not None:
+        return played
+    known = ~played.lost
+    ends = {name: getattr(played, name) & known for name in ("terminated", "truncated", "life_lost")}
+    played = played._replace(queue=fitted(played.queue, program.capacity), **ends)
+    shape = runs, len(known) // runs
+    return jax.tree.map(lambda part: part.reshape(*shape, *part.shape[1:]).copy(), played)

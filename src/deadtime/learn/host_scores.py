@@ -69,7 +69,7 @@ def scores_of(
         nonlocal memory
         if memory and played.lost.any():
             memory = forget(memory, played.lost.reshape(len(pairs), episodes, 1).copy())
-        seen = seen_of(played, len(pairs), program.capacity)
+        seen = seen_of(program, len(pairs), played)
         actions, memory = of.decide(program, setups, learner, memory, seen)
         return np.asarray(actions).ravel()
 

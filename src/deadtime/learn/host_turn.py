@@ -5,32 +5,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array
 
+from deadtime.envs.pools import Played
 from deadtime.learn.program import Program, Setup
 
 
 class Turn(NamedTuple):
-    """A step of every lane (E) of every run (R): what was seen, what was done, what came of it."""
+    """A step of every lane: what was seen, what was chosen, and what came of it.
 
-    shown: Any
-    """What agents see: numbers, or the last four frames."""
-    queue: Int[np.ndarray, "R E C"]
-    age: Int[np.ndarray, "R E"]
-    """Steps since the episode began."""
-    chosen: Int[np.ndarray, "R E"]
-    executed: Int[np.ndarray, "R E"]
-    reward: Float[np.ndarray, "R E"]
-    terminated: Bool[np.ndarray, "R E"]
-    truncated: Bool[np.ndarray, "R E"]
-    life_lost: Bool[np.ndarray, "R E"]
-    lost: Bool[np.ndarray, "R E"]
-    """Whether a worker died and nothing came of the step."""
-    frame: Any = None
-    """The newest frame alone, where agents see frames."""
-    after: Any = None
-    """What the step led to, before any reset; None where it is not seen."""
-    queue_after: Any = None
+    Runs on frames have two axes first, run (R) and lane (E); a run on numbers has its lanes alone.
+    """
+
+    before: Played
+    chosen: np.ndarray
+    after: Played
 
 
 class HostedLearner(Protocol):
@@ -42,22 +31,22 @@ class HostedLearner(Protocol):
     def begin(self, program: Program, setups: Setup) -> Any:
         """Return runs that know nothing."""
 
-    def restart(self, program: Program, state: Any, seen: Turn) -> Any:
+    def restart(self, program: Program, state: Any, seen: Played) -> Any:
         """Return the state at the beginning of new episodes."""
 
-    def choose(self, program: Program, setups: Setup, state: Any, seen: Turn, t: int) -> tuple[Any, Any]:
+    def choose(self, program: Program, setups: Setup, state: Any, seen: Played, t: int) -> tuple[Any, Any]:
         """Return the actions of all lanes at environment step t, and the state then."""
 
     def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
         """Return the state after it has learned from the turn with this index."""
 
-    def learn_and_choose(self, program: Program, setups: Setup, state: Any, turn: Turn, seen: Turn, t: int) -> tuple[Any, Any]:
-        """Learn from the last turn, and choose at environment step t."""
+    def learn_and_choose(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> tuple[Any, Any]:
+        """Learn from the last turn, and choose at environment step t, from what it led to."""
 
-    def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, seen: Turn, t: int) -> Any:
+    def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
         """Return the state after the last turn of all."""
 
-    def decide(self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Turn) -> tuple[Array, Any]:
+    def decide(self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Played) -> tuple[Array, Any]:
         """Return the best action of each lane, and the memories then; None is an empty memory."""
 
     def policy_arrays(self, program: Program, learner: Any) -> dict[str, np.ndarray]:
@@ -67,7 +56,7 @@ class HostedLearner(Protocol):
 class LearnsByTurn:
     """A learner that keeps nothing of an episode beyond its turns, and learns in a call of its own."""
 
-    def restart(self, program: Program, state: Any, seen: Turn) -> Any:
+    def restart(self, program: Program, state: Any, seen: Played) -> Any:
         """Return the state as it is."""
         return state
 
@@ -75,15 +64,15 @@ class LearnsByTurn:
         """Return the state after it has learned from the turn with this index."""
         raise NotImplementedError
 
-    def choose(self, program: Program, setups: Setup, state: Any, seen: Turn, t: int) -> tuple[Any, Any]:
+    def choose(self, program: Program, setups: Setup, state: Any, seen: Played, t: int) -> tuple[Any, Any]:
         """Return the actions of all lanes at environment step t, and the state then."""
         raise NotImplementedError
 
-    def learn_and_choose(self, program: Program, setups: Setup, state: Any, turn: Turn, seen: Turn, t: int) -> tuple[Any, Any]:
-        """Learn from the last turn, and choose at environment step t."""
+    def learn_and_choose(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> tuple[Any, Any]:
+        """Learn from the last turn, and choose at environment step t, from what it led to."""
         state = self.learn(program, setups, state, turn, t // program.lanes - 1)
-        return self.choose(program, setups, state, seen, t)
+        return self.choose(program, setups, state, turn.after, t)
 
-    def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, seen: Turn, t: int) -> Any:
+    def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
         """Return the state after the last turn of all."""
         return self.learn(program, setups, state, turn, t // program.lanes - 1)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from deadtime.envs.pools import Played
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled
 
@@ -124,7 +125,7 @@ def _learned_and_chosen(program: Program, setup: Setup, run: LaneRun, given: Giv
 
 @cache
 def functions(program: Program) -> tuple[Any, Any]:
-    """Return the two compiled functions of a program, found without hashing it at every step."""
+    """Return the two compiled functions of a program."""
     choose = compiled(partial(_chosen, program))
     learn_and_choose = compiled(partial(_learned_and_chosen, program), donate_argnums=1)
     return choose, learn_and_choose
@@ -141,6 +142,10 @@ class LaneLearner:
 
     overlaps = False
 
+    def __init__(self, program: Program):
+        """Find the program's compiled functions once: hashing a program at every step takes long."""
+        self._choose, self._learn_and_choose = functions(program)
+
     def begin(self, program: Program, setups: Setup) -> LaneRun:
         """Return a run that has seen nothing; `setups` is the setup of this one run."""
         lanes = program.lanes
@@ -149,45 +154,43 @@ class LaneLearner:
         actors = _started(program, obs, np.zeros(shape, program.action_type))
         return LaneRun(actors, _new(program, setups), program.learner.new_replay(program))
 
-    def restart(self, program: Program, state: LaneRun, seen: Turn) -> LaneRun:
+    def restart(self, program: Program, state: LaneRun, seen: Played) -> LaneRun:
         """Return the run at the beginning of new episodes."""
-        return state._replace(actors=_started(program, seen.shown[0], seen.queue[0]))
+        return state._replace(actors=_started(program, seen.shown, seen.queue))
 
-    def choose(self, program: Program, setups: Setup, state: LaneRun, seen: Turn, t: int) -> tuple[np.ndarray, LaneRun]:
+    def choose(self, program: Program, setups: Setup, state: LaneRun, seen: Played, t: int) -> tuple[np.ndarray, LaneRun]:
         """Return the actions of all lanes."""
-        actions, state = functions(program)[0](setups, state, np.int32(t))
-        return np.asarray(actions)[None], state
+        actions, state = self._choose(setups, state, np.int32(t))
+        return np.asarray(actions), state
 
     def learn_and_choose(
-        self, program: Program, setups: Setup, state: LaneRun, turn: Turn, seen: Turn, t: int
+        self, program: Program, setups: Setup, state: LaneRun, turn: Turn, t: int
     ) -> tuple[np.ndarray, LaneRun]:
         """Learn from the last turn, and choose."""
         first = np.int32(t - program.lanes)
-        given = _given(turn, seen)
-        actions, state = functions(program)[1](setups, state, given, first)
-        return np.asarray(actions)[None], state
+        given = _given(turn)
+        actions, state = self._learn_and_choose(setups, state, given, first)
+        return np.asarray(actions), state
 
     def learn(self, program: Program, setups: Setup, state: LaneRun, turn: Turn, index: int) -> LaneRun:
         """Raise: this learner learns before it chooses."""
         raise NotImplementedError
 
-    def finish(self, program: Program, setups: Setup, state: LaneRun, turn: Turn, seen: Turn, t: int) -> LaneRun:
+    def finish(self, program: Program, setups: Setup, state: LaneRun, turn: Turn, t: int) -> LaneRun:
         """Learn from the last turn of all."""
-        return self.learn_and_choose(program, setups, state, turn, seen, t)[1]
+        return self.learn_and_choose(program, setups, state, turn, t)[1]
 
 
-LANE_LEARNER = LaneLearner()
-
-
-def _given(turn: Turn, seen: Turn) -> Given:
+def _given(turn: Turn) -> Given:
+    after = turn.after
     return Given(
-        turn.chosen[0],
-        turn.executed[0],
-        turn.reward[0],
-        turn.terminated[0],
-        (turn.terminated | turn.truncated)[0],
-        turn.after[0],
-        turn.queue_after[0],
-        seen.shown[0],
-        seen.queue[0],
+        turn.chosen,
+        after.executed,
+        after.reward,
+        after.terminated,
+        after.terminated | after.truncated,
+        after.after,
+        after.queue_after,
+        after.shown,
+        after.queue,
     )
