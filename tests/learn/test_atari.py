@@ -16,15 +16,18 @@ from deadtime.cli.reproduce import Reproduce
 from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import Atari, Game
 from deadtime.envs.atari.gym_env import AtariEnv
+from deadtime.envs.pools import Played
 from deadtime.learn import host_loop, host_programs, trainer
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.evaluate import evaluate
 from deadtime.learn.frame_networks import named_arrays, new_q
+from deadtime.learn.frame_q import FrameQ
 from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.settings import PixelQ
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.result import Result
 from deadtime.runtime import NetworkPolicy
+from deadtime.runtime.views import CHOSEN, EXECUTED, PREDICTION, QUEUE
 from deadtime.studies.paper.experiments import EXPERIMENTS
 from tests.commands import full, recorded
 from tests.runtime.kinds import frames_manifest
@@ -278,3 +281,51 @@ def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed
     )
     assert done.returncode == 0, done.stderr
     assert "atari:Breakout" in (tmp_path / "report.html").read_text()
+
+
+def test_frames_are_learned_from_while_the_next_turn_is_played(monkeypatch):
+    """So a choice knows nothing yet of the turn before it."""
+    order, choose, learn = [], FrameQ.choose, FrameQ.learn
+
+    def chosen(self, program, setups, state, seen, t):
+        order.append(("choose", t // program.lanes))
+        return choose(self, program, setups, state, seen, t)
+
+    def learned(self, program, setups, state, turn, index):
+        order.append(("learn", index))
+        return learn(self, program, setups, state, turn, index)
+
+    monkeypatch.setattr(FrameQ, "choose", chosen)
+    monkeypatch.setattr(FrameQ, "learn", learned)
+    trained(spec_of(steps=12))
+    assert order == [
+        ("choose", 0),
+        *((what, i + k) for i in range(3) for what, k in (("choose", 1), ("learn", 0))),
+        ("learn", 3),
+    ]
+
+
+def test_what_a_worker_that_died_wrote_last_is_no_end(delayed):
+    """And what a learner of frames is given does not change with the pool's memory."""
+    program = host_programs.program_of(delayed.spec, "cpu")
+    lost = np.array([False, True, False])
+    yes = np.ones(3, bool)
+    frames = np.zeros((3, 4, 84, 84), np.uint8)
+    nothing = np.zeros(3)
+    played = Played(frames, np.zeros((3, 3), np.uint8), nothing, nothing, nothing, nothing, yes, yes, yes, lost, frames[:, 0])
+    seen = host_programs.seen_of(program, 1, played)
+    for name in ("terminated", "truncated", "life_lost"):
+        assert getattr(seen, name).tolist() == [[True, False, True]]
+    assert seen.lost.tolist() == [lost.tolist()]
+    frames[:] = 9
+    assert not seen.shown.any()
+
+
+def test_setups_are_those_of_the_specs():
+    pairs = [(spec_of("delayed", 4, "atari:Freeway"), 3), (spec_of("augmented", 2, "atari:MsPacman"), 7)]
+    program = host_programs.program_of(pairs[0][0], "gpu")
+    setups = host_programs.setups_of(program, pairs)
+    assert (setups.delay.tolist(), setups.steps.tolist(), setups.actions.tolist()) == ([4, 2], [120, 120], [3, 9])
+    assert (setups.view.sees.tolist(), setups.view.credits.tolist()) == ([PREDICTION, QUEUE], [EXECUTED, CHOSEN])
+    for i, (_, seed) in enumerate(pairs):
+        assert jax.random.key_data(setups.key[i]).tolist() == jax.random.key_data(jax.random.key(seed)).tolist()

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 
 import equinox as eqx
 import jax
@@ -19,7 +20,7 @@ from deadtime.learn.compiled_groups import CompiledGroup
 from deadtime.learn.compiled_loop import begin_all, fresh, run_chunk
 from deadtime.learn.deep_q import DEEP_Q, Numbers, greedy, predicted, q_values, updated
 from deadtime.learn.deep_training import run_deep
-from deadtime.learn.learner_code import learning_rate
+from deadtime.learn.learner_code import kept, learning_rate
 from deadtime.learn.networks import new_mlp
 from deadtime.learn.presets import preset
 from deadtime.learn.program import Program, Setup, split_settings
@@ -286,6 +287,31 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     assert wrecked.learner.diverged_at[1] == -1
     for one, other in zip(jax.tree.leaves(pick(runs, 1)), jax.tree.leaves(pick(wrecked, 1)), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("usable", "diverged_at", "finite"), product([False, True], [-1, 5], [False, True]))
+def test_a_learner_that_diverged_stays_as_it_was(usable, diverged_at, finite):
+    learner = DEEP_Q.init(*learner_setup(), jax.random.key(0))
+    old = learner._replace(diverged_at=jnp.int32(diverged_at))
+    new = jax.tree.map(lambda leaf: leaf + 1, old)
+    found = kept(new, old, jnp.bool_(finite), jnp.int32(9), usable)
+    going = usable and diverged_at < 0
+    expected = new if going and finite else old
+    for one, other in zip(
+        jax.tree.leaves(found._replace(diverged_at=0)), jax.tree.leaves(expected._replace(diverged_at=0)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert found.diverged_at == (9 if going and not finite else new.diverged_at if going else diverged_at)
+
+
+def learner_setup():
+    return program_of(Probe(), "delayed", SMALL, 2), pick(setup_of(Probe(), "delayed", (2,), SMALL), 0)
+
+
+def test_a_program_has_room_for_the_longest_delay_that_it_meets():
+    spec = DeepSpec("cartpole", "delayed", 2, evaluation_delays=(0, 12))
+    assert compiled_groups.program_of(spec, "cpu").capacity >= 12
+    assert compiled_groups.program_of(DeepSpec("cartpole", "delayed", 30), "gpu").capacity >= 30
 
 
 @pytest.mark.parametrize("delay", [full(1), 4])
