@@ -289,7 +289,7 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(("usable", "diverged_at", "finite"), product([False, True], [-1, 5], [False, True]))
+@pytest.mark.parametrize(("usable", "diverged_at", "finite"), [*product([False, True], [-1, 5], [False, True])])
 def test_a_learner_that_diverged_stays_as_it_was(usable, diverged_at, finite):
     learner = DEEP_Q.init(*learner_setup(), jax.random.key(0))
     old = learner._replace(diverged_at=jnp.int32(diverged_at))
@@ -297,11 +297,10 @@ def test_a_learner_that_diverged_stays_as_it_was(usable, diverged_at, finite):
     found = kept(new, old, jnp.bool_(finite), jnp.int32(9), usable)
     going = usable and diverged_at < 0
     expected = new if going and finite else old
-    for one, other in zip(
-        jax.tree.leaves(found._replace(diverged_at=0)), jax.tree.leaves(expected._replace(diverged_at=0)), strict=True
-    ):
+    both = [jax.tree.leaves(state._replace(diverged_at=0)) for state in (found, expected)]
+    for one, other in zip(*both, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert found.diverged_at == (9 if going and not finite else new.diverged_at if going else diverged_at)
+    assert found.diverged_at == (9 if going and not finite else diverged_at)
 
 
 def learner_setup():
