@@ -144,6 +144,12 @@ class LaneLearner:
 
     def __init__(self, program: Program):
         """Find the program's compiled functions once: hashing a program at every step takes long."""
+        if program.learner.updates_once:
+            kind = program.settings.kind
+            raise ValueError(
+                f"in the host loop a learner of numbers learns from each step alone; {kind} learns from rollouts of all "
+                'actors (updates_once): leave "host" out of its loops'
+            )
         self._choose, self._learn_and_choose = functions(program)
 
     def begin(self, program: Program, setups: Setup) -> LaneRun:
