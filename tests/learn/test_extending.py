@@ -134,6 +134,18 @@ def test_runs_are_interrupted_resumed_and_recorded(mine, env, tmp_path):
     assert abs(policy.act(np.array([0.8]), np.zeros((2, 1)))[0] - 0.4) < 0.1
 
 
+def test_a_sweep_and_its_page_show_agents_of_ones_own(mine, tmp_path):
+    grid = 'environments = ["follow"]\nagents = ["reactive", "oblivious"]\ndelays = [0, 2]\nseeds = 1\n'
+    (tmp_path / "s.toml").write_text(f"{grid}[overrides]\nsteps = 100\n")
+    for words in (["sweep", "s.toml", "--engine", "inline"], ["report", "s"]):
+        command, _ = start("-c", COMMAND, *words, cwd=tmp_path)
+        error = command.communicate(timeout=300)[1]
+        assert command.returncode == 0, error
+    page = (tmp_path / "s/report.html").read_text()
+    assert "reactive" in page
+    assert "data:image" in page
+
+
 def test_a_compiled_run_goes_on_to_the_same_bits(mine, tmp_path, monkeypatch):
     monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 100)
     monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from deadtime._support.pictures import COLORS, MARKERS
 from deadtime.runs import statistics
 from deadtime.runs.limits import ANY, Limits
+from deadtime.runtime.views import VIEWS
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -28,6 +29,27 @@ NAMES = {
     "mbs": "MBS",
     "recurrent": "A2C-LSTM",
 }
+"""The names of our agents in figures; those that a user adds are called as they are registered."""
+_OTHER_COLORS = ("#8c564b", "#17becf", "#bcbd22", "#7f7f7f")
+
+
+def name_of(agent: str) -> str:
+    """Return the name of an agent in figures and tables."""
+    return NAMES.get(agent, agent)
+
+
+def order_of(agent: str) -> tuple[int, str]:
+    """Return the place of an agent in figures: ours first, then others by name."""
+    known = [*NAMES]
+    return (known.index(agent) if agent in known else len(known)), agent
+
+
+def color_of(agent: str) -> str:
+    """Return the colour of an agent; those that a user adds share four, in the order of their names."""
+    if agent in COLORS:
+        return COLORS[agent]
+    others = sorted({*VIEWS, agent} - {*COLORS})
+    return _OTHER_COLORS[others.index(agent) % len(_OTHER_COLORS)]
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Figure, Any]:
@@ -54,10 +76,12 @@ def return_against_delay(axes: Axes, scores: Scores, best: dict[int, tuple[float
 
 def _line(axes: Axes, agent: str, x: Any, found: list[statistics.Estimate]) -> None:
     low, high = [e.low for e in found], [e.high for e in found]
-    axes.plot(x, [e.value for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
-    axes.fill_between(x, low, high, color=COLORS[agent], alpha=0.18, lw=0)
+    color = color_of(agent)
+    marker = MARKERS.get(agent, "*")
+    axes.plot(x, [e.value for e in found], color=color, marker=marker, ms=4, label=name_of(agent))
+    axes.fill_between(x, low, high, color=color, alpha=0.18, lw=0)
     if len(x) == 1:  # an area of no width
-        axes.vlines(x, low, high, color=COLORS[agent], lw=1)
+        axes.vlines(x, low, high, color=color, lw=1)
 
 
 def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:
@@ -89,7 +113,7 @@ def learning_curve(axes: Axes, points: np.ndarray, returns: np.ndarray, color: s
 def learning_curves(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], best: tuple[float, bool] | None) -> None:
     """Those of agents, beside the best that there is."""
     for agent, (points, returns) in curves.items():
-        learning_curve(axes, points, returns, COLORS[agent], NAMES[agent])
+        learning_curve(axes, points, returns, color_of(agent), name_of(agent))
     if best is not None:
         axes.axhline(
             best[0], color="black", lw=1, ls="-" if best[1] else "--", label="exact optimum" if best[1] else "upper bound on it"

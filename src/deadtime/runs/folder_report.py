@@ -18,7 +18,7 @@ from rich.text import Text
 from deadtime._support.files import printable
 from deadtime._support.pictures import put_title, save_picture
 from deadtime.runs import pack_archive, records, statistics
-from deadtime.runs.figures import NAMES, new_figure, return_against_delay
+from deadtime.runs.figures import new_figure, order_of, return_against_delay
 from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Result, Results
 from deadtime.runs.specs import Spec, folder_of, from_canonical
@@ -107,7 +107,7 @@ def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -
     title = printable(title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE]}…")
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
     slug = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')[:150]}-{digest}"
-    results: Results = {key: group[key] for key in sorted(group, key=lambda key: ([*NAMES].index(key[0]), key[1]))}
+    results: Results = {key: group[key] for key in sorted(group, key=lambda key: (order_of(key[0]), key[1]))}
     seeds = sorted({seed for result in results.values() for seed in result.seeds})
 
     def draw(results: Results, root: Path) -> Path:

@@ -16,10 +16,11 @@ from deadtime._support.terminal import console
 from deadtime.learn.presets import PRESETS
 from deadtime.runs import ceiling, folder_report, statistics, sweep_file
 from deadtime.runs.deep_specs import DeepSpec
-from deadtime.runs.figures import NAMES
+from deadtime.runs.figures import name_of
 from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Result, Results
 from deadtime.runs.wanted import count, missing
+from deadtime.runtime.views import VIEWS
 from deadtime.studies.experiment import Experiment, csv_text, found
 from deadtime.studies.paper import atari, published, summary
 from deadtime.studies.paper.claims import CLAIMS, tally
@@ -145,7 +146,7 @@ def _overview(there: dict[str, Results]) -> str:
         ]
         for agent, chance in so.beats.items():
             interval = "" if chance.low != chance.low else f"[{chance.low:.0%}, {chance.high:.0%}] "
-            cells.append((f"{chance.value:.0%}", f"{interval}of its runs beat {NAMES[agent]}'s of the same seed, ties half"))
+            cells.append((f"{chance.value:.0%}", f"{interval}of its runs beat {name_of(agent)}'s of the same seed, ties half"))
         cards = "".join(f"<li><b>{number}</b>{escape(words)}</li>" for number, words in cells)
         parts.append(f'<h3>{escape(title)}</h3><ul class="numbers">{cards}</ul>')
     rule = (
@@ -207,7 +208,7 @@ def _compared(experiment: Experiment, results: Results) -> str:
             line += f"<td>{ours.value:.{digits}f}{interval}<br><small>paper {beside}"
             line += f' · <span class="{word}">{word}</span></small></td>' if word else "</small></td>"
         lines.append(f"<tr>{line}</tr>")
-    heads = "".join(f"<th>{NAMES[agent]}</th>" for agent in published.AGENTS)
+    heads = "".join(f"<th>{name_of(agent)}</th>" for agent in published.AGENTS)
     head = f"<thead><tr><th>environment</th><th>m</th>{heads}</tr></thead>"
     return f'<div class="scroll"><table>{head}<tbody>{"".join(lines)}</tbody></table></div>'
 
@@ -241,7 +242,7 @@ def _standing(experiment: Experiment, results: Results) -> str:
     counts: dict[tuple[str, str], list[int]] = {}
     too_few = ""
     for key, result in results.items():
-        at = [i for i, part in enumerate(key) if part in NAMES] if isinstance(key, tuple) else []
+        at = [i for i, part in enumerate(key) if part in VIEWS] if isinstance(key, tuple) else []
         first = (*key[: at[0]], "delayed", *key[at[0] + 1 :]) if at else None
         if first is None or first == key or first not in results or result.spec.delay == 0:
             continue
@@ -255,7 +256,7 @@ def _standing(experiment: Experiment, results: Results) -> str:
         place = 0 if less.low > 0 else 2 if less.high < 0 else 1
         group = _group(experiment, result)
         counts.setdefault((group, key[at[0]]), [0, 0, 0])[place] += 1
-    said = [against(NAMES[agent], n[0], n[1], n[2], group) for (group, agent), n in counts.items()]
+    said = [against(name_of(agent), n[0], n[1], n[2], group) for (group, agent), n in counts.items()]
     return " ".join(said) or too_few
 
 
