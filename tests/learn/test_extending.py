@@ -112,10 +112,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("env", ["follow", "follow-outside"])
-def test_runs_are_interrupted_resumed_and_recorded(mine, env, tmp_path):
+@pytest.mark.parametrize(("env", "steps"), [("follow", 400_000), ("follow-outside", 60_000)])
+def test_runs_are_interrupted_resumed_and_recorded(mine, env, steps, tmp_path):
     """By the command; the host loop goes on with new episodes, and its record says so."""
-    steps = 400_000
     words = ["train", "--env", env, "--agent", "reactive", "--delay", "2", "--steps", str(steps), "--seeds", "1"]
     command, _ = start("-c", COMMAND, *words, cwd=tmp_path)
     wait_for(lambda: any((tmp_path / "runs/.checkpoints").rglob("*.safetensors")))
