@@ -307,6 +307,16 @@ def learner_setup():
     return program_of(Probe(), "delayed", SMALL, 2), pick(setup_of(Probe(), "delayed", (2,), SMALL), 0)
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_scales_of_the_forward_model_are_of_stored_transitions(keep):
+    settings = replace(SMALL, model="change", batch=1)
+    program, setup = program_of(Probe(), "delayed", settings, 2), pick(setup_of(Probe(), "delayed", (2,), settings), 0)
+    learner, replay = DEEP_Q.init(program, setup, jax.random.key(0)), DEEP_Q.new_replay(program)
+    item = Transition(*(jnp.ones(1),) * 7)
+    after, _ = updated(program, setup, learner, replay, item, keep, jnp.int32(0), jax.random.key(0))
+    assert float(after.model.inputs.count) == float(after.model.changes.count) == float(keep)
+
+
 def test_a_program_has_room_for_the_longest_delay_that_it_meets():
     spec = DeepSpec("cartpole", "delayed", 2, evaluation_delays=(0, 12))
     assert compiled_groups.program_of(spec, "cpu").capacity >= 12

@@ -73,7 +73,8 @@ class DeepSpec:
         if self.family.loop == "tabular":
             raise ValueError(f"deep agents learn from numbers or frames; {self.env} has cells: choose another environment")
         agents = tuple(learners_of(self.family))
-        if self.agent not in agents and self.agent == "recurrent":
+        remembers = self.agent in VIEWS and VIEWS[self.agent].sees == "history"
+        if self.agent not in agents and remembers:
             others = [name for name in environment_names() if self.agent in learners_of(family_of(name))]
             raise ValueError(
                 f"{self.agent} trains only where the environment is compiled with it, or on Atari; got {self.env}: choose "
