@@ -31,7 +31,12 @@ LANES = 4 * CORES
 GAME, DELAYS = "MsPacman", (1, 5, 15, 25)
 
 
-def rate(step: Callable[[np.ndarray], object], seconds: float, rng: np.random.Generator, lanes: int = LANES) -> float:
+def rate(
+    step: Callable[[np.ndarray], object],
+    seconds: float,
+    rng: np.random.Generator,
+    lanes: int = LANES,
+) -> float:
     """Agent steps a second, of random actions."""
     steps, begin = 0, perf_counter()
     while perf_counter() - begin < seconds:
@@ -50,7 +55,10 @@ def playing(seconds: float) -> float:
         pairs = [(rate(pool.step, seconds, rng), rate(theirs.step, seconds, rng)) for _ in range(3)]
     ratio = median(ours / other for ours, other in pairs)
     other = median(other for _, other in pairs)
-    print(f"pool / ale-py's vector environment, {LANES} games on {CORES} cores: {ratio:.2f} ({other:,.0f} steps/s)", flush=True)
+    print(
+        f"pool / ale-py's vector environment, {LANES} games on {CORES} cores: {ratio:.2f} ({other:,.0f} steps/s)",
+        flush=True,
+    )
     return other
 
 
@@ -58,7 +66,9 @@ def looking(seconds: float) -> None:
     """Emulator steps a decision, without stickiness."""
     rng = np.random.default_rng(0)
     for delay in DELAYS:
-        with closing(AtariPool([Game(GAME, delay, 0.0, "fresh", seed=i) for i in range(LANES)])) as pool:
+        with closing(
+            AtariPool([Game(GAME, delay, 0.0, "fresh", seed=i) for i in range(LANES)])
+        ) as pool:
             pool.reset()
             before, begin, decisions = pool.emulated, perf_counter(), 0
             while perf_counter() - begin < seconds:
@@ -66,12 +76,21 @@ def looking(seconds: float) -> None:
                 decisions += LANES
             took = perf_counter() - begin
             each = (pool.emulated - before) / decisions
-        print(f"look-ahead, m = {delay}: {each:.2f} emulator steps a decision, {decisions / took:,.0f} decisions/s", flush=True)
+        print(
+            f"look-ahead, m = {delay}: {each:.2f} emulator steps a decision, {decisions / took:,.0f} decisions/s",
+            flush=True,
+        )
 
 
 def training(seconds: float, runs: int, agent: str, peer: float) -> None:
     """Agent steps a second of several runs at once, an update every 4 of them, as `run_deep` trains them."""
-    spec = DeepSpec(f"atari:{GAME}", agent, 5, "paper", changes={"learning_starts": 2000, "replay_transitions": 20_000})
+    spec = DeepSpec(
+        f"atari:{GAME}",
+        agent,
+        5,
+        "paper",
+        changes={"learning_starts": 2000, "replay_transitions": 20_000},
+    )
     groups = host_loop.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
     for group in groups:
         group.begin()
@@ -87,7 +106,9 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
         for group in groups:
             play(group, lambda group=group: group.done >= 2400)
         begin = perf_counter()
-        made = sum(threads.map(lambda group: play(group, lambda: perf_counter() - begin > seconds), groups))
+        made = sum(
+            threads.map(lambda group: play(group, lambda: perf_counter() - begin > seconds), groups)
+        )
         rate = made / (perf_counter() - begin)
     parts = alone(groups[0])
     for group in groups:
@@ -105,7 +126,9 @@ def alone(group: HostGroup, repeats: int = 20) -> list[float]:
     learner, pool = group._learner, group._pool
 
     def choose() -> np.ndarray:
-        return np.asarray(learner.choose(group.program, group._setups, group._state, group._seen, group.done)[0])
+        return np.asarray(
+            learner.choose(group.program, group._setups, group._state, group._seen, group.done)[0]
+        )
 
     def learn() -> None:
         index = group.done // group.program.lanes

@@ -30,15 +30,26 @@ class Runs:
     def __init__(self, agent, delay, runs=1, capacity=None, chunk=CHUNK_STEPS):
         spec = DeepSpec("noisy-cartpole", agent, delay, "paper")
         shared = program_of(spec, jax.default_backend())
-        self.program = shared if capacity is None else Program(shared.env, VIEWS[agent], shared.settings, capacity)
+        self.program = (
+            shared
+            if capacity is None
+            else Program(shared.env, VIEWS[agent], shared.settings, capacity)
+        )
         self.width = width_of(runs)
         self.setups = setups_of([(spec, seed) for seed in range(runs)], self.width)
-        self.runs, self.done, self.chunk, self.count = begin_all(self.program, self.setups), 0, chunk, runs
+        self.runs, self.done, self.chunk, self.count = (
+            begin_all(self.program, self.setups),
+            0,
+            chunk,
+            runs,
+        )
         self.rate()
 
     def rate(self):
         begin = perf_counter()
-        self.runs, returns = run_chunk(self.program, self.setups, self.runs, jnp.int32(self.done), self.chunk)
+        self.runs, returns = run_chunk(
+            self.program, self.setups, self.runs, jnp.int32(self.done), self.chunk
+        )
         np.asarray(returns)
         self.done += self.chunk
         return self.count * self.chunk / (perf_counter() - begin)
@@ -86,12 +97,18 @@ def on_cpu():
     peers.append(sb3_rate())
     peer = median(peers)
     print(f"Stable-Baselines3 DQN, m=0       {peer:10,.0f} steps/s")
-    print(f"fastest m=0 program              {undelayed:10,.0f} steps/s   {undelayed / peer:5.0f}× the peer (aim 30)")
-    print(f"delayed, m=25                    {delayed:10,.0f} steps/s   {delayed / peer:5.0f}× the peer at m=0 (aim 20)")
+    print(
+        f"fastest m=0 program              {undelayed:10,.0f} steps/s   {undelayed / peer:5.0f}× the peer (aim 30)"
+    )
+    print(
+        f"delayed, m=25                    {delayed:10,.0f} steps/s   {delayed / peer:5.0f}× the peer at m=0 (aim 20)"
+    )
     print(f"m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program a step (aim 2)")
     for delay in (1, 3, 7, 12, 18, 22):
         shared, alone = compared(Runs("delayed", delay), Runs("delayed", delay, capacity=delay))
-        print(f"delayed, m={delay}: {shared:,.0f} steps/s, program of its own {alone:,.0f}: {alone / shared:.2f}× (aim 1.3)")
+        print(
+            f"delayed, m={delay}: {shared:,.0f} steps/s, program of its own {alone:,.0f}: {alone / shared:.2f}× (aim 1.3)"
+        )
 
 
 def on_gpu():
@@ -108,7 +125,9 @@ def on_gpu():
         )
         del batch
     undelayed, delayed = compared(Runs("oblivious", 0, 2000, capacity=0), Runs("delayed", 25, 2000))
-    print(f"2000 runs: m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program ({undelayed:,.0f} steps/s; aim 2.5)")
+    print(
+        f"2000 runs: m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program ({undelayed:,.0f} steps/s; aim 2.5)"
+    )
     alone = median(Runs("delayed", 25, 2000, capacity=25).rate() for _ in range(2))
     print(f"2000 runs, m=25, in a program for this view alone: {alone:,.0f} steps/s")
 

@@ -23,7 +23,10 @@ from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runs.where import Where
 
 LONG = DeepSpec("cartpole", "delayed", 3, "paper", 80_000)
-TINY = [TabularSpec("maze", "delayed", 1, 5, {"size": 3, "maze_seed": seed}, evaluation_episodes=1) for seed in range(1000)]
+TINY = [
+    TabularSpec("maze", "delayed", 1, 5, {"size": 3, "maze_seed": seed}, evaluation_episodes=1)
+    for seed in range(1000)
+]
 
 
 def seconds(runs: Sequence[tuple[Spec, Sequence[int]]], engine: str) -> float:
@@ -39,19 +42,27 @@ def main() -> None:
     import ray
 
     many = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)  # a cluster that stands, as on a real one
+    ray.init(
+        include_dashboard=False, log_to_driver=False, configure_logging=False
+    )  # a cluster that stands, as on a real one
     long = [(LONG, range(8))]
     for engine in ENGINES:
         seconds([(LONG, [0, 1])], engine)  # whatever is compiled is kept on disk
     took = [{engine: seconds(long, engine) for engine in ENGINES} for _ in range(2)]
     ratio = median(one["inline"] / one["local"] for one in took)
-    print(f"8 runs of {LONG.steps:,} steps: inline took {ratio:.2f} times as long as local", flush=True)
+    print(
+        f"8 runs of {LONG.steps:,} steps: inline took {ratio:.2f} times as long as local",
+        flush=True,
+    )
     ratio = median(one["ray"] / one["local"] for one in took)
     print(f"the same: ray took {ratio:.2f} times as long as local", flush=True)
     small = [(spec, [0]) for spec in TINY[:many]]
     for engine in ENGINES:
         took_all = seconds(small, engine)
-        print(f"{many:,} runs that hardly train, {engine}: {1e3 * took_all / many:.1f} ms each in all", flush=True)
+        print(
+            f"{many:,} runs that hardly train, {engine}: {1e3 * took_all / many:.1f} ms each in all",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

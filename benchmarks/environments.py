@@ -48,7 +48,9 @@ def functional_seconds(envs: int, delay: int, steps: int = 2000) -> float:
     def run(states, key):
         def step(states, now):
             t, action = now
-            _, states, reward, *_ = jax.vmap(env.step)(jax.random.split(jax.random.fold_in(key, t), envs), states, action)
+            _, states, reward, *_ = jax.vmap(env.step)(
+                jax.random.split(jax.random.fold_in(key, t), envs), states, action
+            )
             return states, reward.sum()
 
         return jax.lax.scan(step, states, (jnp.arange(steps), actions))
@@ -65,7 +67,10 @@ def compare(name: str, first, second, wanted: str) -> None:
     pairs = [(first(), second()) for _ in range(ROUNDS)]
     ratio = median(a / b for a, b in pairs)
     mine, theirs = median(a for a, _ in pairs), median(b for _, b in pairs)
-    print(f"| {name} | {mine * 1e6:,.1f} µs | {theirs * 1e6:,.1f} µs | {ratio:.2f} | {wanted} |", flush=True)
+    print(
+        f"| {name} | {mine * 1e6:,.1f} µs | {theirs * 1e6:,.1f} µs | {ratio:.2f} | {wanted} |",
+        flush=True,
+    )
 
 
 def sync(count: int, name: str = "CartPole-v1") -> gym.vector.VectorEnv:

@@ -69,7 +69,9 @@ class Plain:
         if u < self.epsilon:
             return min(int(u / self.epsilon * self.actions), self.actions - 1)
         best = np.flatnonzero(values == values.max())
-        return int(best[min(int((u - self.epsilon) / (1 - self.epsilon) * len(best)), len(best) - 1)])
+        return int(
+            best[min(int((u - self.epsilon) / (1 - self.epsilon) * len(best)), len(best) - 1)]
+        )
 
     def step(self, state, action):
         k = 0
@@ -110,7 +112,9 @@ class Plain:
             elif self.view.credits == "executed" and t >= m:
                 self.learn(state, executed, reward, after, ended)
             elif self.view.credits == "shifted" and t >= m:
-                self.learn(sees[t - m], executed, reward, then if m == 0 else sees[t - m + 1], ended)
+                self.learn(
+                    sees[t - m], executed, reward, then if m == 0 else sees[t - m + 1], ended
+                )
             earned += reward
             state, seen, t = after, then, t + 1
         return earned, t

@@ -57,13 +57,20 @@ def one(name: str, delay: int) -> None:
     begin = perf_counter()
     value = SOLVERS[name](mdp, delay)
     seconds = perf_counter() - begin
-    print(json.dumps([seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, value]))
+    print(
+        json.dumps(
+            [seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, value]
+        )
+    )
 
 
 def measure(name: str, delay: int, rounds: int = ROUNDS) -> tuple[float, float, float]:
     """Median seconds and memory over rounds, and the value."""
     command = [sys.executable, __file__, "--one", name, "--delay", str(delay)]
-    runs = [json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(rounds)]
+    runs = [
+        json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(rounds)
+    ]
     seconds, memory, values = zip(*runs, strict=True)
     return median(seconds), median(memory), values[0]
 
@@ -77,7 +84,9 @@ def beliefs() -> None:
     solve(MDP(P, r, 1.0), 1, "beliefs", horizon=4000)
     begin = perf_counter()
     solution = solve(MDP(P, r, 1.0), 25, "beliefs", horizon=4000)
-    print(f"| 20×20 maze, m=25, horizon 4,000, by beliefs | {perf_counter() - begin:.2f} s | {solution.classes} classes |")
+    print(
+        f"| 20×20 maze, m=25, horizon 4,000, by beliefs | {perf_counter() - begin:.2f} s | {solution.classes} classes |"
+    )
 
 
 def main() -> None:
@@ -89,12 +98,16 @@ def main() -> None:
     if arguments.one:
         one(arguments.one, arguments.delay)
         return
-    print("| S=25, A=4, 3 successors, γ=0.95, tol 1e-8 | deadtime | QuantEcon (its fastest) | faster | memory | share | aim |")
+    print(
+        "| S=25, A=4, 3 successors, γ=0.95, tol 1e-8 | deadtime | QuantEcon (its fastest) | faster | memory | share | aim |"
+    )
     print("|---|---|---|---|---|---|---|")
     for delay, aim in ((6, "2×"), (8, "5×, a tenth")):
         seconds, memory, value = measure("deadtime", delay)
         peers = {name: measure(name, delay) for name in ("quantecon mpi", "quantecon pi")}
-        best, (peer_seconds, peer_memory, peer_value) = min(peers.items(), key=lambda pair: pair[1][0])
+        best, (peer_seconds, peer_memory, peer_value) = min(
+            peers.items(), key=lambda pair: pair[1][0]
+        )
         assert abs(value - peer_value) < 1e-6, (value, peer_value)
         print(
             f"| m={delay} | {seconds:.3f} s | {peer_seconds:.3f} s ({best}) | {peer_seconds / seconds:.1f}× | "
@@ -104,7 +117,10 @@ def main() -> None:
     print("\n| what | time | size |\n|---|---|---|")
     if not arguments.quick:
         seconds, memory, _ = measure("deadtime", 10, 1)
-        print(f"| m=10, 26 million augmented states | {seconds:.1f} s | {memory / 2**30:.2f} GiB |", flush=True)
+        print(
+            f"| m=10, 26 million augmented states | {seconds:.1f} s | {memory / 2**30:.2f} GiB |",
+            flush=True,
+        )
     beliefs()
 
 

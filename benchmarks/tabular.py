@@ -52,12 +52,16 @@ def main():
             episodes = EPISODES if agent != "distribution" else 200
             fast = median(ours(agent, delay, episodes)[0] for _ in range(ROUNDS))
             slow = median(plain(agent, delay, 20) for _ in range(3))
-            print(f"{agent:12} {delay:2} {fast:18,.0f} {slow:15,.0f} {fast / slow:7.0f}×", flush=True)
+            print(
+                f"{agent:12} {delay:2} {fast:18,.0f} {slow:15,.0f} {fast / slow:7.0f}×", flush=True
+            )
     for episodes in (500, 1000, 2000):
         _, agent = ours("augmented", 25, episodes)
         rows = int(agent.table.used[0])
         held = sum(part.nbytes for part in agent.table)
-        print(f"augmented m=25, {episodes} episodes: {rows:,} pairs, {held / 2**20:.0f} MiB, {held / rows:.0f} bytes a pair")
+        print(
+            f"augmented m=25, {episodes} episodes: {rows:,} pairs, {held / 2**20:.0f} MiB, {held / rows:.0f} bytes a pair"
+        )
 
 
 if __name__ == "__main__":

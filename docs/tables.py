@@ -29,7 +29,11 @@ Row = dict[str, str]
 def rows(name: str, **wanted: Any) -> list[Row]:
     """Return the rows of a CSV file whose columns have the wanted values."""
     with (ROOT / "results" / "paper" / "figures" / f"{name}.csv").open() as file:
-        return [row for row in csv.DictReader(file) if all(_same(row[key], value) for key, value in wanted.items())]
+        return [
+            row
+            for row in csv.DictReader(file)
+            if all(_same(row[key], value) for key, value in wanted.items())
+        ]
 
 
 def _same(text: str, value: Any) -> bool:
@@ -65,14 +69,27 @@ def standing() -> str:
     results = {e.part: found(e, ROOT / "results" / "paper") for e in summary.EXPERIMENTS}
     groups = [("paper", summary.MAZES), ("paper", summary.ENVS), ("best", summary.ENVS)]
     so = [summary.standing(preset, results[preset] or {}, envs) for preset, envs in groups]
-    heads = ["m = 5, 15, 25", "mazes, our settings", "CartPole and Acrobot, the authors' protocol", "the same, our settings"]
+    heads = [
+        "m = 5, 15, 25",
+        "mazes, our settings",
+        "CartPole and Acrobot, the authors' protocol",
+        "the same, our settings",
+    ]
     beats = [
-        [f"of its runs beat {agent.title()}-Q's of the same seed, ties half", *(f"{one.beats[agent].value:.0%}" for one in so)]
+        [
+            f"of its runs beat {agent.title()}-Q's of the same seed, ties half",
+            *(f"{one.beats[agent].value:.0%}" for one in so),
+        ]
         for agent in AGENTS[1:]
     ]
-    verdicts = [" / ".join(str(one.verdicts[word]) for word in ("above", "agrees", "below")) for one in so]
+    verdicts = [
+        " / ".join(str(one.verdicts[word]) for word in ("above", "agrees", "below")) for one in so
+    ]
     lines = [
-        ["Delayed-Q has the best mean (in the paper: in all)", *(f"{one.won} of {one.of}" for one in so)],
+        [
+            "Delayed-Q has the best mean (in the paper: in all)",
+            *(f"{one.won} of {one.of}" for one in so),
+        ],
         ["its return lies above / agrees with / lies below the paper's", *verdicts],
         *beats,
     ]
@@ -87,7 +104,10 @@ def beside_the_paper() -> str:
         theirs = [number(str(paper.TABLE[env]["delayed", m].mean), digits) for m in paper.DELAYS]
         ours = [
             [
-                number(row_of(f"summary-{preset}", environment=env, agent="delayed", delay=m)[score], digits)
+                number(
+                    row_of(f"summary-{preset}", environment=env, agent="delayed", delay=m)[score],
+                    digits,
+                )
                 for m in paper.DELAYS
             ]
             for preset, score in (("paper", "training"), ("best", "greedy"))
@@ -95,7 +115,12 @@ def beside_the_paper() -> str:
         if env in summary.MAZES:
             ours[0] = ["–"]
         lines.append([title, *(", ".join(cell) for cell in (theirs, *ours))])
-    heads = ["Delayed-Q at m = 5, 15, 25", "paper", "the authors' protocol (training return)", "our settings (greedy return)"]
+    heads = [
+        "Delayed-Q at m = 5, 15, 25",
+        "paper",
+        "the authors' protocol (training return)",
+        "our settings (greedy return)",
+    ]
     return table(heads, lines)
 
 
@@ -107,16 +132,30 @@ def mazes() -> str:
             of = {row["agent"]: row for row in rows("convergence", noise=p, delay=m)}
             theirs = paper.TABLE["noisy-maze" if p else "maze"]
             first = of["delayed"]
-            cells = [f"{p:g}", str(m), f"{_plain(theirs['delayed', m].mean)} ± {theirs['delayed', m].spread:.2f}"]
+            cells = [
+                f"{p:g}",
+                str(m),
+                f"{_plain(theirs['delayed', m].mean)} ± {theirs['delayed', m].spread:.2f}",
+            ]
             bound = "" if first["optimum_is"] == "exact" else "≤ "
             cells += [interval(first, "return", 3), bound + number(first["optimum"], 3)]
             for agent in AGENTS[1:]:
                 beside = _plain(theirs[agent, m].mean) if (agent, m) in theirs else "N/A"
                 cells.append(f"{number(of[agent]['return'], 2)} ({beside})")
             cells += [number(of[agent]["return"], 2) for agent in ("shifted", "mbs")]
-            cells += [interval(of[agent], "delayed_minus_this", 2, "difference") for agent in AGENTS[1:]]
+            cells += [
+                interval(of[agent], "delayed_minus_this", 2, "difference") for agent in AGENTS[1:]
+            ]
             lines.append(cells)
-    heads = ["p", "m", "paper: Delayed", "Delayed-Q", "exact optimum", "Augmented-Q (paper)", "Oblivious-Q (paper)"]
+    heads = [
+        "p",
+        "m",
+        "paper: Delayed",
+        "Delayed-Q",
+        "exact optimum",
+        "Augmented-Q (paper)",
+        "Oblivious-Q (paper)",
+    ]
     return table([*heads, "Shifted-Q", "MBS", "Delayed − Augmented", "Delayed − Oblivious"], lines)
 
 
@@ -142,7 +181,14 @@ def whole_law() -> str:
         for m in paper.DELAYS:
             of = {row["agent"]: row for row in rows("whole-law", noise=p, delay=m)}
             gain = interval(of["distribution"], "law_minus_mode", 3, "difference")
-            lines.append([f"{p:g}", str(m), *(number(of[a]["return"], 3) for a in ("distribution", "delayed")), gain])
+            lines.append(
+                [
+                    f"{p:g}",
+                    str(m),
+                    *(number(of[a]["return"], 3) for a in ("distribution", "delayed")),
+                    gain,
+                ]
+            )
     return table(["p", "m", "Distribution-Q", "Delayed-Q", "difference"], lines)
 
 
@@ -152,7 +198,9 @@ def point_estimates() -> str:
     for m in (2, 4, 10, 20):
         row = row_of("point-estimates", delay=m)
         exact = [number(row[name], 1) for name in ("mean", "mode", "rolled mode", "whole law")]
-        lines.append([str(m), *exact, *(interval(row, agent, 1) for agent in ("delayed", "distribution"))])
+        lines.append(
+            [str(m), *exact, *(interval(row, agent, 1) for agent in ("delayed", "distribution"))]
+        )
     heads = ["m", "mean", "mode", "mode rolled step by step", "whole law = optimum"]
     return table([*heads, "Delayed-Q, trained", "Distribution-Q, trained"], lines)
 
@@ -185,8 +233,17 @@ def causes() -> str:
         for m in paper.DELAYS:
             theirs = paper.TABLE[env]["delayed", m]
             cells = [
-                interval(row_of("causes", environment=env, delay=m, double=double, terminals=terminals), "training", 0)
-                for double, terminals in (("True", "True"), ("False", "True"), ("True", "False"), ("False", "False"))
+                interval(
+                    row_of("causes", environment=env, delay=m, double=double, terminals=terminals),
+                    "training",
+                    0,
+                )
+                for double, terminals in (
+                    ("True", "True"),
+                    ("False", "True"),
+                    ("True", "False"),
+                    ("False", "False"),
+                )
             ]
             lines.append([title, str(m), f"{_plain(theirs.mean)} ± {theirs.spread:g}", *cells])
     ways = ["as it should be", "maximum instead of double Q", "no terminal transitions", "both"]
@@ -204,7 +261,10 @@ def atari() -> str:
     for env, m in dict.fromkeys((row["environment"], row["delay"]) for row in whole):
         of = {row["agent"]: row for row in whole if (row["environment"], row["delay"]) == (env, m)}
         theirs = paper.TABLE[env]
-        cells = [f"{_atari(of[a])}; {theirs[a, int(m)].mean:g} ± {theirs[a, int(m)].spread:g}" for a in AGENTS]
+        cells = [
+            f"{_atari(of[a])}; {theirs[a, int(m)].mean:g} ± {theirs[a, int(m)].spread:g}"
+            for a in AGENTS
+        ]
         lines.append([env.removeprefix("atari:"), m, *cells, of["delayed"]["seeds"]])
     return table(["game", "m", *(f"{agent.title()}-Q; paper" for agent in AGENTS), "seeds"], lines)
 
@@ -215,18 +275,39 @@ def atari_sticky() -> str:
     lines = []
     for agent in AGENTS:
         those = [rows("summary-atari", sticky=0.25, steps=steps, agent=agent) for steps, _ in kinds]
-        lines.append([f"{agent.title()}-Q", *(_atari(one[0]) if one else "not run" for one in those)])
+        lines.append(
+            [f"{agent.title()}-Q", *(_atari(one[0]) if one else "not run" for one in those)]
+        )
     return table(["MsPacman, m = 15, sticky actions 0.25", *(name for _, name in kinds)], lines)
 
 
 def rnn() -> str:
     """Frostbite with four agents."""
-    names = {"delayed": "Delayed-Q", "augmented": "Augmented-Q", "recurrent": "A2C-LSTM", "oblivious": "Oblivious-Q"}
+    names = {
+        "delayed": "Delayed-Q",
+        "augmented": "Augmented-Q",
+        "recurrent": "A2C-LSTM",
+        "oblivious": "Oblivious-Q",
+    }
     lines = [[name, _atari(row_of("rnn", agent=agent))] for agent, name in names.items()]
-    return table(["Frostbite, m = 15 (`deadtime reproduce rnn`)", "1,000,000 steps, no sticky actions"], lines)
+    return table(
+        ["Frostbite, m = 15 (`deadtime reproduce rnn`)", "1,000,000 steps, no sticky actions"],
+        lines,
+    )
 
 
-LAYERS = ("_support", "delays", "wrappers", "runtime", "planning", "envs", "learn", "runs", "studies", "cli")
+LAYERS = (
+    "_support",
+    "delays",
+    "wrappers",
+    "runtime",
+    "planning",
+    "envs",
+    "learn",
+    "runs",
+    "studies",
+    "cli",
+)
 """The packages, lowest first, as the contracts in pyproject.toml have them."""
 
 

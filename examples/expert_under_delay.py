@@ -40,7 +40,9 @@ def returns(key: jax.Array, delay: int, predicts: bool, noise: float) -> jax.Arr
         def step(carry, t):
             obs, state, alive, total = carry
             seen = predict(obs, state.queue, CartPoleParams()) if predicts else obs
-            obs, state, reward, terminated, _ = env.step_env(jax.random.fold_in(key, t), state, expert(seen), params)
+            obs, state, reward, terminated, _ = env.step_env(
+                jax.random.fold_in(key, t), state, expert(seen), params
+            )
             return (obs, state, alive & ~terminated, total + reward * alive), None
 
         start = (*env.reset(jax.random.fold_in(key, 500), params), jnp.bool_(True), 0.0)
@@ -53,19 +55,30 @@ def main() -> None:
     curves = {name: [] for name in CASES}
     for delay in track(DELAYS, "running the expert"):
         for name, (predicts, noise) in CASES.items():
-            curves[name].append(float(returns(jax.random.key(delay), delay, predicts, noise).mean()))
+            curves[name].append(
+                float(returns(jax.random.key(delay), delay, predicts, noise).mean())
+            )
 
-    table = Table("delay m", *CASES, title=f"CartPole: mean return of a fixed expert, {EPISODES} episodes (500 is the most)")
+    table = Table(
+        "delay m",
+        *CASES,
+        title=f"CartPole: mean return of a fixed expert, {EPISODES} episodes (500 is the most)",
+    )
     for i, delay in enumerate(DELAYS):
         table.add_row(str(delay), *(f"{curve[i]:.0f}" for curve in curves.values()))
     Console(width=120).print(table)
 
     mpl.use("Agg")
     figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
-    for (name, curve), color, style in zip(curves.items(), ["#D55E00", "#0072B2"] * 2, ["o-", "o-", "s--", "s--"], strict=True):
+    for (name, curve), color, style in zip(
+        curves.items(), ["#D55E00", "#0072B2"] * 2, ["o-", "o-", "s--", "s--"], strict=True
+    ):
         axes.plot(DELAYS, curve, style, color=color, label=name, markersize=4)
     axes.set(
-        xlabel="delay m (steps of 20 ms)", ylabel="mean return", ylim=(0, 520), title="A fixed CartPole expert under delay"
+        xlabel="delay m (steps of 20 ms)",
+        ylabel="mean return",
+        ylim=(0, 520),
+        title="A fixed CartPole expert under delay",
     )
     axes.legend(frameon=False, loc=(0.33, 0.38), fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)

@@ -22,22 +22,47 @@ AGENTS = ("delayed", "augmented", "oblivious")
 
 
 def main() -> None:
-    results = {agent: deadtime.train("noisy-cartpole", agent, delay=DELAY, steps=STEPS, seeds=SEEDS) for agent in AGENTS}
+    results = {
+        agent: deadtime.train("noisy-cartpole", agent, delay=DELAY, steps=STEPS, seeds=SEEDS)
+        for agent in AGENTS
+    }
 
-    table = Table("agent", "greedy return, mean and 95% interval", "seed by seed", title=f"Noisy CartPole, delay {DELAY}")
+    table = Table(
+        "agent",
+        "greedy return, mean and 95% interval",
+        "seed by seed",
+        title=f"Noisy CartPole, delay {DELAY}",
+    )
     for agent, result in results.items():
-        table.add_row(NAMES[agent], str(mean(result.scores)), ", ".join(f"{score:.0f}" for score in result.scores))
+        table.add_row(
+            NAMES[agent],
+            str(mean(result.scores)),
+            ", ".join(f"{score:.0f}" for score in result.scores),
+        )
     Console().print(table)
 
     figure, axes = new_figure(6.4, 4)
-    learning_curves(axes, {agent: (result.curve[0] / 1000, result.curve[1]) for agent, result in results.items()}, None)
+    learning_curves(
+        axes,
+        {agent: (result.curve[0] / 1000, result.curve[1]) for agent, result in results.items()},
+        None,
+    )
     axes.set(xlabel="thousand steps", ylabel="return in training", ylim=(0, 510))
     axes.set_title(f"Noisy CartPole, delay {DELAY}, {SEEDS} seeds: make demo", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
-    picture, film = save_picture(figure, Path("out/late_cartpole.png")), Path("out/late_cartpole.gif")
+    picture, film = (
+        save_picture(figure, Path("out/late_cartpole.png")),
+        Path("out/late_cartpole.gif"),
+    )
 
     best = int(results["delayed"].scores.argmax())
-    steps, _ = watch("noisy-cartpole", make("noisy-cartpole"), results["delayed"].policy(best), episode=0, path=film)
+    steps, _ = watch(
+        "noisy-cartpole",
+        make("noisy-cartpole"),
+        results["delayed"].policy(best),
+        episode=0,
+        path=film,
+    )
     print(f"wrote {picture} and {film} ({steps} steps of Delayed-Q)")
 
 

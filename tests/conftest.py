@@ -3,13 +3,17 @@ import signal
 
 import pytest
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background, where what tests start would ignore it too
+if (
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):  # as in a shell's background, where what tests start would ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # most of the time would be compiling
-os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")  # of a GPU: TensorFloat is too coarse to compare
+os.environ.setdefault(
+    "JAX_DEFAULT_MATMUL_PRECISION", "highest"
+)  # of a GPU: TensorFloat is too coarse to compare
 
 
 @pytest.fixture

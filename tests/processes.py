@@ -22,7 +22,9 @@ def marked(marker):
     for path in Path("/proc").glob("[0-9]*"):
         try:
             state = (path / "stat").read_text().rpartition(")")[2].split()[0]
-            if state not in "ZX" and f"{MARKER}={marker}".encode() in (path / "environ").read_bytes().split(b"\0"):
+            if state not in "ZX" and f"{MARKER}={marker}".encode() in (
+                path / "environ"
+            ).read_bytes().split(b"\0"):
                 found.add(int(path.name))
         except OSError:  # it has just ended, or is another user's
             continue

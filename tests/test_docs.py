@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -34,7 +39,9 @@ def test_tables_of_numbers_are_those_of_the_records():
     named = re.findall(r"<!-- table: ([a-z-]+) -->", "".join(pages.values()))
     assert sorted(named) == sorted(tables.TABLES)
     for name, text in pages.items():
-        assert tables.written(text) == text, f"{name} has another table than the records: python docs/tables.py"
+        assert tables.written(text) == text, (
+            f"{name} has another table than the records: python docs/tables.py"
+        )
     changed = pages["physical.md"].replace("| CartPole | 5 | 4", "| CartPole | 5 | 3")
     assert tables.written(changed) == pages["physical.md"] != changed
 
@@ -66,6 +73,11 @@ def test_the_hours_of_the_table_are_those_of_the_rates():
     assert f"{(plain + ahead) / 3600:.1f} hours of one such machine" in SCALING
     each = (plain + ahead) / 22.5
     said = re.search(r"\| hours \| ([^\n]*) \|", SCALING)[1].split(" | ")
-    assert said == [f"{(plain + ahead if n == 1 else each * -(-23 // n)) / 3600:.1f}" for n in (1, 2, 4, 8, 23)]
+    assert said == [
+        f"{(plain + ahead if n == 1 else each * -(-23 // n)) / 3600:.1f}" for n in (1, 2, 4, 8, 23)
+    ]
     sticky = 40e6 * (6 + 16 + 26) / 15_000
-    assert f"{sticky / 3600:.1f} hours of such a machine, with the other agents {(sticky + plain) / 3600:.0f}" in SCALING
+    assert (
+        f"{sticky / 3600:.1f} hours of such a machine, with the other agents {(sticky + plain) / 3600:.0f}"
+        in SCALING
+    )

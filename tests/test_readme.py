@@ -36,7 +36,19 @@ def test_the_first_example_prints_what_its_comments_say(capsys):
 def test_python_block_imports_what_it_names(block):
     """Also of blocks whose libraries are not installed here."""
     tree = ast.parse(block)
-    bound = {alias.asname or alias.name.split(".")[0] for node in ast.walk(tree) for alias in getattr(node, "names", [])}
-    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    bound = {
+        alias.asname or alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        for alias in getattr(node, "names", [])
+    }
+    bound |= {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    read = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
     assert not read - bound - {*dir(builtins)}

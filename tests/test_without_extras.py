@@ -87,7 +87,9 @@ def test_a_command_names_the_extra_that_it_needs(arguments, extra, packages, tmp
 def test_python_names_the_extra_that_it_needs(code, extra, packages):
     done = core(code)
     assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1] in {f"ModuleNotFoundError: {said(extra, package)}" for package in packages}
+    assert done.stderr.strip().splitlines()[-1] in {
+        f"ModuleNotFoundError: {said(extra, package)}" for package in packages
+    }
 
 
 def test_a_recorded_policy_is_loaded_and_evaluated(tmp_path):
@@ -105,5 +107,8 @@ for folder, env in (("deep", "gym:CartPole-v1"), ("tabular", "maze")):
 """
     done = core(code, cwd=tmp_path)
     assert done.stdout.splitlines() == ["(2,) delayed", "(2,) augmented"], done.stderr
-    shown = core("from deadtime.cli import main; sys.exit(main(['evaluate', 'deep', '--episodes', '2']))", cwd=tmp_path)
+    shown = core(
+        "from deadtime.cli import main; sys.exit(main(['evaluate', 'deep', '--episodes', '2']))",
+        cwd=tmp_path,
+    )
     assert "delayed of delay 2, under delay 2: return" in shown.stdout, shown.stderr

@@ -33,10 +33,23 @@ import numpy as np
 HERE = Path(__file__).resolve().parents[1]
 PLAYED = 40
 """Observations that a policy is asked about."""
-DEEP = {"steps": 600, "hidden": (8, 8), "batch": 16, "replay_transitions": 200, "evaluation_episodes": 3}
+DEEP = {
+    "steps": 600,
+    "hidden": (8, 8),
+    "batch": 16,
+    "replay_transitions": 200,
+    "evaluation_episodes": 3,
+}
 HOST = DEEP | {"steps": 300}
 RECURRENT = {"steps": 400, "hidden": (8,), "lstm": 8, "evaluation_episodes": 3}
-PIXELS = {"steps": 120, "channels": (2, 2, 2), "hidden": 8, "envs": 2, "evaluation_episodes": 1, "max_episode_steps": 30}
+PIXELS = {
+    "steps": 120,
+    "channels": (2, 2, 2),
+    "hidden": 8,
+    "envs": 2,
+    "evaluation_episodes": 1,
+    "max_episode_steps": 30,
+}
 FRAMES = PIXELS | {"learning_starts": 40, "replay_transitions": 100}
 
 
@@ -51,14 +64,18 @@ def digest(value: Any) -> str:
                 take(one[key])
         elif isinstance(one, str | bytes):
             found.update(one.encode() if isinstance(one, str) else one)
-        elif isinstance(one, list | tuple) and any(isinstance(part, str | dict | list | tuple) for part in one):
+        elif isinstance(one, list | tuple) and any(
+            isinstance(part, str | dict | list | tuple) for part in one
+        ):
             for part in one:
                 take(part)
         else:
             array = np.asarray(one)
             if array.dtype.kind == "f":
                 array = np.where(np.isnan(array), np.nan, array)
-            found.update(f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+            found.update(
+                f"{array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+            )
 
     take(value)
     return found.hexdigest()[:16]
@@ -80,13 +97,23 @@ SHOWN = ("preset", "model", "envs", "until_return", "noise", "sticky", "members"
 QUEUE = ("delayed", "augmented", "oblivious", "shifted")
 MATRIX: list[tuple[str, tuple[str, ...], tuple[int, ...], dict[str, Any]]] = [
     ("maze", (*QUEUE, "distribution", "mbs"), (0, 3), {"size": 5, "episodes": 200, "seeds": 2}),
-    ("noisy-maze", (*QUEUE, "distribution", "mbs"), (2,), {"size": 4, "episodes": 200, "seeds": 2, "noise": 0.2}),
+    (
+        "noisy-maze",
+        (*QUEUE, "distribution", "mbs"),
+        (2,),
+        {"size": 4, "episodes": 200, "seeds": 2, "noise": 0.2},
+    ),
     ("maze", ("delayed",), (4,), {"size": 5, "episodes": 300, "until_return": 0.5}),
     ("walk", (*QUEUE, "distribution"), (0, 5), {"episodes": 200}),
     ("cartpole", QUEUE, (0, 3), DEEP | {"preset": "paper"}),
     ("noisy-cartpole", QUEUE, (4,), DEEP | {"preset": "best"}),
     ("noisy-cartpole", ("delayed",), (3,), DEEP | {"model": "simulator", "members": 2}),
-    ("cartpole", ("delayed",), (3,), DEEP | {"model": "change", "members": 2, "evaluation_delays": (0, 5)}),
+    (
+        "cartpole",
+        ("delayed",),
+        (3,),
+        DEEP | {"model": "change", "members": 2, "evaluation_delays": (0, 5)},
+    ),
     ("acrobot", QUEUE, (2,), DEEP | {"preset": "paper"}),
     ("gymnax:CartPole-v1", ("delayed", "augmented"), (2,), DEEP),
     ("cartpole", ("recurrent",), (0, 3), RECURRENT | {"preset": "paper"}),
@@ -98,15 +125,42 @@ MATRIX: list[tuple[str, tuple[str, ...], tuple[int, ...], dict[str, Any]]] = [
     ("atari:Breakout", ("recurrent",), (2,), PIXELS | {"lstm": 8}),
 ]
 RESUMED = {
-    "compiled": ["--env", "cartpole", "--agent", "delayed", "--delay", "3", "--steps", "60000", "--preset", "paper"],
+    "compiled": [
+        "--env",
+        "cartpole",
+        "--agent",
+        "delayed",
+        "--delay",
+        "3",
+        "--steps",
+        "60000",
+        "--preset",
+        "paper",
+    ],
     "recurrent": ["--env", "cartpole", "--agent", "recurrent", "--delay", "2", "--steps", "300000"],
-    "atari": ["--env", "atari:Breakout", "--agent", "delayed", "--delay", "3", "--steps", "8000", "--envs", "2"]
-    + [f"--set={name}={value}" for name, value in (("channels", "[2,2,2]"), ("hidden", 8), ("replay_transitions", 500))]
+    "atari": [
+        "--env",
+        "atari:Breakout",
+        "--agent",
+        "delayed",
+        "--delay",
+        "3",
+        "--steps",
+        "8000",
+        "--envs",
+        "2",
+    ]
+    + [
+        f"--set={name}={value}"
+        for name, value in (("channels", "[2,2,2]"), ("hidden", 8), ("replay_transitions", 500))
+    ]
     + ["--set=learning_starts=100", "--set=evaluation_episodes=1", "--max-episode-steps", "30"],
 }
 
 
-def _training(env: str, agent: str, delay: int, options: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+def _training(
+    env: str, agent: str, delay: int, options: dict[str, Any]
+) -> Callable[[], dict[str, Any]]:
     def compute() -> dict[str, Any]:
         import deadtime
 
@@ -115,10 +169,15 @@ def _training(env: str, agent: str, delay: int, options: dict[str, Any]) -> Call
         if options.get("model") != "simulator":
             policy = result.policy()
             found["actions"] = digest(_actions(policy, delay))
-            if env.startswith(("maze", "noisy-", "cartpole", "acrobot", "gym:")) and "gymnax" not in env:
+            if (
+                env.startswith(("maze", "noisy-", "cartpole", "acrobot", "gym:"))
+                and "gymnax" not in env
+            ):
                 settings = {name: options[name] for name in ("size", "noise") if name in options}
                 settings |= {"maze_seed": result.seeds[0]} if "maze" in env else {}
-                found["evaluated"] = digest(deadtime.evaluate(policy, env, episodes=3, seed=7, **settings))
+                found["evaluated"] = digest(
+                    deadtime.evaluate(policy, env, episodes=3, seed=7, **settings)
+                )
         return found
 
     return compute
@@ -126,7 +185,10 @@ def _training(env: str, agent: str, delay: int, options: dict[str, Any]) -> Call
 
 def _of_record(record: Any) -> dict[str, Any]:
     weights = {name: np.asarray(part) for name, part in record.policies.items()}
-    numbers = {name: getattr(record, name) for name in ("seeds", "scores", "training_scores", "episodes", "status")}
+    numbers = {
+        name: getattr(record, name)
+        for name in ("seeds", "scores", "training_scores", "episodes", "status")
+    }
     return {
         "id": record.id,
         "spec": digest(json.dumps(record.spec, sort_keys=True)),
@@ -172,7 +234,10 @@ def _paper_ids() -> dict[str, Any]:
             break
         except ModuleNotFoundError:
             continue
-    return {name: digest(sorted({spec.name for spec in one.runs.values()})) for name, one in experiments.items()}
+    return {
+        name: digest(sorted({spec.name for spec in one.runs.values()}))
+        for name, one in experiments.items()
+    }
 
 
 def _resumption(arguments: list[str]) -> Callable[[], dict[str, Any]]:
@@ -185,13 +250,23 @@ def _resumption(arguments: list[str]) -> Callable[[], dict[str, Any]]:
             command = [sys.executable, "-m", "deadtime", "train", *arguments, "--out", folder]
             _interrupt_on_the_way(command)
             if not any(Path(folder).rglob("*.safetensors")):
-                raise RuntimeError(f"{shlex.join(command)} left no checkpoint when it was interrupted")
-            subprocess.run([*command, "--json"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                raise RuntimeError(
+                    f"{shlex.join(command)} left no checkpoint when it was interrupted"
+                )
+            subprocess.run(
+                [*command, "--json"],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             (record,) = (path.parent for path in Path(folder).glob("*/run.json"))
             policy = deadtime.load(record)
             said = json.loads((record / "run.json").read_text())
             weights = dict(np.load(record / "policies.npz"))
-            scores = {name: said[name] for name in ("id", "scores", "training_scores", "episodes", "status")}
+            scores = {
+                name: said[name]
+                for name in ("id", "scores", "training_scores", "episodes", "status")
+            }
             delay = int(arguments[arguments.index("--delay") + 1])
             return {name: digest(value) for name, value in scores.items()} | {
                 "weights": digest(weights),
@@ -235,7 +310,11 @@ def computed(checkout: Path, only: str) -> dict[str, Any]:
     """Return the digests of a checkout, computed in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "digests.json"
-        environment = os.environ | {"PYTHONPATH": str(checkout / "src"), "XDG_CACHE_HOME": folder, "JAX_PLATFORMS": "cpu"}
+        environment = os.environ | {
+            "PYTHONPATH": str(checkout / "src"),
+            "XDG_CACHE_HOME": folder,
+            "JAX_PLATFORMS": "cpu",
+        }
         command = [sys.executable, __file__, "--write", str(path), "--only", only]
         subprocess.run(command, check=True, env=environment, cwd=folder)
         return json.loads(path.read_text())
@@ -254,9 +333,18 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkouts", nargs="*", type=Path, help="one or two folders of checkouts, or files of --write")
-    parser.add_argument("--write", type=Path, help="write the digests of the installed deadtime to this file")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "checkouts",
+        nargs="*",
+        type=Path,
+        help="one or two folders of checkouts, or files of --write",
+    )
+    parser.add_argument(
+        "--write", type=Path, help="write the digests of the installed deadtime to this file"
+    )
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     given = parser.parse_args()
     if given.write:
@@ -265,7 +353,10 @@ def main() -> int:
     if not 1 <= len(given.checkouts) <= 2:
         parser.error("name one checkout to compare with this one, or two")
     pair = [*given.checkouts, HERE][:2]
-    old, new = (json.loads(one.read_text()) if one.is_file() else computed(one.resolve(), given.only) for one in pair)
+    old, new = (
+        json.loads(one.read_text()) if one.is_file() else computed(one.resolve(), given.only)
+        for one in pair
+    )
     lines = differences(old, new)
     print("\n".join(lines) or f"the same: {len(new)} cases")
     return 1 if lines else 0

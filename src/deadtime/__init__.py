@@ -32,7 +32,11 @@ __all__ = [
     "load",
     "train",
 ]
-_LAZY = {"evaluate": "deadtime.learn.evaluate", "load": "deadtime.runs.result", "train": "deadtime.runs.training"}
+_LAZY = {
+    "evaluate": "deadtime.learn.evaluate",
+    "load": "deadtime.runs.result",
+    "train": "deadtime.runs.training",
+}
 """The modules of names that are imported when they are first used."""
 
 

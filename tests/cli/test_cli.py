@@ -62,7 +62,9 @@ def test_unknown_argument():
 
 
 def test_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "deadtime", "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "deadtime", "--version"], capture_output=True, text=True, check=False
+    )
     assert done.stdout == f"deadtime {deadtime.__version__}\n"
 
 
@@ -89,7 +91,16 @@ def test_a_module_in_the_current_folder(tmp_path):
         (tmp_path / f"{shadow}.py").write_text("raise SystemExit('shadowed')")
     (tmp_path / "arm.toml").write_text(SWEEP)
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = run("sweep", "arm.toml", "--engine", "local", "--allow-import", "my_robot", cwd=tmp_path, env=alone)
+    done = run(
+        "sweep",
+        "arm.toml",
+        "--engine",
+        "local",
+        "--allow-import",
+        "my_robot",
+        cwd=tmp_path,
+        env=alone,
+    )
     assert done.returncode == 0, done.stderr
     (record,) = tmp_path.glob("arm/*/run.json")
     assert json.loads(record.read_text())["scores"] == [7.0]

@@ -31,7 +31,10 @@ def commands_in(modules):
     return {name for name in COMMANDS if f"deadtime.cli.{name}" in modules}
 
 
-@pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), ([], 0), (["--version"], 0), (["pln"], 2), (["--hlp"], 2)])
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["--help"], 0), ([], 0), (["--version"], 0), (["pln"], 2), (["--hlp"], 2)],
+)
 def test_the_list_of_commands_imports_none(arguments, status):
     modules = imported(MAIN, *arguments, status=status)
     assert not modules & {*HEAVY}
@@ -54,12 +57,23 @@ def test_a_summary_is_the_first_line_of_its_help(name):
 def test_a_wrong_name_is_an_error_with_a_hint():
     done = run("pln")
     assert done.returncode == 2
-    assert "no command is called 'pln'; did you mean 'plan'?: choose one of train, evaluate" in done.stderr
+    assert (
+        "no command is called 'pln'; did you mean 'plan'?: choose one of train, evaluate"
+        in done.stderr
+    )
     assert run("xyz").stderr.startswith("deadtime: no command is called 'xyz': choose one of")
 
 
 def test_status(tmp_path):
-    said = {"units": 1, "done": 1, "work": 5, "work_done": 5, "seconds": 1.0, "running": [], "failed": []}
+    said = {
+        "units": 1,
+        "done": 1,
+        "work": 5,
+        "work_done": 5,
+        "seconds": 1.0,
+        "running": [],
+        "failed": [],
+    }
     (tmp_path / ".status.json").write_text(json.dumps(said))
     assert not imported(MAIN, "status", tmp_path) & {*HEAVY}
 
@@ -83,8 +97,14 @@ def test_specs_import_no_network_library():
 
 
 def test_the_paper_is_imported_without_its_experiments():
-    assert not {name for name in imported("import deadtime.studies.paper") if name.startswith("deadtime.runs")}
-    modules = imported("from deadtime.studies.paper import EXPERIMENTS; assert 'tuning' in EXPERIMENTS")
+    assert not {
+        name
+        for name in imported("import deadtime.studies.paper")
+        if name.startswith("deadtime.runs")
+    }
+    modules = imported(
+        "from deadtime.studies.paper import EXPERIMENTS; assert 'tuning' in EXPERIMENTS"
+    )
     assert not modules & {"equinox", "optax"}
 
 

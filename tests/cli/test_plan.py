@@ -33,7 +33,9 @@ def plan(run, *arguments):
 
 def test_the_command_of_the_readme(run):
     answer = plan(run, *["two-state", "--p", "0.8", "--gamma", "0.5", "--delay", "3"])
-    assert answer["optimal_delayed_value"] == pytest.approx(two_state_optimum(0.8, 0.5, 3), abs=1e-12)
+    assert answer["optimal_delayed_value"] == pytest.approx(
+        two_state_optimum(0.8, 0.5, 3), abs=1e-12
+    )
     assert answer["optimal_delayed_value"] == pytest.approx(answer["closed_form"])
     values = np.array(answer["optimal_augmented_values"])
     assert values.shape == (2, 2, 2, 2)
@@ -43,12 +45,30 @@ def test_the_command_of_the_readme(run):
     assert answer["iterations"] == 2
 
 
-@pytest.mark.parametrize("method", ["value_iteration", "modified_policy_iteration", "policy_iteration", "beliefs"])
+@pytest.mark.parametrize(
+    "method", ["value_iteration", "modified_policy_iteration", "policy_iteration", "beliefs"]
+)
 def test_methods_agree(run, method):
-    answer = plan(run, "two-state", "--delay", "4", "--method", method, "--queue", "1", "0", "1", "1", "--start", "1")
+    answer = plan(
+        run,
+        "two-state",
+        "--delay",
+        "4",
+        "--method",
+        method,
+        "--queue",
+        "1",
+        "0",
+        "1",
+        "1",
+        "--start",
+        "1",
+    )
     assert answer["method"] == method
     assert answer["queue"] == [1, 0, 1, 1]
-    assert answer["optimal_delayed_value"] == pytest.approx(two_state_optimum(0.8, 0.5, 4), abs=1e-6)
+    assert answer["optimal_delayed_value"] == pytest.approx(
+        two_state_optimum(0.8, 0.5, 4), abs=1e-6
+    )
 
 
 def test_chain_counts(run):
@@ -57,7 +77,18 @@ def test_chain_counts(run):
 
 
 def test_maze_is_scored_as_an_episode(run, tmp_path):
-    answer = plan(run, "maze", "--size", "6", "--delay", "9", "--maze-seed", "4", "--picture", str(tmp_path / "maze.png"))
+    answer = plan(
+        run,
+        "maze",
+        "--size",
+        "6",
+        "--delay",
+        "9",
+        "--maze-seed",
+        "4",
+        "--picture",
+        str(tmp_path / "maze.png"),
+    )
     assert (answer["method"], answer["horizon"], answer["gamma"]) == ("beliefs", 360, 1.0)
     assert answer["classes"] <= 36
     assert (tmp_path / "maze.png").read_bytes()[:4] == b"\x89PNG"
@@ -73,7 +104,9 @@ def test_noisy_maze_by_the_augmented_problem(run):
 def test_ones_own_problem_from_a_file(run, tmp_path):
     mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
     np.savez(tmp_path / "mine.npz", P=mdp.dense, r=mdp.r, gamma=mdp.gamma)
-    answer = plan(run, "file", str(tmp_path / "mine.npz"), "--delay", "2", "--queue", "1", "0", "--start", "2")
+    answer = plan(
+        run, "file", str(tmp_path / "mine.npz"), "--delay", "2", "--queue", "1", "0", "--start", "2"
+    )
     assert answer["optimal_augmented_value"] == pytest.approx(solve(mdp, 2).value(2, (1, 0)))
 
 
@@ -102,8 +135,14 @@ def test_not_converged_exits_1(run):
         ("two-state --delay -1", "delay is a whole number of steps, 0 or more; got -1"),
         ("two-state --p 1.5", "p is a probability; got 1.5"),
         ("two-state --gamma 1.0", "gamma 1.0 without a horizon has no finite value"),
-        ("two-state --delay 2 --queue 0", "a queue holds as many actions as the delay, 2, oldest first; got [0]"),
-        ("two-state --delay 1 --queue 7", "each pending action is a whole number from 0 to 1; got 7"),
+        (
+            "two-state --delay 2 --queue 0",
+            "a queue holds as many actions as the delay, 2, oldest first; got [0]",
+        ),
+        (
+            "two-state --delay 1 --queue 7",
+            "each pending action is a whole number from 0 to 1; got 7",
+        ),
         ("two-state --start 2", "each state is a whole number from 0 to 1; got 2"),
         ("two-state --delay 60 --method value_iteration", "S·A^m = 2·2^60"),
         ("maze --size 1", "size is the number of cells on a side, 2 or more; got 1"),
@@ -144,25 +183,40 @@ def test_bad_files(run, tmp_path):
 
 def test_a_picture_of_an_unwritable_place_leaves_nothing(run, tmp_path):
     (tmp_path / "file").write_text("")
-    code, _, err = run("plan", "maze", "--size", "3", "--picture", str(tmp_path / "file" / "maze.png"))
+    code, _, err = run(
+        "plan", "maze", "--size", "3", "--picture", str(tmp_path / "file" / "maze.png")
+    )
     assert code == 2
     assert err
 
 
 def test_verify_prints_json(run):
-    code, out, _ = run("verify", "--json", "--only", "history", "two-state monotone", "mA-PI lower bound")
+    code, out, _ = run(
+        "verify", "--json", "--only", "history", "two-state monotone", "mA-PI lower bound"
+    )
     assert code == 0
     rows = json.loads(out)["claims"]
     assert [row["claim"] for row in rows] == ["two-state monotone", "mA-PI lower bound", "history"]
     assert [row["verdict"] for row in rows] == ["holds", "unproven", "fails as written"]
     assert all(row["as_expected"] for row in rows)
-    assert set(rows[0]) == {"claim", "where", "statement", "cases", "verdict", "detail", "as_expected"}
+    assert set(rows[0]) == {
+        "claim",
+        "where",
+        "statement",
+        "cases",
+        "verdict",
+        "detail",
+        "as_expected",
+    }
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_verify_fits_the_console(run, monkeypatch, width):
     detail = "a number of words and |bars| [brackets] " * 8 + "end"
-    claims = [replace(claim, check=lambda claim=claim: Finding(1, claim.expected, detail)) for claim in CLAIMS]
+    claims = [
+        replace(claim, check=lambda claim=claim: Finding(1, claim.expected, detail))
+        for claim in CLAIMS
+    ]
     monkeypatch.setattr("deadtime.studies.paper.claims.CLAIMS", claims)
     monkeypatch.setenv("COLUMNS", str(width))
     code, out, _ = run("verify")
@@ -179,7 +233,10 @@ def test_verify_fits_the_console(run, monkeypatch, width):
 
 
 def test_verify_notices_a_verdict_that_is_not_the_documented_one(run, monkeypatch):
-    monkeypatch.setattr("deadtime.studies.paper.claims.CLAIMS", [replace(claim, expected=Verdict.UNPROVEN) for claim in CLAIMS])
+    monkeypatch.setattr(
+        "deadtime.studies.paper.claims.CLAIMS",
+        [replace(claim, expected=Verdict.UNPROVEN) for claim in CLAIMS],
+    )
     code, out, _ = run("verify", "--only", "history")
     assert code == 1
     assert "fails as written (expected: unproven), 1 case" in out

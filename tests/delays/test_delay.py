@@ -44,7 +44,9 @@ def test_three_queues_are_one_rule(delay, chosen):
     assert [host.push(action)[0] for action in chosen] == executed
     assert host.actions.tolist() == queue.tolist()
 
-    scanned, out = jax.lax.scan(lambda q, a: push(q, a)[::-1], jnp.asarray(start, jnp.int32), jnp.asarray(chosen, jnp.int32))
+    scanned, out = jax.lax.scan(
+        lambda q, a: push(q, a)[::-1], jnp.asarray(start, jnp.int32), jnp.asarray(chosen, jnp.int32)
+    )
     assert out.tolist() == executed
     assert scanned.tolist() == queue.tolist()
 
@@ -65,11 +67,15 @@ def test_host_queue_holds_any_action(space, delay):
     queue.fill(WarmUp(lambda obs, m, rng: first, space, delay).draw(None))
     for t, action in enumerate(later):
         executed, pending = queue.push(action)
-        for wanted, got in zip(_leaves(space, (first + later)[t]), _leaves(space, executed), strict=True):
+        for wanted, got in zip(
+            _leaves(space, (first + later)[t]), _leaves(space, executed), strict=True
+        ):
             np.testing.assert_array_equal(wanted, got)
         for i in range(delay):
             row = map_leaves(lambda leaf, i=i: leaf[i], space, pending)
-            for wanted, got in zip(_leaves(space, (first + later)[t + 1 + i]), _leaves(space, row), strict=True):
+            for wanted, got in zip(
+                _leaves(space, (first + later)[t + 1 + i]), _leaves(space, row), strict=True
+            ):
                 np.testing.assert_array_equal(wanted, got)
 
 
@@ -106,12 +112,17 @@ def test_executed_actions_over_many_steps(space):
     queue = PendingActions(space, 3)
     queue.fill(np.array([7, 8, 9]).reshape(3, *space.shape))
     chosen = [(t * t) % 10 for t in range(10_000)]
-    executed = [int(np.asarray(queue.push(np.full(space.shape, action))[0]).item()) for action in chosen]
+    executed = [
+        int(np.asarray(queue.push(np.full(space.shape, action))[0]).item()) for action in chosen
+    ]
     assert executed == [7, 8, 9, *chosen[:-3]]
 
 
 def test_push_refuses_to_round():
-    with pytest.raises(ValueError, match="an action must be of the queue's type, int32; got float32: pass a whole number"):
+    with pytest.raises(
+        ValueError,
+        match="an action must be of the queue's type, int32; got float32: pass a whole number",
+    ):
         push(jnp.zeros(2, jnp.int32), 1.9)
 
 
@@ -127,7 +138,9 @@ def test_an_executed_array_is_not_the_queues_memory():
     np.testing.assert_array_equal(pending, [[1, 1]])
 
 
-@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, lambda queue: pickle.loads(pickle.dumps(queue))])
+@pytest.mark.parametrize(
+    "twin", [copy.copy, copy.deepcopy, lambda queue: pickle.loads(pickle.dumps(queue))]
+)
 def test_copies_go_their_own_way(twin):
     queue = PendingActions(spaces.Discrete(9), 2)
     queue.fill([1, 2])
@@ -142,7 +155,9 @@ def test_copies_go_their_own_way(twin):
 def test_an_impossible_action_is_refused_when_it_is_chosen(action):
     queue = PendingActions(spaces.Discrete(5), 3)
     queue.fill([0, 1, 2])
-    with pytest.raises(ValueError, match=r"must lie in the action space Discrete\(5\); got .*refused now"):
+    with pytest.raises(
+        ValueError, match=r"must lie in the action space Discrete\(5\); got .*refused now"
+    ):
         queue.push(action)
     assert queue.push(4)[0] == 0, "a refused action leaves the queue as it was"
     assert queue.actions.tolist() == [1, 2, 4]
@@ -207,14 +222,19 @@ RANDOM = "random delays are not supported yet, so pass one number, such as the l
 def test_bad_delay(delay, remedy):
     with pytest.raises(ValueError) as error:
         check_delay(delay)
-    assert str(error.value) == f"delay is a whole number of steps, 0 or more; got {delay!r}: {remedy}"
+    assert (
+        str(error.value) == f"delay is a whole number of steps, 0 or more; got {delay!r}: {remedy}"
+    )
 
 
 @pytest.mark.parametrize("delay", [2**31, 2**40, 10**20, np.uint64(2**63)])
 def test_absurd_delay(delay):
     with pytest.raises(ValueError) as error:
         check_delay(delay)
-    assert str(error.value) == f"delay is a whole number of steps, at most 2147483647; got {delay!r}: pass a smaller one"
+    assert (
+        str(error.value)
+        == f"delay is a whole number of steps, at most 2147483647; got {delay!r}: pass a smaller one"
+    )
     assert check_delay(2**31 - 1) == 2**31 - 1
 
 
@@ -227,13 +247,18 @@ def test_a_queue_that_does_not_fit_in_memory(monkeypatch):
     )
     with pytest.raises(ValueError, match=message):
         PendingActions(spaces.Discrete(5), 30_000_000)
-    with pytest.raises(ValueError, match="got a delay of 1000000, which needs 2.0 GB with 1.0 GB free"):
+    with pytest.raises(
+        ValueError, match="got a delay of 1000000, which needs 2.0 GB with 1.0 GB free"
+    ):
         PendingActions(spaces.Box(-1, 1, (4, 5)), 10**6)
 
 
 @pytest.mark.parametrize("warmup", [5, -1, 0.5, [0], None])
 def test_warmup_action_outside_the_space(warmup):
-    with pytest.raises(ValueError, match=r"warm-up action must lie in the action space Discrete\(5\); got .*choose one inside"):
+    with pytest.raises(
+        ValueError,
+        match=r"warm-up action must lie in the action space Discrete\(5\); got .*choose one inside",
+    ):
         WarmUp(warmup, spaces.Discrete(5), 2)
 
 
@@ -267,7 +292,10 @@ def test_actions_that_no_queue_can_hold():
 
 
 def test_seeded_warmups():
-    first, second = WarmUp("random", spaces.Discrete(1000), 6), WarmUp("random", spaces.Discrete(1000), 6)
+    first, second = (
+        WarmUp("random", spaces.Discrete(1000), 6),
+        WarmUp("random", spaces.Discrete(1000), 6),
+    )
     first.seed(3), second.seed(3)
     assert first.draw(None).tolist() == second.draw(None).tolist()
     assert first.draw(None).tolist() == second.draw(None).tolist()

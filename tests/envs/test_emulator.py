@@ -34,7 +34,11 @@ FIRE, RIGHT, LEFT = 1, 2, 3
 
 @pytest.mark.parametrize(
     ("name", "actions", "steps", "occur"),
-    [("Breakout", 4, 250, {"rewards", "ends"}), ("Qbert", 6, 150, {"rewards"}), ("Klax", 18, 150, {"ends"})],
+    [
+        ("Breakout", 4, 250, {"rewards", "ends"}),
+        ("Qbert", 6, 150, {"rewards"}),
+        ("Klax", 18, 150, {"ends"}),
+    ],
 )
 def test_frames_rewards_and_ends_are_gymnasiums(name, actions, steps, occur):
     pytest.importorskip("cv2")
@@ -65,11 +69,15 @@ def test_frames_rewards_and_ends_are_gymnasiums(name, actions, steps, occur):
 def test_pictures_shrink_as_in_opencv(height):
     cv2, rng = pytest.importorskip("cv2"), np.random.default_rng(height)
     noise = rng.integers(0, 256, (20, 2, height, 160), np.uint8)
-    blocks = np.kron(rng.integers(0, 256, (20, 2, height // 10, 16)), np.ones((10, 10))).astype(np.uint8)
+    blocks = np.kron(rng.integers(0, 256, (20, 2, height // 10, 16)), np.ones((10, 10))).astype(
+        np.uint8
+    )
     for screens in [*noise, *blocks]:
         found, brighter = np.empty((84, 84), np.uint8), screens.max(axis=0)
         shrink(screens, found, *emulator._weights(height, 160))
-        np.testing.assert_array_equal(found, cv2.resize(brighter, (84, 84), interpolation=cv2.INTER_AREA))
+        np.testing.assert_array_equal(
+            found, cv2.resize(brighter, (84, 84), interpolation=cv2.INTER_AREA)
+        )
 
 
 def test_an_episode_begins_with_1_to_30_frames_of_nothing(monkeypatch):
@@ -185,7 +193,10 @@ def test_a_kept_path_takes_one_step_a_decision_for_as_long_as_it_comes_true(look
 
 
 def test_a_prediction_is_one_run_through_the_queue_with_every_frame_looked_at():
-    lane, second = _begun(Game("Klax", 6, 0.25, "fresh", seed=1)), Emulator(Game("Klax", sticky=0.25))
+    lane, second = (
+        _begun(Game("Klax", 6, 0.25, "fresh", seed=1)),
+        Emulator(Game("Klax", sticky=0.25)),
+    )
     rng, overs = np.random.default_rng(), 0
     rng.bit_generator.state = lane._rng_ahead.bit_generator.state
     for _ in _decisions(lane, seed=1):
@@ -201,7 +212,11 @@ def test_a_prediction_is_one_run_through_the_queue_with_every_frame_looked_at():
 
 def test_the_law_of_stickiness_is_that_of_the_emulators_own():
     """Right and then left, four frames each: how late each of them comes into force shows in the emulator's memory."""
-    start, plain, late = Emulator(Game("Breakout", sticky=0.0)), Emulator(Game("Breakout", sticky=0.0)), 0.25
+    start, plain, late = (
+        Emulator(Game("Breakout", sticky=0.0)),
+        Emulator(Game("Breakout", sticky=0.0)),
+        0.25,
+    )
     start.reset(10)
     state, wanted = start.ale.cloneState(), [start.actions[RIGHT]] * 4 + [start.actions[LEFT]] * 4
     law, begins = Counter(), [late**k * (1 - late if k < 4 else 1) for k in range(5)]
@@ -215,7 +230,11 @@ def test_the_law_of_stickiness_is_that_of_the_emulators_own():
     assert len(law) > 12
 
     for sticky in (late, 0.15):
-        ours, rng, found = Emulator(Game("Breakout", sticky=sticky)), np.random.default_rng(1), Counter()
+        ours, rng, found = (
+            Emulator(Game("Breakout", sticky=sticky)),
+            np.random.default_rng(1),
+            Counter(),
+        )
         for _ in range(500):
             _roll(ours, start, [RIGHT, LEFT], rng, seen=False)
             found[ours.ale.getRAM().tobytes()] += 1
@@ -247,7 +266,10 @@ def _p_same(a, b):
     """How probable so unlike counts are under one law; outcomes that are too rare count as one."""
     common = [outcome for outcome in a | b if a[outcome] + b[outcome] >= 12]
     table = np.array(
-        [[*(each[one] for one in common), sum(each.values()) - sum(each[one] for one in common)] for each in (a, b)]
+        [
+            [*(each[one] for one in common), sum(each.values()) - sum(each[one] for one in common)]
+            for each in (a, b)
+        ]
     )
     return chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
 
@@ -255,7 +277,10 @@ def _p_same(a, b):
 @pytest.mark.parametrize("look", ["fresh", "kept"])
 def test_what_was_chosen_on_a_prediction_says_nothing_of_the_next_unless_paths_are_kept(look):
     """Again and again from one state: choose by the prediction, step, and compare the next one with roll-outs by hand."""
-    lane, plain = _begun(Game("Breakout", 2, 0.25, look, seed=2)), Emulator(Game("Breakout", sticky=0.0))
+    lane, plain = (
+        _begun(Game("Breakout", 2, 0.25, look, seed=2)),
+        Emulator(Game("Breakout", sticky=0.0)),
+    )
     for action in (0, 0, RIGHT, LEFT):
         lane.step(action)
     content, predicted = lane.saved(), {RIGHT: Counter(), LEFT: Counter()}
@@ -307,7 +332,9 @@ def _paths(lane, actions):
 def test_looking_ahead_leaves_the_real_path_alone(look):
     actions = np.random.default_rng(0).integers(0, 18, 150)
     game = Game("Klax", 4, 0.25, look, seed=6)
-    (real, ahead), (alone, _) = (_paths(_begun(one), actions) for one in (game, replace(game, look_ahead="")))
+    (real, ahead), (alone, _) = (
+        _paths(_begun(one), actions) for one in (game, replace(game, look_ahead=""))
+    )
     assert real == alone
     assert any(row[3] for row in real), "no episode ended"
     other = _begun(game)
@@ -320,7 +347,9 @@ def test_looking_ahead_leaves_the_real_path_alone(look):
 # ---- Going on ----
 
 
-@pytest.mark.parametrize(("sticky", "look"), [(0.25, "fresh"), (0.25, "kept"), (0.0, "fresh"), (0.25, "")])
+@pytest.mark.parametrize(
+    ("sticky", "look"), [(0.25, "fresh"), (0.25, "kept"), (0.0, "fresh"), (0.25, "")]
+)
 def test_a_saved_lane_goes_on_to_the_same_bits(sticky, look):
     """In Assault, whose memory is another each time that a game begins."""
     game = Game("Assault", 4, sticky, look, max_steps=25, seed=8)
@@ -464,7 +493,9 @@ def _gone(pids):
     _wait_for(lambda: all(_state_of(pid) in ("", "Z") for pid in pids))
 
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc tells which processes there are")
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="/proc tells which processes there are"
+)
 
 
 def _anew(pool, lanes, lost):
@@ -547,12 +578,21 @@ def test_workers_that_keep_dying_are_an_error_and_leave_nothing(monkeypatch):
     pool.reset()
     pids, started = [worker.pid for worker in pool._workers], []
     assert all(_state_of(pid) not in ("", "Z") for pid in pids)
-    assert os.fstat(pool._file.fileno()).st_nlink == 0, "the shared memory has a name that may stay behind"
+    assert os.fstat(pool._file.fileno()).st_nlink == 0, (
+        "the shared memory has a name that may stay behind"
+    )
     monkeypatch.setattr(sys, "executable", "/bin/false")
     popen = subprocess.Popen
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **kwargs: started.append(popen(*args, **kwargs)) or started[-1])
+    monkeypatch.setattr(
+        subprocess,
+        "Popen",
+        lambda *args, **kwargs: started.append(popen(*args, **kwargs)) or started[-1],
+    )
     os.kill(pids[0], signal.SIGKILL)
-    with pytest.raises(RuntimeError, match="keep dying, the last one with exit status 1: .*there may be too little memory"):
+    with pytest.raises(
+        RuntimeError,
+        match="keep dying, the last one with exit status 1: .*there may be too little memory",
+    ):
         pool.step(np.zeros(2, int))
     _gone([*pids, *(worker.pid for worker in started)])
     assert len(started) == 3 * 2
@@ -586,7 +626,9 @@ while True:
 
 
 @needs_proc
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, None], ids=["SIGTERM", "SIGKILL", "exception"])
+@pytest.mark.parametrize(
+    "end", [signal.SIGTERM, signal.SIGKILL, None], ids=["SIGTERM", "SIGKILL", "exception"]
+)
 def test_no_worker_outlives_its_driver(end):
     command = [sys.executable, "-c", DRIVER, *(["raise"] if end is None else [])]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -612,13 +654,29 @@ def test_no_worker_outlives_its_driver(end):
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("MsPackman", {}, "Atari has no game 'MsPackman'; did you mean 'MsPacman'\\?: names are as in Gymnasium"),
+        (
+            "MsPackman",
+            {},
+            "Atari has no game 'MsPackman'; did you mean 'MsPacman'\\?: names are as in Gymnasium",
+        ),
         ("Combat", {}, "Atari has no game 'Combat'"),
-        ("Breakout", {"sticky": 1.0}, "sticky is a probability from 0 to below 1; got 1.0: 0.25 is usual"),
+        (
+            "Breakout",
+            {"sticky": 1.0},
+            "sticky is a probability from 0 to below 1; got 1.0: 0.25 is usual",
+        ),
         ("Breakout", {"sticky": -0.1}, "sticky is a probability from 0 to below 1; got -0.1"),
         ("Breakout", {"sticky": True}, "sticky is a probability from 0 to below 1; got True"),
-        ("Breakout", {"max_episode_steps": 0}, "max_episode_steps is a whole number, 1 or more; got 0"),
-        ("Breakout", {"noise": 0.1}, "atari:Breakout has no setting 'noise': it takes sticky, max_episode_steps"),
+        (
+            "Breakout",
+            {"max_episode_steps": 0},
+            "max_episode_steps is a whole number, 1 or more; got 0",
+        ),
+        (
+            "Breakout",
+            {"noise": 0.1},
+            "atari:Breakout has no setting 'noise': it takes sticky, max_episode_steps",
+        ),
     ],
 )
 def test_what_can_not_be_played_is_refused(name, settings, said):
@@ -627,7 +685,9 @@ def test_what_can_not_be_played_is_refused(name, settings, said):
 
 
 def test_a_look_ahead_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match='look_ahead is "fresh", "kept", or "" for none; got \'frsh\''):
+    with pytest.raises(
+        ValueError, match='look_ahead is "fresh", "kept", or "" for none; got \'frsh\''
+    ):
         AtariEnv(Atari("Breakout"), 2, "frsh")
 
 
@@ -636,7 +696,9 @@ def test_without_ale_py_it_is_said_how_to_get_it(monkeypatch):
         without.setitem(sys.modules, "ale_py", None)
         games.cache_clear()
         game = make("atari:Breakout")
-        with pytest.raises(ImportError, match=r"atari:NAME needs ale-py, .*: pip install ale-py, .* '.\[atari\]'"):
+        with pytest.raises(
+            ImportError, match=r"atari:NAME needs ale-py, .*: pip install ale-py, .* '.\[atari\]'"
+        ):
             AtariEnv(game, 1)
     assert "Breakout" in games()
 

@@ -26,10 +26,22 @@ def gym_steps(name, steps, **settings):
     env.reset(seed=0)
     time = 0
     for _ in range(steps):
-        before, action = np.array(env.unwrapped.state, np.float64), int(rng.integers(env.action_space.n))
+        before, action = (
+            np.array(env.unwrapped.state, np.float64),
+            int(rng.integers(env.action_space.n)),
+        )
         obs, reward, terminated, truncated, _ = env.step(action)
         time += 1
-        yield before, time - 1, action, np.array(env.unwrapped.state, np.float64), obs, reward, terminated, truncated
+        yield (
+            before,
+            time - 1,
+            action,
+            np.array(env.unwrapped.state, np.float64),
+            obs,
+            reward,
+            terminated,
+            truncated,
+        )
         if terminated or truncated:
             env.reset()
             time = 0
@@ -42,7 +54,9 @@ def test_single_precision_physics_are_gymnasiums_step_by_step(env, state_type, n
     ends = 0
     for before, time, action, _, obs, reward, terminated, truncated in gym_steps(name, 1000):
         state = state_type(jnp.asarray(before, jnp.float32), jnp.int32(time))
-        ours, state, our_reward, our_end, _ = step(jax.random.key(0), state, action, env.default_params)
+        ours, state, our_reward, our_end, _ = step(
+            jax.random.key(0), state, action, env.default_params
+        )
         np.testing.assert_allclose(ours, obs, rtol=2e-5, atol=2e-5)
         assert float(our_reward) == reward
         assert bool(our_end) == terminated
@@ -52,7 +66,9 @@ def test_single_precision_physics_are_gymnasiums_step_by_step(env, state_type, n
 
 
 @pytest.mark.parametrize(("env", "state_type", "name"), PHYSICS, ids=["cartpole", "acrobot"])
-def test_double_precision_physics_stay_with_gymnasiums_through_whole_episodes(env, state_type, name):
+def test_double_precision_physics_stay_with_gymnasiums_through_whole_episodes(
+    env, state_type, name
+):
     with jax.enable_x64(True):
         step, state = jax.jit(env.step_env), None
         for before, time, action, after, _, _, _, _ in gym_steps(name, 1000):
@@ -64,7 +80,9 @@ def test_double_precision_physics_stay_with_gymnasiums_through_whole_episodes(en
 
 @pytest.mark.parametrize("name", OURS)
 def test_our_gymnasium_versions_without_noise_are_gymnasiums(name):
-    for theirs, ours in zip(gym_steps(name, 1000), gym_steps(OURS[name], 1000, noise=0.0), strict=True):
+    for theirs, ours in zip(
+        gym_steps(name, 1000), gym_steps(OURS[name], 1000, noise=0.0), strict=True
+    ):
         for a, b in zip(theirs[3:], ours[3:], strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -78,7 +96,9 @@ def test_our_gymnasium_versions_without_noise_are_gymnasiums(name):
     ],
     ids=["cartpole", "acrobot"],
 )
-def test_noise_has_the_same_law_in_both_implementations(functional, state_type, name, start, perturb):
+def test_noise_has_the_same_law_in_both_implementations(
+    functional, state_type, name, start, perturb
+):
     """The spread of the next state from one start, and its correlations: 20,000 draws of each."""
     env = functional(noise=0.1, perturb=perturb)
     state = state_type(jnp.asarray(start, jnp.float32), jnp.int32(0))
@@ -175,7 +195,13 @@ def run(env, actions, seed, delay_free_steps=None):
         state, key = carry
         key, now = jax.random.split(key)
         obs, after, reward, terminated, truncated, info = env.step(now, state, action)
-        return (after, key), (info["executed_action"], state.queue, after.queue, terminated | truncated, info)
+        return (after, key), (
+            info["executed_action"],
+            state.queue,
+            after.queue,
+            terminated | truncated,
+            info,
+        )
 
     _, state = env.reset(jax.random.key(seed))
     first = state.queue
@@ -211,7 +237,9 @@ def test_functional_delay_is_the_wrappers(delay):
     choices = np.random.default_rng(3).integers(0, 4, 200)
     warmup = choices[:delay]
     functional = delayed(Maze(size=4, maze_seed=5), delay, lambda obs, m, key: jnp.asarray(warmup))
-    wrapped = ActionDelay(gym.make("deadtime/Maze-v0", size=4, maze_seed=5), delay, lambda obs, m, rng: warmup)
+    wrapped = ActionDelay(
+        gym.make("deadtime/Maze-v0", size=4, maze_seed=5), delay, lambda obs, m, rng: warmup
+    )
     wrapped.reset()
     step = jax.jit(functional.step)
     _, state = functional.reset(jax.random.key(0))
@@ -260,17 +288,23 @@ def test_impossible_actions_from_a_warmup_callable_are_seen_outside_a_compiled_p
 
 def test_a_warmup_action_may_be_an_array_or_a_list():
     assert delayed(CartPole(), 2, jnp.array(1)).reset(jax.random.key(0))[1].queue.tolist() == [1, 1]
-    assert delayed(make("gymnax:Pendulum-v1"), 2, [0.5]).reset(jax.random.key(0))[1].queue.tolist() == [[0.5], [0.5]]
+    assert delayed(make("gymnax:Pendulum-v1"), 2, [0.5]).reset(jax.random.key(0))[
+        1
+    ].queue.tolist() == [[0.5], [0.5]]
 
 
 @pytest.mark.parametrize("env", ["cartpole", (CartPole(), None)])
 def test_delay_on_what_is_no_functional_environment(env):
-    with pytest.raises(ValueError, match=r"delayed wraps a functional environment; got .*pass deadtime.envs.make"):
+    with pytest.raises(
+        ValueError, match=r"delayed wraps a functional environment; got .*pass deadtime.envs.make"
+    ):
         delayed(env, 2)
 
 
 def test_two_delays_on_one_environment_are_refused():
-    with pytest.raises(ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"):
+    with pytest.raises(
+        ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"
+    ):
         delayed(delayed(CartPole(), 2), 3)
 
 
@@ -282,7 +316,9 @@ def test_spaces_without_parameters():
 
 def test_numpy_numbers_are_numbers():
     assert make("noisy-cartpole", noise=np.float32(0.25)) == make("noisy-cartpole", noise=0.25)
-    assert make("maze", size=np.int64(4), maze_seed=np.int64(2)) == make("maze", size=4, maze_seed=2)
+    assert make("maze", size=np.int64(4), maze_seed=np.int64(2)) == make(
+        "maze", size=4, maze_seed=2
+    )
 
 
 def test_equal_delays_are_equal_so_that_compiled_programs_are_shared():
@@ -297,7 +333,9 @@ def test_gymnax_plugs_in(name):
     first = state.queue
     action = jnp.zeros(env.action_space(env.default_params).shape, first.dtype)
     for t in range(3):
-        obs, state, reward, terminated, truncated, info = jax.jit(env.step)(jax.random.key(t), state, action)
+        obs, state, reward, terminated, truncated, info = jax.jit(env.step)(
+            jax.random.key(t), state, action
+        )
         np.testing.assert_array_equal(info["executed_action"], first[t])
     assert jnp.all(state.queue == 0)
     assert {"final_observation", "executed_action", "pending_actions"} <= set(info)
@@ -306,15 +344,22 @@ def test_gymnax_plugs_in(name):
 def test_gymnax_cartpole_has_our_physics():
     theirs, ours = make("gymnax:CartPole-v1"), make("cartpole")
     _, state = theirs.reset(jax.random.key(0))
-    mine = CartPoleState(jnp.stack([state.x, state.x_dot, state.theta, state.theta_dot]), jnp.int32(0))
+    mine = CartPoleState(
+        jnp.stack([state.x, state.x_dot, state.theta, state.theta_dot]), jnp.int32(0)
+    )
     for action in [0, 1, 1, 0, 1]:
-        obs, state, _, _, _ = theirs.step_env(jax.random.key(0), state, action, theirs.default_params)
+        obs, state, _, _, _ = theirs.step_env(
+            jax.random.key(0), state, action, theirs.default_params
+        )
         got, mine, *_ = ours.step_env(jax.random.key(0), mine, action, ours.default_params)
         np.testing.assert_allclose(got, obs, rtol=1e-6, atol=1e-6)
 
 
 class TestMake:
-    @pytest.mark.parametrize(("name", "noise"), [("maze", 0.0), ("noisy-maze", 0.1), ("noisy-cartpole", 0.1), ("acrobot", 0.0)])
+    @pytest.mark.parametrize(
+        ("name", "noise"),
+        [("maze", 0.0), ("noisy-maze", 0.1), ("noisy-cartpole", 0.1), ("acrobot", 0.0)],
+    )
     def test_names(self, name, noise):
         assert make(name).noise == noise
 
@@ -324,19 +369,51 @@ class TestMake:
     @pytest.mark.parametrize(
         ("name", "settings", "message"),
         [
-            ("cartpol", {}, "no environment is called 'cartpol'; did you mean 'cartpole'\\?: choose one of maze, "),
-            ("cartpole", {"nois": 0.1}, "cartpole has no setting 'nois'; did you mean 'noise'\\?: it takes noise, perturb"),
+            (
+                "cartpol",
+                {},
+                "no environment is called 'cartpol'; did you mean 'cartpole'\\?: choose one of maze, ",
+            ),
+            (
+                "cartpole",
+                {"nois": 0.1},
+                "cartpole has no setting 'nois'; did you mean 'noise'\\?: it takes noise, perturb",
+            ),
             ("cartpole", {"size": 3}, "cartpole has no setting 'size': it takes noise, perturb"),
-            ("noisy-cartpole", {"noise": 0.6}, r"noise is a number in \[0, 0.5\]; got 0.6: pass 0 for none"),
-            ("noisy-acrobot", {"noise": -0.1}, r"noise is a number in \[0, 0.5\]; got -0.1: pass 0 for none"),
-            ("acrobot", {"perturb": "lengths"}, 'perturb is "masses" or "masses\\+lengths"; got \'lengths\''),
+            (
+                "noisy-cartpole",
+                {"noise": 0.6},
+                r"noise is a number in \[0, 0.5\]; got 0.6: pass 0 for none",
+            ),
+            (
+                "noisy-acrobot",
+                {"noise": -0.1},
+                r"noise is a number in \[0, 0.5\]; got -0.1: pass 0 for none",
+            ),
+            (
+                "acrobot",
+                {"perturb": "lengths"},
+                'perturb is "masses" or "masses\\+lengths"; got \'lengths\'',
+            ),
             ("maze", {"size": 1}, "size is the number of cells on a side, 2 or more; got 1"),
-            ("maze", {"maze_seed": None}, "maze_seed is a whole number, 0 or more; got None: each number gives one maze"),
+            (
+                "maze",
+                {"maze_seed": None},
+                "maze_seed is a whole number, 0 or more; got None: each number gives one maze",
+            ),
             ("maze", {"maze_seed": -1}, "maze_seed is a whole number, 0 or more; got -1"),
             ("maze", {"noise": "a lot"}, r"noise is a number in \[0, 0.5\]; got 'a lot'"),
             ("maze", {"noise": float("nan")}, r"noise is a number in \[0, 0.5\]; got nan"),
-            ("gymnax:Pendulum-v1", {"noise": 0.1}, "noise=0.1 was asked of gymnax:Pendulum-v1, which has no masses to perturb"),
-            ("gymnax:Pendulm-v1", {}, "gymnax has no environment 'Pendulm-v1'; did you mean 'Pendulum-v1'"),
+            (
+                "gymnax:Pendulum-v1",
+                {"noise": 0.1},
+                "noise=0.1 was asked of gymnax:Pendulum-v1, which has no masses to perturb",
+            ),
+            (
+                "gymnax:Pendulm-v1",
+                {},
+                "gymnax has no environment 'Pendulm-v1'; did you mean 'Pendulum-v1'",
+            ),
         ],
     )
     def test_bad_names_and_settings(self, name, settings, message):
@@ -346,7 +423,9 @@ class TestMake:
 
 @pytest.mark.parametrize("name", ["NoisyCartPole-v1", "NoisyAcrobot-v1"])
 def test_bad_settings_of_registered_environments(name):
-    with pytest.raises(ValueError, match=r"noise is a number in \[0, 0.5\]; got 2: pass 0 for none"):
+    with pytest.raises(
+        ValueError, match=r"noise is a number in \[0, 0.5\]; got 2: pass 0 for none"
+    ):
         gym.make(f"deadtime/{name}", noise=2)
     with pytest.raises(ValueError, match="perturb is"):
         gym.make(f"deadtime/{name}", perturb="all")

@@ -16,7 +16,10 @@ def distances(leads_to):
     while frontier:
         steps += 1
         frontier = [
-            int(n) for cell in frontier for n in leads_to[cell] if int(n) not in found and not found.update({int(n): steps})
+            int(n)
+            for cell in frontier
+            for n in leads_to[cell]
+            if int(n) not in found and not found.update({int(n): steps})
         ]
     return found
 
@@ -27,8 +30,12 @@ def test_mazes_are_perfect_and_every_cell_is_reachable(size, seed):
     leads_to = carve(size, seed)
     assert leads_to.shape == (size**2, 4)
     assert len(distances(leads_to)) == size**2
-    passages = {frozenset((cell, int(n))) for cell in range(size**2) for n in leads_to[cell] if n != cell}
-    assert len(passages) == size**2 - 1, "connected with one passage fewer than cells: a tree, so exactly one path"
+    passages = {
+        frozenset((cell, int(n))) for cell in range(size**2) for n in leads_to[cell] if n != cell
+    }
+    assert len(passages) == size**2 - 1, (
+        "connected with one passage fewer than cells: a tree, so exactly one path"
+    )
     for cell in range(size**2):
         for action, (down, right) in enumerate(MOVES):
             if (to := leads_to[cell, action]) != cell:
@@ -48,7 +55,9 @@ def test_model_is_a_probability_and_its_reward_the_mean(size, seed, noise):
     goal = size**2 - 1
     np.testing.assert_allclose(P.sum(-1), 1)
     assert (P >= 0).all()
-    np.testing.assert_allclose(r[:goal], P[:goal, :, goal] - (1 - P[:goal, :, goal]) / (10 * size**2))
+    np.testing.assert_allclose(
+        r[:goal], P[:goal, :, goal] - (1 - P[:goal, :, goal]) / (10 * size**2)
+    )
     assert (P[goal, :, goal] == 1).all()
     assert (r[goal] == 0).all()
 
@@ -95,7 +104,11 @@ def test_shortest_path_earns_what_the_definition_says():
     steps = distances(leads_to)
     cell, path = 24, []
     while cell:
-        back = next(a for a in range(4) if leads_to[cell, a] != cell and steps[int(leads_to[cell, a])] == steps[cell] - 1)
+        back = next(
+            a
+            for a in range(4)
+            if leads_to[cell, a] != cell and steps[int(leads_to[cell, a])] == steps[cell] - 1
+        )
         cell = int(leads_to[cell, back])
         path.insert(0, (back + 2) % 4)
     env.reset()
@@ -135,9 +148,13 @@ def test_bad_size(size):
 
 
 def test_bad_noise_and_action():
-    with pytest.raises(ValueError, match=r"noise is a number in \[0, 0.5\]; got 0.7: pass 0 for none"):
+    with pytest.raises(
+        ValueError, match=r"noise is a number in \[0, 0.5\]; got 0.7: pass 0 for none"
+    ):
         gym.make("deadtime/Maze-v0", noise=0.7)
     env = gym.make("deadtime/Maze-v0")
     env.reset()
-    with pytest.raises(ValueError, match=r"a maze action is 0 \(up\).*; got 4: choose one of these"):
+    with pytest.raises(
+        ValueError, match=r"a maze action is 0 \(up\).*; got 4: choose one of these"
+    ):
         env.unwrapped.step(4)

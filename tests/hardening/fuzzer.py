@@ -87,12 +87,17 @@ class Fuzzer:
         self.outside.mkdir()
         (self.outside / "precious.txt").write_text("precious")
         agents = ("augmented", "delayed", "distribution")
-        self.records = [deadtime.train("maze", agent, 2, seeds=2, size=3, episodes=20).record for agent in agents]
+        self.records = [
+            deadtime.train("maze", agent, 2, seeds=2, size=3, episodes=20).record
+            for agent in agents
+        ]
         small = {"steps": 40, "hidden": [4], "batch": 8, "evaluation_episodes": 1}
         self.records += [
             deadtime.train("cartpole", "delayed", 2, **small).record,
             deadtime.train("gym:CartPole-v1", "augmented", 1, **small).record,
-            deadtime.train("cartpole", "recurrent", 1, steps=80, hidden=[4], lstm=4, evaluation_episodes=1).record,
+            deadtime.train(
+                "cartpole", "recurrent", 1, steps=80, hidden=[4], lstm=4, evaluation_episodes=1
+            ).record,
         ]
         self.sweep_text = (
             'environments = ["maze", "noisy-cartpole"]\nagents = ["delayed", "oblivious"]\ndelays = [0, 2]\nseeds = 2\n'
@@ -120,7 +125,11 @@ class Fuzzer:
             return {key: self.json(value) if key == name else value for key, value in said.items()}
         if isinstance(said, list) and said and rng.random() < 0.7:
             at = rng.randrange(len(said))
-            return [*said[:at], *([] if rng.random() < 0.1 else [self.json(said[at])]), *said[at + 1 :]]
+            return [
+                *said[:at],
+                *([] if rng.random() < 0.1 else [self.json(said[at])]),
+                *said[at + 1 :],
+            ]
         if isinstance(said, int | float) and rng.random() < 0.3:
             return rng.choice([said + 1, -said, said * 10**6, float(said), said / 3])
         return rng.choice(ODD)
@@ -129,7 +138,10 @@ class Fuzzer:
         """Return the same with some bits flipped, a part gone, or a part put elsewhere."""
         rng = self.rng
         for _ in range(rng.randint(1, 3)):
-            at, first, last = rng.randrange(len(content) + 1), *sorted(rng.choices(range(len(content) + 1), k=2))
+            at, first, last = (
+                rng.randrange(len(content) + 1),
+                *sorted(rng.choices(range(len(content) + 1), k=2)),
+            )
             kind = rng.randrange(4)
             if kind == 0:
                 content = content[:at]
@@ -139,7 +151,9 @@ class Fuzzer:
                 content = content[:first] + content[last:]
             elif content:
                 at = min(at, len(content) - 1)
-                content = content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
+                content = (
+                    content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
+                )
         return content
 
     def array(self, array: np.ndarray) -> np.ndarray:
@@ -150,9 +164,17 @@ class Fuzzer:
             value = rng.choice([0, -1, 1, 10**8, -(10**8), 0.5, np.inf, np.nan])
             with np.errstate(all="ignore"):
                 other.flat[rng.randrange(other.size)] = np.float64(value).astype(array.dtype)
-            return other if rng.random() < 0.7 else np.full_like(array, np.float64(value).astype(array.dtype))
+            return (
+                other
+                if rng.random() < 0.7
+                else np.full_like(array, np.float64(value).astype(array.dtype))
+            )
         shape = [rng.choice([0, 1, 2, 3, 7, 64]) for _ in range(rng.randrange(4))]
-        return np.full(shape, rng.randrange(12), rng.choice([array.dtype, np.dtype("f4"), np.dtype("i8"), np.dtype("u1")]))
+        return np.full(
+            shape,
+            rng.randrange(12),
+            rng.choice([array.dtype, np.dtype("f4"), np.dtype("i8"), np.dtype("u1")]),
+        )
 
     def written(self, record: records.Record) -> Path:
         """Write a record anew and return its folder."""
@@ -163,7 +185,9 @@ class Fuzzer:
         """Write a record's run.json with digests that are right."""
         said = {name: value for name, value in said.items() if name != "digest"}
         if isinstance(said.get("files"), dict):
-            said["files"] |= {path.name: records._digest(path.read_bytes()) for path in folder.glob("*.npz")}
+            said["files"] |= {
+                path.name: records._digest(path.read_bytes()) for path in folder.glob("*.npz")
+            }
         said["digest"] = records._digest(records._text(said).encode())
         (folder / "run.json").write_text(json.dumps(said))
 
@@ -173,7 +197,13 @@ class Fuzzer:
         said = json.loads((folder / "run.json").read_text())
         rest = {name: value for name, value in said.items() if name not in ("digest", "schema")}
         changed = self.json(rest)
-        self.forged(folder, {"schema": said["schema"], **(changed if isinstance(changed, dict) else {"spec": changed})})
+        self.forged(
+            folder,
+            {
+                "schema": said["schema"],
+                **(changed if isinstance(changed, dict) else {"spec": changed}),
+            },
+        )
         record = records.read(folder, policies=True)
         _ = Result(record).spec
         for experiment, results in folder_report.experiments(self.case):
@@ -215,7 +245,8 @@ class Fuzzer:
         damaged = rng.random() < 0.5
         if not damaged:
             contents += [
-                (self.member_name(), rng.choice(["run.json", "curves.npz", "x"]), b"{}") for _ in range(rng.randrange(3))
+                (self.member_name(), rng.choice(["run.json", "curves.npz", "x"]), b"{}")
+                for _ in range(rng.randrange(3))
             ]
             rng.shuffle(contents) if rng.random() < 0.3 else contents.sort()
         file = io.BytesIO()
@@ -245,7 +276,9 @@ class Fuzzer:
         self.case.mkdir()
         path = self.case / "x.safetensors"
         about: Any = {"steps": 7, "seconds": 1.5, "resumed_at": [3]}
-        parts = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(STATE))} | {"ended": np.ones((4, 3))}
+        parts = {
+            f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(STATE))
+        } | {"ended": np.ones((4, 3))}
         if self.rng.random() < 0.5:
             about = self.json(about)
         else:
@@ -261,7 +294,13 @@ class Fuzzer:
         """A status file that says something else: printed as a table and as JSON."""
         shutil.rmtree(self.case, ignore_errors=True)
         self.case.mkdir()
-        running = {"name": "maze delayed m=2 seed 0", "work": 20, "done": 4, "attempt": 1, "since": 1.5}
+        running = {
+            "name": "maze delayed m=2 seed 0",
+            "work": 20,
+            "done": 4,
+            "attempt": 1,
+            "since": 1.5,
+        }
         said: Any = {
             "units": 4,
             "done": 2,
@@ -275,7 +314,9 @@ class Fuzzer:
         for _ in range(self.rng.randint(1, 2)):
             said = self.json(said)
         content = json.dumps(said).encode()
-        (self.case / ".status.json").write_bytes(self.bytes(content) if self.rng.random() < 0.2 else content)
+        (self.case / ".status.json").write_bytes(
+            self.bytes(content) if self.rng.random() < 0.2 else content
+        )
         printed = io.StringIO()
         with redirect_stdout(printed):
             Status(str(self.case), json=self.rng.random() < 0.5).run()
@@ -288,7 +329,11 @@ class Fuzzer:
         path, lines = self.case / "x.toml", self.sweep_text.splitlines()
         if self.rng.random() < 0.5:
             at = self.rng.randrange(len(lines))
-            value = json.dumps(self.rng.choice([odd for odd in ODD if not isinstance(odd, dict) and odd is not None]))
+            value = json.dumps(
+                self.rng.choice(
+                    [odd for odd in ODD if not isinstance(odd, dict) and odd is not None]
+                )
+            )
             lines[at] = f"{lines[at].partition('=')[0]}= {value}"
             path.write_text("\n".join(lines), errors="replace")
         else:
@@ -305,7 +350,16 @@ class Fuzzer:
             'environments = ["maze"]\nagents = ["oblivious"]\ndelays = [1]\nseeds = 1\n[overrides]\nsize = 3\nepisodes = 5\n'
         )
         runs = sweep_file.read(self.case / "x.toml")
-        names = [".driver", ".status.json", ".units", ".units/a.npz", ".checkpoints", "tensorboard", "x.toml", "ceilings.json"]
+        names = [
+            ".driver",
+            ".status.json",
+            ".units",
+            ".units/a.npz",
+            ".checkpoints",
+            "tensorboard",
+            "x.toml",
+            "ceilings.json",
+        ]
         names += [
             "record/run.json",
             "record/curves.npz",
@@ -317,9 +371,15 @@ class Fuzzer:
         ]
         for name in rng.choices(names, k=rng.randint(1, 3)):
             hostile(rng, folder / name, self.outside)
-        for command in (("status", folder), ("report", folder), ("sweep", "x.toml", "--out", folder, "--engine", "inline")):
+        for command in (
+            ("status", folder),
+            ("report", folder),
+            ("sweep", "x.toml", "--out", folder, "--engine", "inline"),
+        ):
             if rng.random() < 0.6:
-                found = run(*command, *(["--tensorboard"] if command[0] == "sweep" else []), cwd=self.case)
+                found = run(
+                    *command, *(["--tensorboard"] if command[0] == "sweep" else []), cwd=self.case
+                )
                 assert "Traceback" not in found.stderr, found.stderr
                 assert found.returncode in (0, 1, 2), f"exit status {found.returncode}"
 
@@ -381,7 +441,9 @@ def _resident() -> int:
 
 def untouched(outside: Path) -> bool:
     """Whether nothing was written outside the folders of the cases."""
-    return [*outside.rglob("*")] == [outside / "precious.txt"] and (outside / "precious.txt").read_text() == "precious"
+    return [*outside.rglob("*")] == [outside / "precious.txt"] and (
+        outside / "precious.txt"
+    ).read_text() == "precious"
 
 
 def fuzz(cases: int, seed: int = 0, only: str = "") -> tuple[Counter[str], list[str]]:
@@ -400,7 +462,11 @@ def fuzz(cases: int, seed: int = 0, only: str = "") -> tuple[Counter[str], list[
             except REFUSALS:
                 end = "refused"
             except (Exception, Slow):
-                why = f"it took {monotonic() - began:.0f} s" if monotonic() - began >= MOST_SECONDS else format_exc()
+                why = (
+                    f"it took {monotonic() - began:.0f} s"
+                    if monotonic() - began >= MOST_SECONDS
+                    else format_exc()
+                )
             if _resident() - before > MOST_GROWTH:
                 why = f"the process grew by {(_resident() - before) / 2**30:.1f} GiB"
             if kind == fuzzer.folder and not untouched(fuzzer.outside):
@@ -410,12 +476,16 @@ def fuzz(cases: int, seed: int = 0, only: str = "") -> tuple[Counter[str], list[
                 (fuzzer.outside / "precious.txt").write_text("precious")
             ends[f"{kind.__name__} {'failed' if why else end}"] += 1
             if why:
-                failed.append(f"case {number} of seed {seed}, {kind.__name__} (state {hash(state) & 0xFFFFFF:06x}): {why}")
+                failed.append(
+                    f"case {number} of seed {seed}, {kind.__name__} (state {hash(state) & 0xFFFFFF:06x}): {why}"
+                )
     return ends, failed
 
 
 if __name__ == "__main__":
-    found, wrong = fuzz(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, *sys.argv[3:])
+    found, wrong = fuzz(
+        int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, *sys.argv[3:]
+    )
     for one in wrong[:20]:
         print(one)
     print(f"{sum(found.values()):,} cases, {len(wrong)} failed: {dict(sorted(found.items()))}")

@@ -6,13 +6,17 @@ from tests.commands import full
 from tests.hardening.fuzzer import Fuzzer, fuzz
 
 
-@pytest.mark.parametrize(("cases", "seed"), [(400, 0), *(full(25_000, seed) for seed in (1, 2, 3, 4))])
+@pytest.mark.parametrize(
+    ("cases", "seed"), [(400, 0), *(full(25_000, seed) for seed in (1, 2, 3, 4))]
+)
 def test_whatever_is_in_a_file_it_is_read_or_refused(cases, seed):
     ends, failed = fuzz(cases, seed)
     assert not failed, "\n".join(failed[:5])
     assert sum(ends.values()) == cases
     for kind in ("record", "pack", "policy", "damaged_record", "saved_state", "status", "sweep"):
-        assert ends[f"{kind} refused"] > 0, f"no case of {kind} was refused: the fuzzer changes nothing that matters"
+        assert ends[f"{kind} refused"] > 0, (
+            f"no case of {kind} was refused: the fuzzer changes nothing that matters"
+        )
 
 
 @pytest.mark.parametrize(("cases", "seed"), [(12, 5), full(1000, 6)])
@@ -26,7 +30,11 @@ def test_the_fuzzer_notices(tmp_path, monkeypatch):
     """An exception that is no error message, a slow case, and a write outside."""
     monkeypatch.setattr("tests.hardening.fuzzer.MOST_SECONDS", 1)
     monkeypatch.setattr(Fuzzer, "__init__", lambda self, root, seed: _bare(self, root, seed))
-    for harm, why in ((_raise, "ZeroDivisionError"), (_wait, "it took 1 s"), (_write, "outside the folder was changed")):
+    for harm, why in (
+        (_raise, "ZeroDivisionError"),
+        (_wait, "it took 1 s"),
+        (_write, "outside the folder was changed"),
+    ):
         monkeypatch.setattr(Fuzzer, "folder", harm)
         ends, failed = fuzz(1, 0, "folder")
         assert why in failed[0]

@@ -9,7 +9,10 @@ class ProbeEnv(gym.Env):
     """`probe.Probe`: the state flips at each step, and the action that names it pays 1."""
 
     def __init__(self):
-        self.action_space, self.observation_space = spaces.Discrete(2), spaces.Box(0.0, 1.0, (1,), np.float32)
+        self.action_space, self.observation_space = (
+            spaces.Discrete(2),
+            spaces.Box(0.0, 1.0, (1,), np.float32),
+        )
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -31,7 +34,13 @@ class DiaryEnv(gym.Env):
     def __init__(self, actions=3, first=0, endless=False, bad=None, render_mode=None):
         self.action_space = spaces.Discrete(actions, start=first)
         self.observation_space = spaces.Box(-1e6, 1e6, (4,), np.float64)
-        self.render_mode, self.endless, self.bad, self.mark, self.episode = render_mode, endless, bad, None, -1
+        self.render_mode, self.endless, self.bad, self.mark, self.episode = (
+            render_mode,
+            endless,
+            bad,
+            None,
+            -1,
+        )
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -49,7 +58,9 @@ class DiaryEnv(gym.Env):
         over = self.time >= last and not self.endless
         seen, reward = self._seen(), 0.5 * self.time
         if self.bad is not None and self.time == 3:
-            seen, reward = (seen * np.nan, reward) if self.bad == "observation" else (seen, float("inf"))
+            seen, reward = (
+                (seen * np.nan, reward) if self.bad == "observation" else (seen, float("inf"))
+            )
         return seen, reward, over and terminated, over and truncated, {}
 
     def render(self):

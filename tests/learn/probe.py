@@ -65,7 +65,9 @@ class Recall(Probe):
 
     def step_env(self, key, state, action, params):
         reward = (action == state.before).astype(jnp.float32)
-        after = RecallState(jax.random.bernoulli(key).astype(jnp.float32), state.shown, state.time + 1.0)
+        after = RecallState(
+            jax.random.bernoulli(key).astype(jnp.float32), state.shown, state.time + 1.0
+        )
         return after.shown[None], after, reward, jnp.zeros((), bool), {}
 
 

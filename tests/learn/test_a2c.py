@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from deadtime.learn.a2c import Memory, forget, new_actor_critic, nothing, returns, rollout_loss, shortened, step_loss
+from deadtime.learn.a2c import (
+    Memory,
+    forget,
+    new_actor_critic,
+    nothing,
+    returns,
+    rollout_loss,
+    shortened,
+    step_loss,
+)
 from deadtime.learn.networks import new_orthogonal
 from deadtime.learn.settings import A2C
 
@@ -15,7 +24,11 @@ NO, YES = False, True
 @pytest.mark.parametrize(
     ("terminated", "ended", "expected"),
     [
-        ([NO, NO, NO], [NO, NO, NO], [1 + 0.5 * (2 + 0.5 * (4 + 0.5 * 30)), 2 + 0.5 * (4 + 0.5 * 30), 4 + 0.5 * 30]),
+        (
+            [NO, NO, NO],
+            [NO, NO, NO],
+            [1 + 0.5 * (2 + 0.5 * (4 + 0.5 * 30)), 2 + 0.5 * (4 + 0.5 * 30), 4 + 0.5 * 30],
+        ),
         ([NO, YES, NO], [NO, YES, NO], [1 + 0.5 * 2, 2, 4 + 0.5 * 30]),
         ([NO, NO, NO], [NO, YES, NO], [1 + 0.5 * (2 + 0.5 * 20), 2 + 0.5 * 20, 4 + 0.5 * 30]),
         ([NO, NO, YES], [NO, NO, YES], [1 + 0.5 * (2 + 0.5 * 4), 2 + 0.5 * 4, 4]),
@@ -36,7 +49,9 @@ def test_loss_and_its_slopes_by_hand():
     loss = step_loss(logits, value, jnp.int32(1), gained, 0.25, 0.1)
     assert loss == pytest.approx(0.25 * 9 - 3 * np.log(0.75) - 0.1 * entropy, rel=1e-6)
     slopes = jax.grad(step_loss, argnums=(0, 1))(logits, value, jnp.int32(1), gained, 0.25, 0.1)
-    np.testing.assert_allclose(slopes[0], -3 * (np.array([0, 1]) - p) + 0.1 * p * (np.log(p) + entropy), rtol=1e-5)
+    np.testing.assert_allclose(
+        slopes[0], -3 * (np.array([0, 1]) - p) + 0.1 * p * (np.log(p) + entropy), rtol=1e-5
+    )
     assert slopes[1] == pytest.approx(-2 * 0.25 * 3)
 
 
@@ -52,14 +67,19 @@ def by_loops(lstm, memory, x):
         return [(v - mean) / spread * g + s for v, g, s in zip(values, gain, shift, strict=True)]
 
     def times(matrix, vector):
-        return [sum(float(w) * float(v) for w, v in zip(row, vector, strict=True)) for row in np.asarray(matrix)]
+        return [
+            sum(float(w) * float(v) for w, v in zip(row, vector, strict=True))
+            for row in np.asarray(matrix)
+        ]
 
     units = len(memory.cell)
     into, back = norm(0, times(lstm.from_input, x)), norm(1, times(lstm.from_output, memory.output))
     gates = [a + b + float(c) for a, b, c in zip(into, back, lstm.bias, strict=True)]
     sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
     i, f, o, g = (gates[k * units : (k + 1) * units] for k in range(4))
-    cell = [sigmoid(f[k]) * float(memory.cell[k]) + sigmoid(i[k]) * np.tanh(g[k]) for k in range(units)]
+    cell = [
+        sigmoid(f[k]) * float(memory.cell[k]) + sigmoid(i[k]) * np.tanh(g[k]) for k in range(units)
+    ]
     shown = norm(2, cell)
     return cell, [sigmoid(o[k]) * np.tanh(shown[k]) for k in range(units)]
 
@@ -67,7 +87,9 @@ def by_loops(lstm, memory, x):
 def wobbly(settings, observation=3, actions=2):
     """A network none of whose numbers is 0 or 1."""
     net = new_actor_critic(jax.random.key(0), observation, actions, settings)
-    return jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net)
+    return jax.tree.map(
+        lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net
+    )
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
@@ -114,7 +136,9 @@ def test_a_long_gradient_is_shortened_as_a_whole():
 
 @pytest.mark.parametrize(("rows", "columns"), [(64, 64), (3, 16), (256, 64), (1, 8)])
 def test_orthogonal_weights(rows, columns):
-    made = jax.jit(jax.vmap(lambda key: new_orthogonal(key, rows, columns, 2.0)))(jax.random.split(jax.random.key(0), 5))
+    made = jax.jit(jax.vmap(lambda key: new_orthogonal(key, rows, columns, 2.0)))(
+        jax.random.split(jax.random.key(0), 5)
+    )
     for w in np.asarray(made):
         product = w @ w.T if rows <= columns else w.T @ w
         np.testing.assert_allclose(product, 4 * np.eye(min(rows, columns)), atol=1e-4)

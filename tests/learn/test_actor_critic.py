@@ -36,10 +36,14 @@ TINY = {"hidden": (8,), "lstm": 8, "actors": 4}
 
 def setup_of(env, delays, settings, steps=10**6, seeds=None):
     runs = len(delays)
-    numbers = Numbers(*(jnp.full(runs, value, jnp.float32) for value in split_settings(settings)[1]))
+    numbers = Numbers(
+        *(jnp.full(runs, value, jnp.float32) for value in split_settings(settings)[1])
+    )
     params = jax.tree.map(lambda value: jnp.full(runs, value, jnp.float32), env.default_params)
     keys = jax.vmap(jax.random.key)(jnp.array(seeds if seeds is not None else range(runs)))
-    return Setup(keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, ())
+    return Setup(
+        keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, ()
+    )
 
 
 def program_of(env, settings, capacity):
@@ -77,7 +81,9 @@ def test_what_was_shown_a_step_ago_is_remembered_and_no_longer():
     program, setups, runs, _ = trained(Recall(), (0,), WIDE, 0, [160] * 50)
     scores = np.asarray(evaluate_all(program, setups, runs.learner, 50, 20))
     assert scores.mean() > 18.5
-    policy = NetworkPolicy(recurrent_manifest(0, 1, 2), ACTOR_CRITIC.policy_arrays(program, pick(runs.learner, 0)))
+    policy = NetworkPolicy(
+        recurrent_manifest(0, 1, 2), ACTOR_CRITIC.policy_arrays(program, pick(runs.learner, 0))
+    )
     rng, right = np.random.default_rng(0), {True: 0, False: 0}
     for forgets in right:
         before = None
@@ -116,7 +122,10 @@ def test_actions_are_executed_when_their_time_comes(delay):
 
 def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
     """One update by hand: returns and loss of a rollout that truncates nothing, from a network evaluated step by step."""
-    env, settings = make("cartpole"), A2C(hidden=(8,), lstm=8, actors=2, rollout=3, layer_norm=False)
+    env, settings = (
+        make("cartpole"),
+        A2C(hidden=(8,), lstm=8, actors=2, rollout=3, layer_norm=False),
+    )
     program, setup = program_of(env, settings, 2), pick(setup_of(env, (2,), settings), 0)
     run = pick(begin_all(program, jax.tree.map(lambda leaf: leaf[None], setup)), 0)
     net = run.learner.net
@@ -126,7 +135,9 @@ def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
         for i in range(2):
             actor, memory, steps = pick(run.actors, i), nothing(8), []
             for k in range(3):
-                actor, done, _ = step(program, setup, run.learner, actor, ahead(program, setup, jnp.int32(2 * k + i)))
+                actor, done, _ = step(
+                    program, setup, run.learner, actor, ahead(program, setup, jnp.int32(2 * k + i))
+                )
                 steps.append(done)
             gained = jax.lax.stop_gradient(run.learner.net(actor.memory, actor.obs)[2])
             targets = []
@@ -137,16 +148,24 @@ def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
                 memory, logits, value = net(memory, done.obs)
                 p = jax.nn.softmax(logits)
                 gain = jax.lax.stop_gradient(target - value)
-                total += 0.25 * (target - value) ** 2 - gain * jnp.log(p[done.action]) + 0.01 * jnp.sum(p * jnp.log(p))
+                total += (
+                    0.25 * (target - value) ** 2
+                    - gain * jnp.log(p[done.action])
+                    + 0.01 * jnp.sum(p * jnp.log(p))
+                )
         return total / 6
 
     gradient = jax.jit(jax.grad(by_hand))(net)
     norm = np.sqrt(sum(float((leaf**2).sum()) for leaf in jax.tree.leaves(gradient)))
     whole = jax.vmap(jax.vmap(partial(ahead, program, setup)))(jnp.arange(6).reshape(3, 2))
     after, _ = jax.jit(turn, static_argnums=0)(program, setup, run, whole)
-    for old, new, slope in zip(*map(jax.tree.leaves, (net, after.learner.net, gradient)), strict=True):
+    for old, new, slope in zip(
+        *map(jax.tree.leaves, (net, after.learner.net, gradient)), strict=True
+    ):
         g = np.asarray(slope) * min(1.0, 0.5 / norm)
-        np.testing.assert_allclose(new - old, -7e-4 * g / np.sqrt(0.99 + 0.01 * g**2 + 1e-5), rtol=1e-2, atol=2e-7)
+        np.testing.assert_allclose(
+            new - old, -7e-4 * g / np.sqrt(0.99 + 0.01 * g**2 + 1e-5), rtol=1e-2, atol=2e-7
+        )
 
 
 def test_cut_off_episodes_are_worth_what_could_still_come():
@@ -226,7 +245,9 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
 
 
 def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
-    spec = DeepSpec("noisy-cartpole", "recurrent", 2, "best", steps=910, evaluation_episodes=3, changes=TINY)
+    spec = DeepSpec(
+        "noisy-cartpole", "recurrent", 2, "best", steps=910, evaluation_episodes=3, changes=TINY
+    )
     monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 100)
     monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
     straight = next(iter(recorded(run_deep([(spec, 3)], lambda n: None))))
@@ -253,8 +274,12 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
 @pytest.mark.parametrize("layer_norm", [full(False), True])
 def test_a_policy_decides_as_the_program_does(layer_norm):
     net = new_actor_critic(jax.random.key(0), 6, 3, A2C(hidden=(8,), lstm=8, layer_norm=layer_norm))
-    net = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net)
-    policy = NetworkPolicy(recurrent_manifest(3, 6, 3), ACTOR_CRITIC.policy_arrays(None, new_state(net, A2C())))
+    net = jax.tree.map(
+        lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net
+    )
+    policy = NetworkPolicy(
+        recurrent_manifest(3, 6, 3), ACTOR_CRITIC.policy_arrays(None, new_state(net, A2C()))
+    )
     forward = jax.jit(lambda *given: net(*given))
     memory, rng = nothing(8), np.random.default_rng(0)
     seen = [rng.normal(size=6).astype(np.float32) for _ in range(20)]
@@ -262,7 +287,10 @@ def test_a_policy_decides_as_the_program_does(layer_norm):
         memory, logits, _ = forward(memory, jnp.array(obs))
         np.testing.assert_array_equal(policy.predicted_observation(obs, [0, 1, 2]), obs)
         np.testing.assert_allclose(policy.see(obs), logits, rtol=2e-4, atol=2e-4)
-    fresh, again = policy.at_delay(5), [int(np.argmax(forward(nothing(8), jnp.array(obs))[1])) for obs in seen]
+    fresh, again = (
+        policy.at_delay(5),
+        [int(np.argmax(forward(nothing(8), jnp.array(obs))[1])) for obs in seen],
+    )
     assert (policy.delay, fresh.delay) == (3, 5)
     assert fresh.act(seen[0], [0, 1, 2, 0, 0]) == again[0]
     acted = []
@@ -282,13 +310,23 @@ def test_evaluation_earns_what_its_policy_does():
     scores = np.asarray(evaluate_all(program, setups, learner, 3, 500))[0]
     setup, net, move = pick(setups, 0), pick(learner, 0).net, jax.jit(env.step_env)
     forward = jax.jit(lambda *given: net(*given))
-    for key, score in zip(jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores, strict=True):
-        (state, obs, queue), memory, earned, ended, t = start(program, setup, key), nothing(16), 0.0, False, 0
+    for key, score in zip(
+        jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores, strict=True
+    ):
+        (state, obs, queue), memory, earned, ended, t = (
+            start(program, setup, key),
+            nothing(16),
+            0.0,
+            False,
+            0,
+        )
         while not ended:
             t += 1
             memory, logits, _ = forward(memory, obs)
             executed, queue = push(queue, jnp.argmax(logits), setup.delay)
-            obs, state, reward, ended, _ = move(jax.random.split(jax.random.fold_in(key, t))[1], state, executed, setup.params)
+            obs, state, reward, ended, _ = move(
+                jax.random.split(jax.random.fold_in(key, t))[1], state, executed, setup.params
+            )
             earned += float(reward)
         assert earned == score
 
@@ -319,7 +357,9 @@ def test_settings():
         DeepSpec("cartpole", "oblivious", 5),
     ]
     assert len({one.id for one in [spec, *others]}) == 4
-    pairs = [(DeepSpec("cartpole", agent, m), 0) for agent in ("recurrent", "delayed") for m in (0, 5)]
+    pairs = [
+        (DeepSpec("cartpole", agent, m), 0) for agent in ("recurrent", "delayed") for m in (0, 5)
+    ]
     assert [len(group) for _, group in compiled_groups.parts_of(pairs, "gpu")] == [2, 2]
 
 
@@ -344,7 +384,9 @@ def test_what_cannot_run_is_refused(env, options, words):
 
 @pytest.mark.full
 def test_gymnax_environments_train():
-    spec = deep_spec("gymnax:Acrobot-v1", "recurrent", 2, {"steps": 160, "evaluation_episodes": 2, **TINY})
+    spec = deep_spec(
+        "gymnax:Acrobot-v1", "recurrent", 2, {"steps": 160, "evaluation_episodes": 2, **TINY}
+    )
     (record,) = recorded(run_deep([(spec, 0)], lambda n: None))
     assert record.status == ["complete"]
     assert -500 <= record.scores[0] < 0
@@ -361,13 +403,27 @@ def test_commands(tmp_path, monkeypatch, capsys):
         return said.out
 
     small = ["--env", "noisy-cartpole", "--steps", "400", "--seeds", "1", "--json"]
-    said = json.loads(run("train", *small, "--agent", "recurrent", "--delay", "2", "--learning-rate", "0.001"))
+    said = json.loads(
+        run("train", *small, "--agent", "recurrent", "--delay", "2", "--learning-rate", "0.001")
+    )
     assert said["learning_rate"] == 0.001
     assert isinstance(deadtime.load(said["record"]), NetworkPolicy)
     assert run("watch", said["record"], "--out", "pole.gif").startswith("pole.gif: ")
-    scored = json.loads(run("evaluate", said["record"], "--delay", "4", "--episodes", "3", "--json"))
+    scored = json.loads(
+        run("evaluate", said["record"], "--delay", "4", "--episodes", "3", "--json")
+    )
     assert scored["delay"] == 4
-    arguments = ["--agents", "recurrent", "oblivious", "--delays", "2", "--learning-rate", "0.001", "--figure", "c.png"]
+    arguments = [
+        "--agents",
+        "recurrent",
+        "oblivious",
+        "--delays",
+        "2",
+        "--learning-rate",
+        "0.001",
+        "--figure",
+        "c.png",
+    ]
     both = json.loads(run("compare", *small, *arguments))
     assert both["delays"][0]["recurrent"]["mean"] == pytest.approx(said["scores"][0])
     assert (tmp_path / "c.png").stat().st_size > 10_000

@@ -36,13 +36,30 @@ pytest.importorskip("ale_py")
 pytestmark = pytest.mark.xdist_group("atari")
 
 
-TINY = {"channels": (2, 2, 2), "hidden": 8, "learning_starts": 40, "replay_transitions": 200, "batch": 4}
+TINY = {
+    "channels": (2, 2, 2),
+    "hidden": 8,
+    "learning_starts": 40,
+    "replay_transitions": 200,
+    "batch": 4,
+}
 SHORT = {"max_episode_steps": 40, "sticky": 0.0}
 
 
-def spec_of(agent="delayed", delay=3, env="atari:Breakout", steps=120, envs=3, settings=SHORT, **options):
+def spec_of(
+    agent="delayed", delay=3, env="atari:Breakout", steps=120, envs=3, settings=SHORT, **options
+):
     return DeepSpec(
-        env, agent, delay, "paper", steps, settings=settings, changes=TINY, envs=envs, evaluation_episodes=2, **options
+        env,
+        agent,
+        delay,
+        "paper",
+        steps,
+        settings=settings,
+        changes=TINY,
+        envs=envs,
+        evaluation_episodes=2,
+        **options,
     )
 
 
@@ -97,10 +114,16 @@ def test_frozen_delayed_q_decides_as_the_undelayed_agent_does(lively, delay):
 
 def test_a_look_ahead_is_for_who_acts_on_it(lively):
     """And it is never taken for granted: without one a delayed policy is refused, as is a second delay."""
-    assert {game.look_ahead for game in host_programs.lanes_of([(spec_of("delayed"), 0)], 3, 0)} == {"fresh"}
+    assert {
+        game.look_ahead for game in host_programs.lanes_of([(spec_of("delayed"), 0)], 3, 0)
+    } == {"fresh"}
     for agent in ("augmented", "oblivious"):
-        assert {game.look_ahead for game in host_programs.lanes_of([(spec_of(agent), 0)], 3, 0)} == {""}
-    with pytest.raises(ValueError, match="acts on where the queue leads.*got no predicted_observation"):
+        assert {
+            game.look_ahead for game in host_programs.lanes_of([(spec_of(agent), 0)], 3, 0)
+        } == {""}
+    with pytest.raises(
+        ValueError, match="acts on where the queue leads.*got no predicted_observation"
+    ):
         evaluate(lively.at_delay(3), AtariEnv(Atari("MsPacman"), 3), episodes=1)
     with pytest.raises(ValueError, match="one environment has one queue of pending actions"):
         evaluate(lively, AtariEnv(Atari("MsPacman"), 3, "fresh"), delay=3, episodes=1)
@@ -108,7 +131,9 @@ def test_a_look_ahead_is_for_who_acts_on_it(lively):
 
 @pytest.mark.parametrize("agent", ["delayed", full("augmented"), full("oblivious")])
 def test_a_score_is_what_its_policy_earns(agent):
-    result = trained(spec_of(agent, 3, "atari:MsPacman", settings={"max_episode_steps": 150, "sticky": 0.0}))
+    result = trained(
+        spec_of(agent, 3, "atari:MsPacman", settings={"max_episode_steps": 150, "sticky": 0.0})
+    )
     policy = result.policy(0)
     seeds = [lane.seed for lane in host_programs.lanes_of([(result.spec, 0)], 2, 1)]
     env = AtariEnv(result.spec.environment(0), 3, policy.looks_ahead)
@@ -122,7 +147,8 @@ def test_a_spec_and_a_seed_give_the_same_bits(delayed):
     same(delayed, trained(spec_of()))
     other = trained(spec_of(), seed=1)
     assert any(
-        (array != other.record.policies[name.replace("0/", "1/", 1)]).any() for name, array in delayed.record.policies.items()
+        (array != other.record.policies[name.replace("0/", "1/", 1)]).any()
+        for name, array in delayed.record.policies.items()
     )
 
 
@@ -143,7 +169,11 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_
     assert trainer.train_group(group, progress, stop, True, tmp_path) == []
     (path,) = tmp_path.iterdir()
     again = []
-    (record,) = recorded(trainer.train_group(HostGroup(group.program, group.pairs), again.append, Event(), True, tmp_path))
+    (record,) = recorded(
+        trainer.train_group(
+            HostGroup(group.program, group.pairs), again.append, Event(), True, tmp_path
+        )
+    )
     assert path.exists()
     assert again[0] == sum(told)
     assert sum(again) == 120
@@ -203,17 +233,36 @@ def test_other_delays_are_evaluated_too():
 def test_what_a_spec_says():
     usual = DeepSpec("atari:MsPacman", "delayed", 5)
     assert (usual.length, usual.envs, usual.evaluation_episodes) == (10**6, 8, 10)
-    assert usual.canonical() == {"kind": "deep", "env": "atari:MsPacman", "agent": "delayed", "delay": 5}
-    assert DeepSpec("atari:MsPacman", "delayed", 5, envs=8, steps=10**6, settings={"sticky": 0.25}).id == usual.id
+    assert usual.canonical() == {
+        "kind": "deep",
+        "env": "atari:MsPacman",
+        "agent": "delayed",
+        "delay": 5,
+    }
+    assert (
+        DeepSpec("atari:MsPacman", "delayed", 5, envs=8, steps=10**6, settings={"sticky": 0.25}).id
+        == usual.id
+    )
     paper = DeepSpec("atari:MsPacman", "delayed", 5, "paper")
     assert paper.settings == {"sticky": 0.0}
-    assert DeepSpec("atari:MsPacman", "delayed", 5, "paper", settings={"sticky": 0.25}).settings == {"sticky": 0.25}
+    assert DeepSpec(
+        "atari:MsPacman", "delayed", 5, "paper", settings={"sticky": 0.25}
+    ).settings == {"sticky": 0.25}
     assert DeepSpec("atari:MsPacman", "recurrent", 5).envs == 16
     for wrong, words in (
-        ({"agent": "shifted"}, "has no agent 'shifted'.*choose one of delayed, augmented, oblivious, recurrent"),
+        (
+            {"agent": "shifted"},
+            "has no agent 'shifted'.*choose one of delayed, augmented, oblivious, recurrent",
+        ),
         ({"env": "atari:MsPackman"}, "no game 'MsPackman'; did you mean 'MsPacman'"),
-        ({"changes": {"model": "learned"}}, "no model is called 'learned': choose one of fresh, kept"),
-        ({"changes": {"target_period_updates": 0}}, "the target network is copied; got target_period_updates=0"),
+        (
+            {"changes": {"model": "learned"}},
+            "no model is called 'learned': choose one of fresh, kept",
+        ),
+        (
+            {"changes": {"target_period_updates": 0}},
+            "the target network is copied; got target_period_updates=0",
+        ),
         ({"changes": {"channels": (4, 4)}}, "those of three convolutions; got"),
         (
             {"settings": {"stickiness": 1}},
@@ -232,15 +281,50 @@ def said(capsys, *words):
 
 
 def test_the_commands(tmp_path, capsys):
-    common = ["--env", "atari:Breakout", "--sticky", "0", "--max-episode-steps", "20", "--steps", "60", "--envs", "3"]
-    common += ["--preset", "paper", "--out", tmp_path / "runs", "--json", "--set=evaluation_episodes=2"]
+    common = [
+        "--env",
+        "atari:Breakout",
+        "--sticky",
+        "0",
+        "--max-episode-steps",
+        "20",
+        "--steps",
+        "60",
+        "--envs",
+        "3",
+    ]
+    common += [
+        "--preset",
+        "paper",
+        "--out",
+        tmp_path / "runs",
+        "--json",
+        "--set=evaluation_episodes=2",
+    ]
     common += [f"--set={name}={json.dumps(value)}" for name, value in TINY.items()]
-    told = json.loads(said(capsys, "train", *common, "--agent", "delayed", "--delay", "2", "--seeds", "1"))
+    told = json.loads(
+        said(capsys, "train", *common, "--agent", "delayed", "--delay", "2", "--seeds", "1")
+    )
     assert (told["delay"], told["steps"], told["model"]) == (2, 60, "fresh")
     said(capsys, "watch", told["record"], "--out", tmp_path / "w.gif")
     assert (tmp_path / "w.gif").stat().st_size > 1000
-    assert "under delay 1: return" in said(capsys, "evaluate", told["record"], "--delay", "1", "--episodes", "1")
-    table = json.loads(said(capsys, "compare", *common, "--agents", "delayed", "oblivious", "--delays", "1", "--seeds", "1"))
+    assert "under delay 1: return" in said(
+        capsys, "evaluate", told["record"], "--delay", "1", "--episodes", "1"
+    )
+    table = json.loads(
+        said(
+            capsys,
+            "compare",
+            *common,
+            "--agents",
+            "delayed",
+            "oblivious",
+            "--delays",
+            "1",
+            "--seeds",
+            "1",
+        )
+    )
     assert {"delayed", "oblivious"} <= table["delays"][0].keys()
 
 
@@ -248,7 +332,10 @@ def test_a_table_is_filled_bit_by_bit(tmp_path, capsys):
     experiment = EXPERIMENTS["summary-atari"]
     order = experiment.next(80, tmp_path)
     assert len(experiment.wanted) == 78
-    assert [(spec.env, spec.agent, spec.delay, spec.settings, spec.length, seeds) for spec, seeds in order[:9]] == [
+    assert [
+        (spec.env, spec.agent, spec.delay, spec.settings, spec.length, seeds)
+        for spec, seeds in order[:9]
+    ] == [
         ("atari:MsPacman", agent, delay, {"sticky": sticky}, steps, [0])
         for delay, sticky, steps in ((15, 0.0, 10**6), (15, 0.25, 500_000), (5, 0.0, 10**6))
         for agent in ("delayed", "augmented", "oblivious")
@@ -259,12 +346,17 @@ def test_a_table_is_filled_bit_by_bit(tmp_path, capsys):
     said(capsys, "reproduce", "summary-atari", "--smoke", "--next", "2", "--out", tmp_path)
     rows = (tmp_path / "smoke/figures/summary-atari.csv").read_text().splitlines()
     table = [line.split(",")[:5] for line in rows[1:]]
-    assert [[row[0], *row[2:]] for row in table] == [["0", "atari:MsPacman", agent, "15"] for agent in ("delayed", "augmented")]
+    assert [[row[0], *row[2:]] for row in table] == [
+        ["0", "atari:MsPacman", agent, "15"] for agent in ("delayed", "augmented")
+    ]
     assert int(table[0][1]) < 10**6, "the steps that were made"
     (tmp_path / "smoke/figures/summary-atari.csv").unlink()
     said(capsys, "reproduce", "summary-atari", "--smoke", "--next", "0", "--out", tmp_path)
     assert (tmp_path / "smoke/figures/summary-atari.csv").read_text().splitlines() == rows
-    with pytest.raises(ValueError, match="next is how many runs to do, 0 or more; got -1: 0 only shows what is recorded"):
+    with pytest.raises(
+        ValueError,
+        match="next is how many runs to do, 0 or more; got -1: 0 only shows what is recorded",
+    ):
         Reproduce(("rnn",), next=-1, out=str(tmp_path)).run()
 
 
@@ -272,12 +364,24 @@ def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed
     delayed.save(tmp_path / "one")
     hide = "import sys; sys.modules['ale_py'] = None; from deadtime.cli import main; sys.argv[0] = 'deadtime'; sys.exit(main())"
     words = ["train", "--env", "atari:MsPacman", "--seeds", "1"]
-    done = subprocess.run([sys.executable, "-c", hide, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", hide, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode != 0
-    assert "pip install ale-py, or in a clone of this repository pip install '.[atari]'" in done.stderr
+    assert (
+        "pip install ale-py, or in a clone of this repository pip install '.[atari]'" in done.stderr
+    )
     assert "Traceback" not in done.stderr
     done = subprocess.run(
-        [sys.executable, "-c", hide, "report", "."], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", hide, "report", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "atari:Breakout" in (tmp_path / "report.html").read_text()
@@ -312,7 +416,19 @@ def test_what_a_worker_that_died_wrote_last_is_no_end(delayed):
     yes = np.ones(3, bool)
     frames = np.zeros((3, 4, 84, 84), np.uint8)
     nothing = np.zeros(3)
-    played = Played(frames, np.zeros((3, 3), np.uint8), nothing, nothing, nothing, nothing, yes, yes, yes, lost, frames[:, 0])
+    played = Played(
+        frames,
+        np.zeros((3, 3), np.uint8),
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        yes,
+        yes,
+        yes,
+        lost,
+        frames[:, 0],
+    )
     seen = host_programs.seen_of(program, 1, played)
     for name in ("terminated", "truncated", "life_lost"):
         assert getattr(seen, name).tolist() == [[True, False, True]]
@@ -322,10 +438,23 @@ def test_what_a_worker_that_died_wrote_last_is_no_end(delayed):
 
 
 def test_setups_are_those_of_the_specs():
-    pairs = [(spec_of("delayed", 4, "atari:Freeway"), 3), (spec_of("augmented", 2, "atari:MsPacman"), 7)]
+    pairs = [
+        (spec_of("delayed", 4, "atari:Freeway"), 3),
+        (spec_of("augmented", 2, "atari:MsPacman"), 7),
+    ]
     program = host_programs.program_of(pairs[0][0], "gpu")
     setups = host_programs.setups_of(program, pairs)
-    assert (setups.delay.tolist(), setups.steps.tolist(), setups.actions.tolist()) == ([4, 2], [120, 120], [3, 9])
-    assert (setups.view.sees.tolist(), setups.view.credits.tolist()) == ([PREDICTION, QUEUE], [EXECUTED, CHOSEN])
+    assert (setups.delay.tolist(), setups.steps.tolist(), setups.actions.tolist()) == (
+        [4, 2],
+        [120, 120],
+        [3, 9],
+    )
+    assert (setups.view.sees.tolist(), setups.view.credits.tolist()) == (
+        [PREDICTION, QUEUE],
+        [EXECUTED, CHOSEN],
+    )
     for i, (_, seed) in enumerate(pairs):
-        assert jax.random.key_data(setups.key[i]).tolist() == jax.random.key_data(jax.random.key(seed)).tolist()
+        assert (
+            jax.random.key_data(setups.key[i]).tolist()
+            == jax.random.key_data(jax.random.key(seed)).tolist()
+        )

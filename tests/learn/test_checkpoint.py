@@ -51,7 +51,9 @@ def test_sizes_are_checked_before_anything_is_read(name, tmp_path):
     path.write_bytes(len(text).to_bytes(8, "little") + text)
     os.truncate(path, 8 + len(text) + claimed)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ValueError, match="x is no checkpoint of this run .*(at most|is larger than)"):
+    with pytest.raises(
+        ValueError, match="x is no checkpoint of this run .*(at most|is larger than)"
+    ):
         read(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20  # kilobytes
 
@@ -68,20 +70,36 @@ def test_sizes_are_checked_before_anything_is_read(name, tmp_path):
         ({"resumed_at": [9]}, r"a run went on at steps that it has done; got \[9\] of 8"),
         ({"resumed_at": [-2]}, r"a run went on at steps that it has done; got \[-2\] of 8"),
         *(
-            ({"ended": [[0, 1, 1.0], row]}, "episodes end in steps that were done, with finite returns; got ")
-            for row in ([0, 8, 1.0], [0, -1, 1.0], [4, 1, 1.0], [-1, 1, 1.0], [0.5, 1, 1.0], [0, 1.5, 1.0], [0, 1, np.inf])
+            (
+                {"ended": [[0, 1, 1.0], row]},
+                "episodes end in steps that were done, with finite returns; got ",
+            )
+            for row in (
+                [0, 8, 1.0],
+                [0, -1, 1.0],
+                [4, 1, 1.0],
+                [-1, 1, 1.0],
+                [0.5, 1, 1.0],
+                [0, 1.5, 1.0],
+                [0, 1, np.inf],
+            )
         ),
         ({"ended": [[0, np.nan, 1.0]]}, "episodes end in steps that were done"),
     ],
 )
 def test_what_no_run_says_is_refused(wrong, why, tmp_path):
-    with pytest.raises(ValueError, match=rf"x is no checkpoint of this run \(.*{why}.*\): delete it, and the run begins anew"):
+    with pytest.raises(
+        ValueError,
+        match=rf"x is no checkpoint of this run \(.*{why}.*\): delete it, and the run begins anew",
+    ):
         read(saved(tmp_path / "x", **wrong))
 
 
 def test_a_link_is_refused(tmp_path):
     (tmp_path / "link").symlink_to(saved(tmp_path / "x"))
-    with pytest.raises(ValueError, match=r"link is no checkpoint of this run \(link is no plain file"):
+    with pytest.raises(
+        ValueError, match=r"link is no checkpoint of this run \(link is no plain file"
+    ):
         read(tmp_path / "link")
 
 
@@ -98,11 +116,17 @@ def test_a_full_disk_is_said_once_a_run(tmp_path, capfd):
     said = capfd.readouterr().err.splitlines()
     assert len(said) == 2
     for line, name in zip(said, "xy", strict=True):
-        assert line.startswith(f"deadtime: warning: a checkpoint can't be written to {tmp_path}/{name} (")
-        assert line.endswith("): the run goes on, but an interruption loses what it did; make room there")
+        assert line.startswith(
+            f"deadtime: warning: a checkpoint can't be written to {tmp_path}/{name} ("
+        )
+        assert line.endswith(
+            "): the run goes on, but an interruption loses what it did; make room there"
+        )
 
 
-@pytest.mark.parametrize("error", [SafetensorError("no room"), OSError(28, "No space left on device")])
+@pytest.mark.parametrize(
+    "error", [SafetensorError("no room"), OSError(28, "No space left on device")]
+)
 def test_a_run_whose_checkpoints_fail_is_done(error, tmp_path, monkeypatch, capsys):
     (straight,) = recorded(run_deep([(CART, 0)], lambda n: None))
 
@@ -142,7 +166,9 @@ def episodes(*arguments, real=deep._episodes):
 deep._episodes = episodes
 main()
 """
-LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + COMMAND
+LIMITED = (
+    "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + COMMAND
+)
 WRITTEN = "deadtime: interrupted; finished seeds are recorded, 1 checkpoint was written, and the same command goes on: "
 NONE = "deadtime: interrupted; finished seeds are recorded, no checkpoint was written, so that the same command begins the "
 

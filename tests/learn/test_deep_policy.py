@@ -38,8 +38,20 @@ def run(*arguments, cwd):
     ],
 )
 def test_a_saved_policy_decides_as_the_program_does(agent, preset, changes, tmp_path):
-    spec = DeepSpec("acrobot", agent, 3, preset, steps=300, evaluation_episodes=2, changes=TINY | changes)
-    result = deadtime.train("acrobot", agent, 3, seeds=[4], preset=preset, steps=300, evaluation_episodes=2, **TINY, **changes)
+    spec = DeepSpec(
+        "acrobot", agent, 3, preset, steps=300, evaluation_episodes=2, changes=TINY | changes
+    )
+    result = deadtime.train(
+        "acrobot",
+        agent,
+        3,
+        seeds=[4],
+        preset=preset,
+        steps=300,
+        evaluation_episodes=2,
+        **TINY,
+        **changes,
+    )
     assert result.spec == spec
     policy = deadtime.load(result.save(tmp_path / "run"))
     program = compiled_groups.program_of(spec, jax.default_backend())
@@ -47,55 +59,90 @@ def test_a_saved_policy_decides_as_the_program_does(agent, preset, changes, tmp_
     group.begin()
     while group.done < group.length:
         group.advance()
-    setup, learner = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (group._setups, group._runs.learner))
+    setup, learner = (
+        jax.tree.map(lambda leaf: leaf[0], tree) for tree in (group._setups, group._runs.learner)
+    )
     rng = np.random.default_rng(0)
     for _ in range(20):
         obs, queue = rng.normal(size=6).astype(np.float32), rng.integers(3, size=3)
-        room = jnp.concatenate([jnp.zeros(program.capacity - 3, jnp.int32), jnp.array(queue, jnp.int32)])
+        room = jnp.concatenate(
+            [jnp.zeros(program.capacity - 3, jnp.int32), jnp.array(queue, jnp.int32)]
+        )
         actor = fresh(program, setup, setup.key)._replace(obs=jnp.array(obs), queue=room)
         states = predicted(program, setup, learner, actor, jax.random.key(0))
         values = np.mean([q_values(program, learner.q, x, room, setup) for x in states], axis=0)
         np.testing.assert_allclose(policy.q_values(obs, queue), values, rtol=2e-4, atol=2e-4)
-        np.testing.assert_allclose(policy.predicted_observation(obs, queue), states.mean(axis=0), rtol=1e-3, atol=1e-3)
-        assert policy.act(obs, queue) == int(greedy(program, setup, learner, actor, jax.random.key(0))) or np.ptp(values) < 1e-3
+        np.testing.assert_allclose(
+            policy.predicted_observation(obs, queue), states.mean(axis=0), rtol=1e-3, atol=1e-3
+        )
+        assert (
+            policy.act(obs, queue) == int(greedy(program, setup, learner, actor, jax.random.key(0)))
+            or np.ptp(values) < 1e-3
+        )
 
 
 def test_evaluation_earns_what_its_policy_does():
     spec = DeepSpec("noisy-cartpole", "delayed", 2, "paper", changes={"hidden": (8, 8)})
-    program, setups = compiled_groups.program_of(spec, "cpu"), compiled_groups.setups_of([(spec, 5)], 1)
+    program, setups = (
+        compiled_groups.program_of(spec, "cpu"),
+        compiled_groups.setups_of([(spec, 5)], 1),
+    )
     learner = begin_all(program, setups).learner
     scores = np.asarray(evaluate_all(program, setups, learner, 3, 500))
     setup, learner = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (setups, learner))
     choose, move = jax.jit(greedy, static_argnums=0), jax.jit(program.env.step_env)
-    for key, score in zip(jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores[0], strict=True):
+    for key, score in zip(
+        jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores[0], strict=True
+    ):
         state, earned, ended, t = fresh(program, setup, key), 0.0, False, 0
         while not ended and t < 500:
             t += 1
             key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
-            executed, queue = push(state.queue, choose(program, setup, learner, state, key_model), setup.delay)
+            executed, queue = push(
+                state.queue, choose(program, setup, learner, state, key_model), setup.delay
+            )
             obs, env, reward, ended, _ = move(key_env, state.env, executed, setup.params)
             state, earned = state._replace(env=env, obs=obs, queue=queue), earned + float(reward)
         assert earned == score
 
 
 def test_commands(tmp_path):
-    small = ["--env", "noisy-cartpole", "--preset", "paper", "--steps", "400", "--seeds", "2", "--json"]
+    small = [
+        "--env",
+        "noisy-cartpole",
+        "--preset",
+        "paper",
+        "--steps",
+        "400",
+        "--seeds",
+        "2",
+        "--json",
+    ]
     said = json.loads(run("train", *small, "--delay", "2", cwd=tmp_path))
     assert len(said["scores"]) == 2
     assert json.loads(run("train", *small, "--delay", "2", cwd=tmp_path)) == said | {"trained": 0}
     seen = run("watch", said["record"], "--out", "pole.gif", cwd=tmp_path)
     assert seen.startswith("pole.gif: ")
-    both = json.loads(run("compare", *small, "--agents", "delayed", "oblivious", "--delays", "2", cwd=tmp_path))
+    both = json.loads(
+        run("compare", *small, "--agents", "delayed", "oblivious", "--delays", "2", cwd=tmp_path)
+    )
     assert both["delays"][0]["delayed"]["mean"] == pytest.approx(np.mean(said["scores"]))
 
 
 def test_policies_refuse_bad_input():
-    policy = deadtime.train("cartpole", "augmented", 2, steps=50, evaluation_episodes=1, **TINY).policy(0)
+    policy = deadtime.train(
+        "cartpole", "augmented", 2, steps=50, evaluation_episodes=1, **TINY
+    ).policy(0)
     for wrong in ([0, 0, 0], [[0] * 4], ["a"] * 4, None, [np.nan] * 4):
         with pytest.raises(ValueError, match="an observation is 4 finite numbers"):
             policy.act(wrong, [0, 0])
     for wrong in ([0, 2], [0, -1], [0, 0, 0], [0.5, 1.0], "ab"):
         with pytest.raises(ValueError, match="pending_actions are the 2 chosen last"):
             policy.act(np.zeros(4), wrong)
-    with pytest.raises(ValueError, match="predicts with the simulator, so it can't act without its environment: train one"):
-        deadtime.train("cartpole", "delayed", 1, steps=50, evaluation_episodes=1, model="simulator", **TINY).policy(0)
+    with pytest.raises(
+        ValueError,
+        match="predicts with the simulator, so it can't act without its environment: train one",
+    ):
+        deadtime.train(
+            "cartpole", "delayed", 1, steps=50, evaluation_episodes=1, model="simulator", **TINY
+        ).policy(0)

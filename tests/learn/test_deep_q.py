@@ -31,7 +31,14 @@ from deadtime.runs.specs import from_canonical
 from deadtime.runtime.views import VIEWS
 from tests.commands import full, recorded
 
-SMALL = DoubleQ(hidden=(16, 16), batch=8, replay_transitions=200, discount=0.5, learning_rate=0.01, epsilon_floor=0.7)
+SMALL = DoubleQ(
+    hidden=(16, 16),
+    batch=8,
+    replay_transitions=200,
+    discount=0.5,
+    learning_rate=0.01,
+    epsilon_floor=0.7,
+)
 
 
 def setup_of(env, agent, delays, settings, steps=10**6, seeds=None):
@@ -40,11 +47,15 @@ def setup_of(env, agent, delays, settings, steps=10**6, seeds=None):
     params = jax.tree.map(lambda value: jnp.full(runs, float(value)), env.default_params)
     keys = jax.vmap(jax.random.key)(jnp.array(seeds if seeds is not None else range(runs)))
     code = jax.tree.map(lambda number: jnp.full(runs, number), VIEWS[agent].code)
-    return Setup(keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, code)
+    return Setup(
+        keys, jnp.array(delays, jnp.int32), params, jnp.full(runs, steps, jnp.int32), numbers, code
+    )
 
 
 def program_of(env, agent, settings, capacity):
-    return Program(env, None if agent is None else VIEWS[agent], split_settings(settings)[0], capacity)
+    return Program(
+        env, None if agent is None else VIEWS[agent], split_settings(settings)[0], capacity
+    )
 
 
 def trained(env, agent, delays, settings, capacity, steps, merged=False, chunk=None):
@@ -64,20 +75,28 @@ def pick(tree, i):
 
 def test_double_q_target_by_hand():
     q_next, target_next = jnp.array([1.0, 3.0, 2.0]), jnp.array([10.0, 20.0, 40.0])
-    assert double_q.double_q_target(jnp.float32(0.5), 0.9, q_next, target_next) == pytest.approx(0.5 + 0.9 * 20.0)
+    assert double_q.double_q_target(jnp.float32(0.5), 0.9, q_next, target_next) == pytest.approx(
+        0.5 + 0.9 * 20.0
+    )
     assert double_q.double_q_target(jnp.float32(0.5), 0.0, q_next, target_next) == 0.5
     q = jnp.array([0.0, 18.0, 0.0])
     loss = double_q.double_q_loss(q, jnp.int32(1), jnp.float32(0.5), 0.9, q_next, target_next)
     assert loss == pytest.approx(0.5 * 0.5**2)
     far = double_q.double_q_loss(q, jnp.int32(0), jnp.float32(0.5), 0.9, q_next, target_next)
     assert far == pytest.approx(18.5 - 0.5)
-    slope = jax.grad(double_q.double_q_loss)(q, jnp.int32(1), jnp.float32(0.5), 0.9, q_next, target_next)
+    slope = jax.grad(double_q.double_q_loss)(
+        q, jnp.int32(1), jnp.float32(0.5), 0.9, q_next, target_next
+    )
     np.testing.assert_allclose(slope, [0.0, -0.5, 0.0], atol=1e-6)
-    through = jax.grad(lambda v: double_q.double_q_loss(q, jnp.int32(1), jnp.float32(0.5), 0.9, q_next, v))(target_next)
+    through = jax.grad(
+        lambda v: double_q.double_q_loss(q, jnp.int32(1), jnp.float32(0.5), 0.9, q_next, v)
+    )(target_next)
     assert not through.any()
 
 
-@pytest.mark.parametrize(("centre", "scaled"), [(0.0, False), (0.0, True), (1.0, False), (1.0, True)])
+@pytest.mark.parametrize(
+    ("centre", "scaled"), [(0.0, False), (0.0, True), (1.0, False), (1.0, True)]
+)
 def test_a_centre_and_a_scale_move_and_stretch_q_only(centre, scaled):
     gamma, reward, after, ended = 0.9, 0.7, 3.0, 5.0
     unit = 1 - gamma if scaled else 1.0
@@ -106,16 +125,21 @@ def test_push_with_room_to_spare():
 def test_the_roll_of_no_steps_in_one_kernel_is_where_it_starts_to_the_bit(kind, monkeypatch):
     """So that at m = 0 Delayed-Q decides as the undelayed agent does on a GPU too."""
     model = forward_model.new_model(jax.random.key(0), kind, 4, 2, (8, 8), 1)
-    scale = forward_model.Scale(jnp.float32(9), jnp.array([0.1, -3.0, 7.0, 1e-3]), jnp.array([0.5, 2.0, 3.0, 1e-3]))
+    scale = forward_model.Scale(
+        jnp.float32(9), jnp.array([0.1, -3.0, 7.0, 1e-3]), jnp.array([0.5, 2.0, 3.0, 1e-3])
+    )
     model = eqx.tree_at(lambda m: (m.inputs, m.changes), model, (scale, scale))
     monkeypatch.setattr(forward_model.roll_kernel, "available", lambda: True)
     for obs in jax.random.normal(jax.random.key(1), (20, 4)):
-        found = forward_model.rolled(model, pick(model.nets, 0), kind, 2, obs, jnp.array([1, 0, 1]), jnp.int32(0))
+        found = forward_model.rolled(
+            model, pick(model.nets, 0), kind, 2, obs, jnp.array([1, 0, 1]), jnp.int32(0)
+        )
         assert found.tolist() == obs.tolist()
 
 
 @pytest.mark.parametrize(
-    ("name", "env", "skipped"), [("paper", "cartpole", 8), ("best", "cartpole", 4), ("best", "acrobot", 4)]
+    ("name", "env", "skipped"),
+    [("paper", "cartpole", 8), ("best", "cartpole", 4), ("best", "acrobot", 4)],
 )
 def test_what_a_preset_stores_of_an_episode(name, env, skipped):
     """Of CartPole's warm-up, which an expert chose, no preset learns."""
@@ -129,55 +153,92 @@ def test_what_a_preset_stores_of_an_episode(name, env, skipped):
 
 
 @pytest.mark.parametrize(
-    ("kind", "hidden"), [("learned", (8, 8)), full("change", (8, 6)), full("learned", (8,)), ("change", (9, 8, 7))]
+    ("kind", "hidden"),
+    [("learned", (8, 8)), full("change", (8, 6)), full("learned", (8,)), ("change", (9, 8, 7))],
 )
 def test_rolling_is_repeated_one_step_application(kind, hidden):
     model = forward_model.new_model(jax.random.key(0), kind, 4, 3, hidden, 1)
-    model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model)
-    model = eqx.tree_at(lambda m: (m.inputs.count, m.changes.count), model, (jnp.float32(9), jnp.float32(9)))
-    net, queue, obs = pick(model.nets, 0), jnp.array([1, 2, 2, 0, 1]), jnp.array([0.1, -0.2, 0.3, 0.4])
+    model = jax.tree.map(
+        lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model
+    )
+    model = eqx.tree_at(
+        lambda m: (m.inputs.count, m.changes.count), model, (jnp.float32(9), jnp.float32(9))
+    )
+    net, queue, obs = (
+        pick(model.nets, 0),
+        jnp.array([1, 2, 2, 0, 1]),
+        jnp.array([0.1, -0.2, 0.3, 0.4]),
+    )
     step = lambda state, action, i: forward_model.predict(model, net, kind, 3, state, action)  # noqa: E731
     for delay in range(6):
         expected = obs
         for action in queue[5 - delay :]:
             expected = forward_model.predict(model, net, kind, 3, expected, action)
-        np.testing.assert_allclose(forward_model.roll(step, obs, queue, delay), expected, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(forward_model.roll(step, obs, queue[5 - delay :], delay), expected, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(forward_model.rolled(model, net, kind, 3, obs, queue, delay), expected, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            forward_model.roll(step, obs, queue, delay), expected, rtol=1e-6, atol=1e-6
+        )
+        np.testing.assert_allclose(
+            forward_model.roll(step, obs, queue[5 - delay :], delay), expected, rtol=1e-6, atol=1e-6
+        )
+        np.testing.assert_allclose(
+            forward_model.rolled(model, net, kind, 3, obs, queue, delay),
+            expected,
+            rtol=2e-5,
+            atol=1e-6,
+        )
 
 
 @pytest.mark.full
 def test_a_number_that_never_changes_does_not_spoil_the_others():
     """It has no scale of its own; divided by a tiny one, its rounding would drown what the others say."""
     model = forward_model.new_model(jax.random.key(0), "change", 3, 2, (16, 16), 1)
-    model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model)
+    model = jax.tree.map(
+        lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model
+    )
     rng = np.random.default_rng(0)
     inputs = changes = forward_model.Scale(jnp.zeros(()), jnp.zeros(3), jnp.zeros(3))
     for _ in range(200):
         inputs = inputs.seen(jnp.array([*rng.normal(size=2), 9.8], jnp.float32), jnp.float32(1))
-        changes = changes.seen(jnp.array([*0.2 * rng.normal(size=2), 0.0], jnp.float32), jnp.float32(1))
+        changes = changes.seen(
+            jnp.array([*0.2 * rng.normal(size=2), 0.0], jnp.float32), jnp.float32(1)
+        )
     model = eqx.tree_at(lambda m: (m.inputs, m.changes), model, (inputs, changes))
     assert model.inputs.deviation[2] == model.changes.deviation[2] == 1
-    net, queue, obs = pick(model.nets, 0), jnp.array([0, 1, 1, 0, 1] * 5), jnp.array([0.1, -0.2, 9.8])
+    net, queue, obs = (
+        pick(model.nets, 0),
+        jnp.array([0, 1, 1, 0, 1] * 5),
+        jnp.array([0.1, -0.2, 9.8]),
+    )
     expected = obs
     for action in queue:
         expected = forward_model.predict(model, net, "change", 2, expected, action)
-    np.testing.assert_allclose(forward_model.rolled(model, net, "change", 2, obs, queue, 25), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        forward_model.rolled(model, net, "change", 2, obs, queue, 25),
+        expected,
+        rtol=1e-4,
+        atol=1e-4,
+    )
 
 
-@pytest.mark.parametrize(("kind", "hidden"), [("learned", (24, 24)), full("change", (40, 33)), ("change", (8,))])
+@pytest.mark.parametrize(
+    ("kind", "hidden"), [("learned", (24, 24)), full("change", (40, 33)), ("change", (8,))]
+)
 def test_the_roll_in_one_kernel_is_the_roll_step_by_step(kind, hidden, monkeypatch):
     model = forward_model.new_model(jax.random.key(0), kind, 4, 3, hidden, 2)
-    model = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model)
-    model = eqx.tree_at(lambda m: (m.inputs.count, m.changes.count), model, (jnp.float32(9), jnp.float32(9)))
+    model = jax.tree.map(
+        lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model
+    )
+    model = eqx.tree_at(
+        lambda m: (m.inputs.count, m.changes.count), model, (jnp.float32(9), jnp.float32(9))
+    )
     obs = 0.3 * jax.random.normal(jax.random.key(2), (5, 4))
     queue, delays = jax.random.randint(jax.random.key(3), (5, 6), 0, 3), jnp.array([0, 1, 3, 5, 6])
 
     def all_of_them():
         one = lambda net, o, q, m: forward_model.rolled(model, net, kind, 3, o, q, m)  # noqa: E731
-        return jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)), in_axes=(0, None, None, None)))(
-            model.nets, obs, queue, delays
-        )
+        return jax.jit(
+            jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)), in_axes=(0, None, None, None))
+        )(model.nets, obs, queue, delays)
 
     monkeypatch.setattr(forward_model.roll_kernel, "available", lambda: False)
     expected = all_of_them()
@@ -227,7 +288,9 @@ def test_replay_gives_back_what_was_stored():
 
 
 @pytest.mark.parametrize("merged", [full(False), True])
-@pytest.mark.parametrize(("agent", "delays"), [("delayed", (0, 2)), ("augmented", (0, 2)), ("oblivious", (0, 2))])
+@pytest.mark.parametrize(
+    ("agent", "delays"), [("delayed", (0, 2)), ("augmented", (0, 2)), ("oblivious", (0, 2))]
+)
 def test_known_values(agent, delays, merged):
     """γ = ½, so a pay of 1 at every later step is worth 1; Oblivious-Q under a delay has no values to be right about."""
     program, setups, runs, _ = trained(Probe(), agent, delays, SMALL, 2, 6000, merged)
@@ -245,7 +308,9 @@ def test_known_values(agent, delays, merged):
             if agent == "oblivious" and delay:
                 continue
             np.testing.assert_allclose(values, expected, atol=0.12)
-        actor = fresh(program, setup, setup.key)._replace(obs=jnp.array([1.0]), queue=jnp.array([0, 1]))
+        actor = fresh(program, setup, setup.key)._replace(
+            obs=jnp.array([1.0]), queue=jnp.array([0, 1])
+        )
         if agent == "delayed":
             ahead = predicted(program, setup, learner, actor, jax.random.key(0))
             np.testing.assert_allclose(ahead, [[1.0]], atol=0.1)
@@ -256,7 +321,15 @@ def test_shifted_learns_at_the_state_of_the_decision():
     program, setups, runs, _ = trained(Probe(), "shifted", (1, 2), SMALL, 2, 6000)
     for i, delay in enumerate((1, 2)):
         values = [
-            np.asarray(q_values(program, pick(runs.learner, i).q, jnp.array([float(s)]), jnp.zeros(2, int), pick(setups, i)))
+            np.asarray(
+                q_values(
+                    program,
+                    pick(runs.learner, i).q,
+                    jnp.array([float(s)]),
+                    jnp.zeros(2, int),
+                    pick(setups, i),
+                )
+            )
             for s in (0, 1)
         ]
         for s in (0, 1):
@@ -273,23 +346,32 @@ def test_chunks_and_batch_mates_do_not_change_a_run(compiled_well):
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
         np.testing.assert_array_equal(one, other)
     _, _, beside, _ = trained(env, "delayed", (2, 3), settings, 3, 500)
-    for one, other in zip(jax.tree.leaves(pick(whole, 1)), jax.tree.leaves(pick(beside, 1)), strict=True):
+    for one, other in zip(
+        jax.tree.leaves(pick(whole, 1)), jax.tree.leaves(pick(beside, 1)), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 
 def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     env, settings = make("cartpole"), replace(preset("paper", family_of("cartpole")), hidden=(8, 8))
-    program, setups = program_of(env, "delayed", settings, 2), setup_of(env, "delayed", (2, 2), settings)
+    program, setups = (
+        program_of(env, "delayed", settings, 2),
+        setup_of(env, "delayed", (2, 2), settings),
+    )
     runs, _ = run_chunk(program, setups, begin_all(program, setups), jnp.int32(0), 400)
     wild = setups._replace(numbers=setups.numbers._replace(learning_rate=jnp.array([1e30, 0.005])))
     wrecked, _ = run_chunk(program, wild, begin_all(program, wild), jnp.int32(0), 400)
     assert wrecked.learner.diverged_at[0] > 0
     assert wrecked.learner.diverged_at[1] == -1
-    for one, other in zip(jax.tree.leaves(pick(runs, 1)), jax.tree.leaves(pick(wrecked, 1)), strict=True):
+    for one, other in zip(
+        jax.tree.leaves(pick(runs, 1)), jax.tree.leaves(pick(wrecked, 1)), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(("usable", "diverged_at", "finite"), [*product([False, True], [-1, 5], [False, True])])
+@pytest.mark.parametrize(
+    ("usable", "diverged_at", "finite"), [*product([False, True], [-1, 5], [False, True])]
+)
 def test_a_learner_that_diverged_stays_as_it_was(usable, diverged_at, finite):
     learner = DEEP_Q.init(*learner_setup(), jax.random.key(0))
     old = learner._replace(diverged_at=jnp.int32(diverged_at))
@@ -304,13 +386,18 @@ def test_a_learner_that_diverged_stays_as_it_was(usable, diverged_at, finite):
 
 
 def learner_setup():
-    return program_of(Probe(), "delayed", SMALL, 2), pick(setup_of(Probe(), "delayed", (2,), SMALL), 0)
+    return program_of(Probe(), "delayed", SMALL, 2), pick(
+        setup_of(Probe(), "delayed", (2,), SMALL), 0
+    )
 
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_scales_of_the_forward_model_are_of_stored_transitions(keep):
     settings = replace(SMALL, model="change", batch=1)
-    program, setup = program_of(Probe(), "delayed", settings, 2), pick(setup_of(Probe(), "delayed", (2,), settings), 0)
+    program, setup = (
+        program_of(Probe(), "delayed", settings, 2),
+        pick(setup_of(Probe(), "delayed", (2,), settings), 0),
+    )
     learner, replay = DEEP_Q.init(program, setup, jax.random.key(0)), DEEP_Q.new_replay(program)
     item = Transition(*(jnp.ones(1),) * 7)
     after, _ = updated(program, setup, learner, replay, item, keep, jnp.int32(0), jax.random.key(0))
@@ -327,7 +414,10 @@ def test_a_program_has_room_for_the_longest_delay_that_it_meets():
 def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay):
     """Frozen random parameters, deterministic dynamics: what Delayed-Q executes from step m on is what undelayed Q would."""
     env, settings = make("cartpole"), replace(SMALL, model="simulator", hidden=(16, 16))
-    program, bare = program_of(env, "delayed", settings, delay), program_of(env, "delayed", settings, 0)
+    program, bare = (
+        program_of(env, "delayed", settings, delay),
+        program_of(env, "delayed", settings, 0),
+    )
     setup = pick(setup_of(env, "delayed", (delay,), settings, seeds=[6]), 0)
     undelayed = setup._replace(delay=jnp.int32(0))
     run = begin_all(program, jax.tree.map(lambda leaf: leaf[None], setup))
@@ -355,7 +445,15 @@ def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay)
 
 
 def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
-    spec = DeepSpec("noisy-cartpole", "delayed", 2, "best", steps=900, evaluation_episodes=3, changes={"hidden": (8, 8)})
+    spec = DeepSpec(
+        "noisy-cartpole",
+        "delayed",
+        2,
+        "best",
+        steps=900,
+        evaluation_episodes=3,
+        changes={"hidden": (8, 8)},
+    )
     monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 100)
     monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
     straight = next(iter(recorded(run_deep([(spec, 3)], lambda n: None))))
@@ -391,7 +489,10 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
         ({"learning_rat": 1}, "did you mean 'learning_rate'"),
         ({"learning_rate": "x"}, "learning_rate is a number; got 'x'"),
         ({"model": "perfect"}, "no model is called 'perfect'"),
-        ({"agent": "oblivious", "model": "change"}, "oblivious predicts nothing, so model would do nothing"),
+        (
+            {"agent": "oblivious", "model": "change"},
+            "oblivious predicts nothing, so model would do nothing",
+        ),
         ({"size": 3}, "cartpole has no setting 'size'"),
     ],
 )
@@ -427,7 +528,10 @@ def test_weights_begin_as_for_the_true_delay():
 def test_a_falling_learning_rate_ends_at_what_is_left():
     def weights(fall, steps=100):
         settings = replace(SMALL, learning_rate_fall=fall)
-        program, setups = program_of(Probe(), "delayed", settings, 2), setup_of(Probe(), "delayed", (2,), settings, steps)
+        program, setups = (
+            program_of(Probe(), "delayed", settings, 2),
+            setup_of(Probe(), "delayed", (2,), settings, steps),
+        )
         rates = [learning_rate(pick(setups, 0), jnp.int32(t)) for t in (0, 50, 100)]
         np.testing.assert_allclose(rates, 0.01 * (1 - fall * np.array([0, 0.5, 1])), rtol=1e-6)
         runs, _ = run_chunk(program, setups, begin_all(program, setups), jnp.int32(0), steps)
@@ -439,28 +543,47 @@ def test_a_falling_learning_rate_ends_at_what_is_left():
 
 @pytest.mark.full
 def test_gymnax_environments_train_though_their_parameters_hold_arrays():
-    spec = deep_spec("gymnax:Acrobot-v1", "delayed", 2, {"steps": 300, "evaluation_episodes": 2, "preset": "paper"})
+    spec = deep_spec(
+        "gymnax:Acrobot-v1",
+        "delayed",
+        2,
+        {"steps": 300, "evaluation_episodes": 2, "preset": "paper"},
+    )
     (record,) = recorded(run_deep([(spec, 0)], lambda n: None))
     assert record.status == ["complete"]
     assert -500 <= record.scores[0] < 0
 
 
-@pytest.mark.parametrize(("change", "expected"), [full({}, 10.0), ({"double": False}, 20.0), full({"terminals": False}, 10.0)])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [full({}, 10.0), ({"double": False}, 20.0), full({"terminals": False}, 10.0)],
+)
 def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
     """One update, whose direction tells its aim: Q picks action 0, worth 10 to the target network, which prefers action 1."""
     settings = replace(SMALL, batch=1, discount=1.0, **change)
-    program, setup = program_of(Probe(), "oblivious", settings, 0), pick(setup_of(Probe(), "oblivious", (0,), settings), 0)
+    program, setup = (
+        program_of(Probe(), "oblivious", settings, 0),
+        pick(setup_of(Probe(), "oblivious", (0,), settings), 0),
+    )
     learner = DEEP_Q.init(program, setup, jax.random.key(0))
     still = jax.tree.map(jnp.zeros_like, learner.q)
-    q, target = (eqx.tree_at(lambda n: n.biases[-1], still, jnp.array(values)) for values in ([1.0, 0.0], [10.0, 20.0]))
+    q, target = (
+        eqx.tree_at(lambda n: n.biases[-1], still, jnp.array(values))
+        for values in ([1.0, 0.0], [10.0, 20.0])
+    )
     for ended in (False, True):
         row = jnp.array([[1.0, 1.0, 0.0, 0.0, float(ended)]])
         replay = Replay(row, jnp.int32(1))
         item = Transition(*(jnp.zeros(1),) * 7)
         aim = 0.0 if ended and settings.terminals else expected
         for guess, sign in ((aim - 0.25, -1), (aim + 0.25, 1)):
-            given = learner._replace(q=eqx.tree_at(lambda n: n.biases[-1], q, jnp.array([guess, guess - 1])), target=target)
-            after = updated(program, setup, given, replay, item, True, jnp.int32(0), jax.random.key(0))[0]
+            given = learner._replace(
+                q=eqx.tree_at(lambda n: n.biases[-1], q, jnp.array([guess, guess - 1])),
+                target=target,
+            )
+            after = updated(
+                program, setup, given, replay, item, True, jnp.int32(0), jax.random.key(0)
+            )[0]
             assert np.sign(given.q.biases[-1][0] - after.q.biases[-1][0]) == sign
 
 
@@ -476,12 +599,21 @@ def test_an_agent_that_predicts_nothing_is_not_stopped_by_a_model():
 
 def test_specs_are_what_their_records_say():
     for settings in ({}, {"perturb": "masses"}, {"perturb": "masses+lengths"}, {"noise": 0.2}):
-        for env, preset_name in (("noisy-cartpole", "paper"), ("noisy-cartpole", "best"), ("noisy-acrobot", "paper")):
+        for env, preset_name in (
+            ("noisy-cartpole", "paper"),
+            ("noisy-cartpole", "best"),
+            ("noisy-acrobot", "paper"),
+        ):
             spec = DeepSpec(env, "delayed", 2, preset_name, settings=settings)
             assert from_canonical(spec.canonical()) == spec
     masses = DeepSpec("noisy-cartpole", "delayed", 2, "paper", settings={"perturb": "masses"})
     assert masses.environment(0).default_params.length_noise == 0
-    assert DeepSpec("cartpole", "delayed", 2, "paper", settings={"noise": 0.1}).environment(0).default_params.length_noise > 0
+    assert (
+        DeepSpec("cartpole", "delayed", 2, "paper", settings={"noise": 0.1})
+        .environment(0)
+        .default_params.length_noise
+        > 0
+    )
 
 
 def test_gymnax_seeds_share_a_program():
@@ -506,7 +638,9 @@ def test_numbers_out_of_range(wrong, words):
 @pytest.mark.full
 def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
     spec, stop = (
-        deep_spec("cartpole", "delayed", 2, {"steps": 200, "preset": "paper", "evaluation_episodes": 2}),
+        deep_spec(
+            "cartpole", "delayed", 2, {"steps": 200, "preset": "paper", "evaluation_episodes": 2}
+        ),
         trainer.Event(),
     )
     real, folder = CompiledGroup.outcomes, tmp_path / "checkpoints"
@@ -531,7 +665,10 @@ result = deadtime.train("noisy-cartpole", "delayed", delay=7, seeds=2, steps=120
 print(result.curve.returns.tolist(), result.policy(1).q_values([0.01, 0.02, 0.03, 0.04], [0, 1, 1, 0, 1, 0, 0]).tolist())
 """
     environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    both = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) for _ in range(2)]
+    both = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment)
+        for _ in range(2)
+    ]
     first, second = (process.communicate(timeout=300)[0] for process in both)
     assert len(first) > 100
     assert first == second

@@ -26,7 +26,9 @@ def test_a_third_partys_policy():
     np.testing.assert_array_equal(balanced, [500, 500, 500])
     assert deadtime.evaluate(Expert(), gym.make("CartPole-v1"), delay=10, episodes=3).max() < 200
     assert deadtime.evaluate(Expert(), "cartpole", delay=10, episodes=3).max() < 200
-    by_hand = deadtime.evaluate(lambda obs: int(obs[2] + obs[3] > 0), gym.make("CartPole-v1"), episodes=3)
+    by_hand = deadtime.evaluate(
+        lambda obs: int(obs[2] + obs[3] > 0), gym.make("CartPole-v1"), episodes=3
+    )
     assert by_hand.min() > 100
 
 
@@ -37,7 +39,9 @@ def test_another_delay_than_the_trained_one(agent):
     assert own.shape == (20,)
     assert own.mean() == pytest.approx(result.scores[0], abs=0.05)
     if agent != "oblivious":
-        later = deadtime.evaluate(result.policy(3), "maze", delay=4, size=4, maze_seed=3, episodes=20)
+        later = deadtime.evaluate(
+            result.policy(3), "maze", delay=4, size=4, maze_seed=3, episodes=20
+        )
         assert later.mean() > 0.8
 
 
@@ -63,24 +67,37 @@ def test_the_walk_has_the_law_of_its_tables():
             obs = after
     times = seen.sum(axis=2, keepdims=True)
     spread = np.sqrt(P * (1 - P) / np.maximum(times, 1))
-    assert (np.abs(seen / np.maximum(times, 1) - P)[times[..., 0] > 0] <= 5 * spread[times[..., 0] > 0]).all()
+    assert (
+        np.abs(seen / np.maximum(times, 1) - P)[times[..., 0] > 0] <= 5 * spread[times[..., 0] > 0]
+    ).all()
     assert (seen[P == 0] == 0).all()
-    with pytest.raises(ValueError, match=r"an action of the walk is 0 \(near\) or 1 \(far\); got 2"):
+    with pytest.raises(
+        ValueError, match=r"an action of the walk is 0 \(near\) or 1 \(far\); got 2"
+    ):
         env.step(2)
     check_env(WalkEnv(), skip_render_check=True)
 
 
 def test_what_cannot_be():
     result = deadtime.train("maze", "augmented", delay=2, seeds=1, size=3, episodes=50)
-    with pytest.raises(ValueError, match="augmented has learned only from queues of exactly 2 actions; got a delay of 3"):
+    with pytest.raises(
+        ValueError,
+        match="augmented has learned only from queues of exactly 2 actions; got a delay of 3",
+    ):
         result.policy(0).at_delay(3)
-    with pytest.raises(ValueError, match="augmented has learned only from queues of exactly 2 actions; got a delay of 3"):
+    with pytest.raises(
+        ValueError,
+        match="augmented has learned only from queues of exactly 2 actions; got a delay of 3",
+    ):
         deadtime.evaluate(result.policy(0), "maze", delay=3, size=3, episodes=1)
     with pytest.raises(ValueError, match="seed is a whole number, 0 or more; got -1"):
         deadtime.evaluate(result.policy(0), "maze", size=3, seed=-1)
     with pytest.raises(ValueError, match="settings are for environments by name"):
         deadtime.evaluate(Expert(), gym.make("CartPole-v1"), noise=0.1)
-    with pytest.raises(ValueError, match="gymnax:NAME has no Gymnasium form here; these have: mazes, walk, cartpole"):
+    with pytest.raises(
+        ValueError,
+        match="gymnax:NAME has no Gymnasium form here; these have: mazes, walk, cartpole",
+    ):
         family_of("gymnax:CartPole-v1").gymnasium_form(None, 0)
     with pytest.raises(ValueError, match="episodes is a whole number"):
         deadtime.evaluate(Expert(), "cartpole", episodes=0)

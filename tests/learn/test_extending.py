@@ -21,8 +21,20 @@ from tests.processes import nothing_left, start, wait_for  # noqa: F401
 
 PAGE = (Path(__file__).parents[2] / "docs/extending.md").read_text()
 *MINE, LAST = re.findall("```python\n(.*?)```", PAGE, re.DOTALL)
-REGISTRIES = (runtime.VIEWS, runtime.FORWARD_MODELS, deadtime.learn.FORWARD_MODELS, deadtime.learn.LEARNERS, FAMILIES)
-SMALL = {"hidden": (8, 8), "batch": 8, "replay_transitions": 200, "evaluation_episodes": 2, "preset": "paper"}
+REGISTRIES = (
+    runtime.VIEWS,
+    runtime.FORWARD_MODELS,
+    deadtime.learn.FORWARD_MODELS,
+    deadtime.learn.LEARNERS,
+    FAMILIES,
+)
+SMALL = {
+    "hidden": (8, 8),
+    "batch": 8,
+    "replay_transitions": 200,
+    "evaluation_episodes": 2,
+    "preset": "paper",
+}
 
 
 @pytest.fixture
@@ -44,7 +56,9 @@ def mine(tmp_path, monkeypatch):
 def test_the_last_block(mine, capsys):
     exec(LAST, {})
     said = capsys.readouterr().out
-    assert said.startswith("NetworkPolicy(reactive on follow, delay=2, 1 numbers -> actions of shape (1,)) [0.")
+    assert said.startswith(
+        "NetworkPolicy(reactive on follow, delay=2, 1 numbers -> actions of shape (1,)) [0."
+    )
     assert abs(float(said.split("[")[1].rstrip("]\n")) - 0.4) < 0.15
 
 
@@ -91,7 +105,9 @@ def held_out(seed):
 
 def test_a_learner_of_rollouts_has_no_place_in_the_host_loop(mine, monkeypatch):
     monkeypatch.setattr(mine.Climb, "updates_once", True)
-    with pytest.raises(ValueError, match="learns from each step alone; climb learns from rollouts of all actors"):
+    with pytest.raises(
+        ValueError, match="learns from each step alone; climb learns from rollouts of all actors"
+    ):
         deadtime.train("follow-outside", "reactive", 1, steps=100)
 
 
@@ -115,7 +131,19 @@ main()
 @pytest.mark.parametrize(("env", "steps"), [("follow", 400_000), ("follow-outside", 60_000)])
 def test_runs_are_interrupted_resumed_and_recorded(mine, env, steps, tmp_path):
     """By the command; the host loop goes on with new episodes, and its record says so."""
-    words = ["train", "--env", env, "--agent", "reactive", "--delay", "2", "--steps", str(steps), "--seeds", "1"]
+    words = [
+        "train",
+        "--env",
+        env,
+        "--agent",
+        "reactive",
+        "--delay",
+        "2",
+        "--steps",
+        str(steps),
+        "--seeds",
+        "1",
+    ]
     command, _ = start("-c", COMMAND, *words, cwd=tmp_path)
     wait_for(lambda: any((tmp_path / "runs/.checkpoints").rglob("*.safetensors")))
     command.send_signal(signal.SIGINT)

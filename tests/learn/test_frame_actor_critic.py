@@ -23,7 +23,15 @@ from deadtime.runs.deep_specs import deep_spec
 from deadtime.runtime.views import CHOSEN, HISTORY, Code
 from tests.commands import recorded
 
-TINY = PixelA2C(channels=(4, 4, 4), hidden=8, lstm=6, rollout=4, learning_rate=0.02, discount=0.9, entropy_weight=0.1)
+TINY = PixelA2C(
+    channels=(4, 4, 4),
+    hidden=8,
+    lstm=6,
+    rollout=4,
+    learning_rate=0.02,
+    discount=0.9,
+    entropy_weight=0.1,
+)
 SHOWN = (4, 84, 84)
 pytestmark = pytest.mark.xdist_group("a2c")
 
@@ -32,7 +40,9 @@ def setups_of(actions):
     runs = len(actions)
     keys = jax.vmap(jax.random.key)(jnp.arange(runs))
     code = Code(jnp.full(runs, HISTORY), jnp.full(runs, CHOSEN))
-    return Setup(keys, jnp.zeros(runs, jnp.int32), (), jnp.full(runs, 10**6), (), code, jnp.array(actions))
+    return Setup(
+        keys, jnp.zeros(runs, jnp.int32), (), jnp.full(runs, 10**6), (), code, jnp.array(actions)
+    )
 
 
 def program_of(settings, lanes):
@@ -98,14 +108,18 @@ def test_first_weights_are_stable_baselines_own():
     for w, size in [*((w, 2) for w in before), *((w, 1) for w in after)]:
         gram = w @ w.T if w.shape[0] <= w.shape[1] else w.T @ w
         np.testing.assert_allclose(gram, size * np.eye(min(w.shape)), atol=1e-4)
-    assert not any(bias.any() for bias in (*net.torso.biases, net.hidden_bias, net.lstm.bias, net.out_bias))
+    assert not any(
+        bias.any() for bias in (*net.torso.biases, net.hidden_bias, net.lstm.bias, net.out_bias)
+    )
 
 
 @pytest.mark.parametrize("life_loss", [False, True])
 @pytest.mark.parametrize("clip_rewards", [False, True])
 def test_what_is_learned_of_a_turn(life_loss, clip_rewards):
     """A lane each: nothing special, terminated, a life lost, cut off, cut off as a life was lost, a worker that died."""
-    program = program_of(replace(TINY, rollout=3, life_loss=life_loss, clip_rewards=clip_rewards), 6)
+    program = program_of(
+        replace(TINY, rollout=3, life_loss=life_loss, clip_rewards=clip_rewards), 6
+    )
     came = Came(*(jnp.zeros((3, 1, 6), kind) for kind in (jnp.float32, bool, bool)))
     state = frame_actor_critic.State((), (), (), (), came)
     reward = np.array([[3.0, -2.0, 0.5, 0.0, -0.1, 7.0]], np.float32)
@@ -114,8 +128,12 @@ def test_what_is_learned_of_a_turn(life_loss, clip_rewards):
     seen = seen_of(np.zeros((1, 6, *SHOWN), np.uint8), np.ones((1, 6), np.int32))
     turn = turn_of(seen, reward=reward, **facts)
     came = jax.tree.map(np.asarray, FRAME_ACTOR_CRITIC.learn(program, None, state, turn, 7).came)
-    np.testing.assert_array_equal(came.reward[1, 0], [1, -1, 1, 0, -1, 1] if clip_rewards else reward[0])
-    np.testing.assert_array_equal(came.terminal[1, 0], [False, True, life_loss, False, life_loss, False])
+    np.testing.assert_array_equal(
+        came.reward[1, 0], [1, -1, 1, 0, -1, 1] if clip_rewards else reward[0]
+    )
+    np.testing.assert_array_equal(
+        came.terminal[1, 0], [False, True, life_loss, False, life_loss, False]
+    )
     np.testing.assert_array_equal(came.known[1, 0], [True, True, True, False, life_loss, False])
     assert not any(part[[0, 2]].any() for part in came)
 
@@ -132,24 +150,46 @@ class Reference:
 
     def before(self, age):
         """What each lane remembers before it sees something of that age."""
-        return [nothing(self.settings.lstm) if a == 0 else memory for a, memory in zip(age, self.memory, strict=True)]
+        return [
+            nothing(self.settings.lstm) if a == 0 else memory
+            for a, memory in zip(age, self.memory, strict=True)
+        ]
 
     def act(self, shown, age):
         """The logits; what is seen is remembered."""
-        seen = [heard(self.net, memory, frames) for memory, frames in zip(self.before(age), shown, strict=True)]
+        seen = [
+            heard(self.net, memory, frames)
+            for memory, frames in zip(self.before(age), shown, strict=True)
+        ]
         self.memory = [memory for memory, _, _ in seen]
         return np.array([logits for _, logits, _ in seen])[:, : self.actions]
 
     def update(self, shown, age):
         """From the turns so far, which led to what is shown."""
         self.begun, begun = self.before(age), self.begun
-        after = [float(heard(self.net, memory, frames)[2]) for memory, frames in zip(self.begun, shown, strict=True)]
+        after = [
+            float(heard(self.net, memory, frames)[2])
+            for memory, frames in zip(self.begun, shown, strict=True)
+        ]
         gradient = jax.tree.map(np.asarray, jax.grad(self.loss)(self.net, begun, after))
         norm = np.sqrt(sum((leaf**2).sum() for leaf in jax.tree.leaves(gradient)))
-        gradient = jax.tree.map(lambda leaf: leaf * min(1.0, self.settings.gradient_norm / norm), gradient)
-        decay, tiny, rate = self.settings.rms_decay, self.settings.rms_epsilon, self.settings.learning_rate
-        self.squares = jax.tree.map(lambda old, g: decay * old + (1 - decay) * g**2, self.squares, gradient)
-        self.net = jax.tree.map(lambda w, g, square: w - rate * g / np.sqrt(square + tiny), self.net, gradient, self.squares)
+        gradient = jax.tree.map(
+            lambda leaf: leaf * min(1.0, self.settings.gradient_norm / norm), gradient
+        )
+        decay, tiny, rate = (
+            self.settings.rms_decay,
+            self.settings.rms_epsilon,
+            self.settings.learning_rate,
+        )
+        self.squares = jax.tree.map(
+            lambda old, g: decay * old + (1 - decay) * g**2, self.squares, gradient
+        )
+        self.net = jax.tree.map(
+            lambda w, g, square: w - rate * g / np.sqrt(square + tiny),
+            self.net,
+            gradient,
+            self.squares,
+        )
         self.net = jax.tree.map(lambda w: w.astype(np.float32), self.net)
         self.turns = []
 
@@ -163,8 +203,17 @@ class Reference:
                 seen.append((logits[: self.actions], value))
             for j, (logits, value) in enumerate(seen):
                 if not unknown(turns[j], i):
-                    gained = self.gained(i, j, [float(jax.lax.stop_gradient(value)) for _, value in seen], after[i])
-                    total += loss_of(logits, value, turns[j].chosen[i], gained, settings.value_weight, settings.entropy_weight)
+                    gained = self.gained(
+                        i, j, [float(jax.lax.stop_gradient(value)) for _, value in seen], after[i]
+                    )
+                    total += loss_of(
+                        logits,
+                        value,
+                        turns[j].chosen[i],
+                        gained,
+                        settings.value_weight,
+                        settings.entropy_weight,
+                    )
         return total / len(begun) / len(turns)
 
     def gained(self, i, j, values, after):
@@ -192,7 +241,11 @@ def heard(net, memory, frames):
 def loss_of(logits, value, action, gained, value_weight, entropy_weight):
     log = logits - jnp.log(jnp.exp(logits).sum())
     advantage = jax.lax.stop_gradient(gained - value)
-    return value_weight * (gained - value) ** 2 - advantage * log[action] + entropy_weight * (jnp.exp(log) * log).sum()
+    return (
+        value_weight * (gained - value) ** 2
+        - advantage * log[action]
+        + entropy_weight * (jnp.exp(log) * log).sum()
+    )
 
 
 def terminal(turn, i):
@@ -242,7 +295,12 @@ def compare_with_a_second_implementation(seed):
             for found, expected in zip(state.memory, zip(*twin.memory, strict=True), strict=True):
                 np.testing.assert_allclose(found[i], np.array(expected), rtol=1e-3, atol=1e-4)
         facts = {name: np.zeros(age.shape, bool) for name in ENDS}
-        for name, run, lane in ((name, run, lane) for name, places in ENDS.items() for at, run, lane in places if at == index):
+        for name, run, lane in (
+            (name, run, lane)
+            for name, places in ENDS.items()
+            for at, run, lane in places
+            if at == index
+        ):
             facts[name][run, lane] = True
         reward = rng.integers(-1, 2, age.shape) * rng.random(age.shape, np.float32)
         turn = turn_of(seen, np.asarray(actions), reward=reward, **facts)
@@ -251,7 +309,9 @@ def compare_with_a_second_implementation(seed):
         state = FRAME_ACTOR_CRITIC.learn(PROGRAM, setups, state, turn, index)
         age = np.where(facts["terminated"] | facts["truncated"] | facts["lost"], 0, age + 1)
     for i, twin in enumerate(twins):
-        found, expected, before = map(jax.tree.leaves, (pick(state.learner.net, i), twin.net, pick(begun, i)))
+        found, expected, before = map(
+            jax.tree.leaves, (pick(state.learner.net, i), twin.net, pick(begun, i))
+        )
         for a, b, c in zip(found, expected, before, strict=True):
             np.testing.assert_allclose(a - c, b - c, rtol=0.01, atol=1e-5)
         assert np.abs(found[0] - before[0]).max() > 1e-4
@@ -280,18 +340,32 @@ def test_a_loss_that_is_not_finite_is_the_end_of_a_run_alone():
 @pytest.mark.full
 def test_what_was_shown_a_step_ago_is_remembered():
     """The left or the right is bright, at random; the action that names the side before pays. Half of them do by chance."""
-    settings = replace(TINY, lstm=16, rollout=5, learning_rate=0.01, rms_start=0.0, discount=0.5, entropy_weight=0.01)
+    settings = replace(
+        TINY,
+        lstm=16,
+        rollout=5,
+        learning_rate=0.01,
+        rms_start=0.0,
+        discount=0.5,
+        entropy_weight=0.01,
+    )
     lanes, rng, pictures = 8, np.random.default_rng(0), np.zeros((2, *SHOWN), np.uint8)
     pictures[0, :, :, :42] = pictures[1, :, :, 42:] = 200
     program, setups = program_of(settings, lanes), setups_of((2,))
-    state, side, age = frame_actor_critic.begin(program, setups), rng.integers(0, 2, (1, lanes)), np.zeros((1, lanes), np.int32)
+    state, side, age = (
+        frame_actor_critic.begin(program, setups),
+        rng.integers(0, 2, (1, lanes)),
+        np.zeros((1, lanes), np.int32),
+    )
     before = np.full_like(side, -1)
     for index in range(300):
         seen = seen_of(pictures[side], age)
         actions, state = FRAME_ACTOR_CRITIC.choose(program, setups, state, seen, index * lanes)
         over = age == 19
         reward = (np.asarray(actions) == before).astype(np.float32)
-        state = FRAME_ACTOR_CRITIC.learn(program, setups, state, turn_of(seen, reward=reward, terminated=over), index)
+        state = FRAME_ACTOR_CRITIC.learn(
+            program, setups, state, turn_of(seen, reward=reward, terminated=over), index
+        )
         before, age = np.where(over, -1, side), np.where(over, 0, age + 1)
         side = rng.integers(0, 2, side.shape)
 
@@ -299,7 +373,9 @@ def test_what_was_shown_a_step_ago_is_remembered():
         memory, before, found = None, np.full((1, lanes), -1), []
         for _ in range(100):
             side = rng.integers(0, 2, (1, lanes))
-            actions, memory = decided(program, setups, state.learner, None if forgets else memory, pictures[side])
+            actions, memory = decided(
+                program, setups, state.learner, None if forgets else memory, pictures[side]
+            )
             found.append((np.asarray(actions) == before).mean())
             before = side
         return np.mean(found)
@@ -308,7 +384,14 @@ def test_what_was_shown_a_step_ago_is_remembered():
     assert right(forgets=True) < 0.7
 
 
-SMALL = {"channels": (4, 4, 4), "hidden": 16, "lstm": 16, "max_episode_steps": 50, "evaluation_episodes": 2, "envs": 4}
+SMALL = {
+    "channels": (4, 4, 4),
+    "hidden": 16,
+    "lstm": 16,
+    "max_episode_steps": 50,
+    "evaluation_episodes": 2,
+    "envs": 4,
+}
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +412,9 @@ def breakout():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FrameActorCritic, "choose", chosen)
         patch.setattr(FrameActorCritic, "learn", learned)
-        return deadtime.train("atari:Breakout", agent="recurrent", delay=3, steps=240, **SMALL), order
+        return deadtime.train(
+            "atari:Breakout", agent="recurrent", delay=3, steps=240, **SMALL
+        ), order
 
 
 def test_breakout(breakout):
@@ -348,9 +433,15 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
     setups = host_programs.setups_of(program, [(spec, 0)])
     assert program == program_of(spec.learner, 4)
     like = jax.eval_shape(lambda: new_frame_actor_critic(jax.random.key(0), spec.learner))
-    net = with_arrays(like, {name.partition("/")[2]: array for name, array in result.record.policies.items()})
+    net = with_arrays(
+        like, {name.partition("/")[2]: array for name, array in result.record.policies.items()}
+    )
     learner = new_state(jax.tree.map(lambda leaf: leaf[None], net), spec.learner)
-    frames, memory, chosen = np.random.default_rng(0).integers(0, 256, (30, 1, 2, *SHOWN), np.uint8), None, []
+    frames, memory, chosen = (
+        np.random.default_rng(0).integers(0, 256, (30, 1, 2, *SHOWN), np.uint8),
+        None,
+        [],
+    )
     for shown in frames:
         actions, memory = decided(program, setups, learner, memory, shown)
         chosen.append(int(actions[0, 1]))
@@ -361,7 +452,9 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
     for _ in range(2):
         assert [twin.act(shown[0, 1]) for shown in frames[:5]] == chosen[:5]
         twin.reset()
-    assert deadtime.evaluate(policy, "atari:Breakout", episodes=1, max_episode_steps=20).shape == (1,)
+    assert deadtime.evaluate(policy, "atari:Breakout", episodes=1, max_episode_steps=20).shape == (
+        1,
+    )
     with pytest.raises(ValueError, match="the last 4 frames"):
         policy.act(np.zeros(4))
 
@@ -379,9 +472,15 @@ def test_resuming_is_bit_exact(breakout, tmp_path):
     assert trainer.train_group(HostGroup(program, [pair]), interrupt, stop, True, tmp_path) == []
     assert len([*tmp_path.iterdir()]) == 1
     steps = []
-    (resumed,) = recorded(trainer.train_group(HostGroup(program, [pair]), steps.append, Event(), True, tmp_path))
+    (resumed,) = recorded(
+        trainer.train_group(HostGroup(program, [pair]), steps.append, Event(), True, tmp_path)
+    )
     assert (steps[0], sum(steps)) == (132, 240)
-    assert (resumed.status, resumed.scores, resumed.episodes) == (straight.status, straight.scores, straight.episodes)
+    assert (resumed.status, resumed.scores, resumed.episodes) == (
+        straight.status,
+        straight.scores,
+        straight.episodes,
+    )
     np.testing.assert_array_equal(resumed.curve, straight.curve)
     assert resumed.policies.keys() == straight.policies.keys()
     for name, array in straight.policies.items():
@@ -395,7 +494,12 @@ def test_an_evaluated_episode_that_is_lost_is_forgotten(breakout, monkeypatch):
     spec = deep_spec("atari:Breakout", "recurrent", 3, SMALL | {"max_episode_steps": 15})
     program = host_programs.program_of(spec, "cpu")
     setups = host_programs.setups_of(program, [(spec, 0)])
-    learner, decide, pools, kept = frame_actor_critic.begin(program, setups).learner, FrameActorCritic.decide, [], []
+    learner, decide, pools, kept = (
+        frame_actor_critic.begin(program, setups).learner,
+        FrameActorCritic.decide,
+        [],
+        [],
+    )
 
     def act(self, program, setups, learner, memory, seen):
         kept.append(memory)
@@ -409,9 +513,16 @@ def test_an_evaluated_episode_that_is_lost_is_forgotten(breakout, monkeypatch):
 
     monkeypatch.setattr(atari_pool, "AtariPool", two)
     monkeypatch.setattr(FrameActorCritic, "decide", act)
-    assert np.isfinite(host_scores.scores_of(program, [(spec, 0)], setups, learner, 2, Event())).all()
+    assert np.isfinite(
+        host_scores.scores_of(program, [(spec, 0)], setups, learner, 2, Event())
+    ).all()
     assert len(kept) == 25
-    empty = [(i, lane) for i in range(1, 25) for lane in (0, 1) if not np.asarray(kept[i].cell[0, lane]).any()]
+    empty = [
+        (i, lane)
+        for i in range(1, 25)
+        for lane in (0, 1)
+        if not np.asarray(kept[i].cell[0, lane]).any()
+    ]
     assert empty == [(10, 0)]
 
 

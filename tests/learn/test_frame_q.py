@@ -17,7 +17,14 @@ from deadtime.runtime.frame_layers import CONVOLUTIONS, MOST_ACTIONS
 from deadtime.runtime.views import CHOSEN, EXECUTED, QUEUE, STATE, Code
 from tests.commands import full
 
-TINY = PixelQ(channels=(4, 4, 4), hidden=16, replay_transitions=400, learning_starts=0, learning_rate=1e-3, batch=16)
+TINY = PixelQ(
+    channels=(4, 4, 4),
+    hidden=16,
+    replay_transitions=400,
+    learning_starts=0,
+    learning_rate=1e-3,
+    batch=16,
+)
 
 
 def setups(runs=2, delay=0, actions=3, sees_queue=False, executed=True, steps=1000):
@@ -25,7 +32,9 @@ def setups(runs=2, delay=0, actions=3, sees_queue=False, executed=True, steps=10
         return jnp.full(runs, value, kind)
 
     keys = jax.vmap(jax.random.key)(jnp.arange(runs, dtype=jnp.uint32))
-    code = Code(each(QUEUE if sees_queue else STATE, int), each(EXECUTED if executed else CHOSEN, int))
+    code = Code(
+        each(QUEUE if sees_queue else STATE, int), each(EXECUTED if executed else CHOSEN, int)
+    )
     return Setup(keys, each(delay, int), (), each(steps, int), (), code, each(actions, int))
 
 
@@ -50,7 +59,9 @@ def turns(rng, program, runs, count, delay=0):
         stacks = np.where(fresh[..., None, None, None], frame[:, :, None], moved)
         age = np.where(fresh, 0, age)
         terminated, truncated = rng.random(at) < 0.1, rng.random(at) < 0.05
-        before = played_of(stacks, rng.integers(0, 3, (*at, program.capacity)).astype(np.uint8), age, frame)
+        before = played_of(
+            stacks, rng.integers(0, 3, (*at, program.capacity)).astype(np.uint8), age, frame
+        )
         after = before._replace(
             executed=rng.integers(0, 3, at),
             reward=rng.normal(size=at).astype(np.float32),
@@ -77,7 +88,12 @@ def test_products_over_patches_are_convolutions(layer):
     kernel = weight.reshape(steps, steps, stride, stride, into, -1)
     kernel = jnp.transpose(kernel, (0, 2, 1, 3, 4, 5)).reshape(size, size, into, -1)
     theirs = jax.lax.conv_general_dilated(
-        x[None], kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest"
+        x[None],
+        kernel,
+        (stride, stride),
+        "VALID",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        precision="highest",
     )[0]
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
@@ -96,24 +112,36 @@ def test_q_of_a_game_is_of_its_own_actions():
         values = np.asarray(q(frames, queue, 5))
         assert np.isfinite(values[:5]).all()
         assert (values[5:] == -np.inf).all()
-    np.testing.assert_array_equal(queue.reshape(2, -1).argmax(axis=1) * queue.reshape(2, -1).sum(axis=1), [0, 1])
+    np.testing.assert_array_equal(
+        queue.reshape(2, -1).argmax(axis=1) * queue.reshape(2, -1).sum(axis=1), [0, 1]
+    )
     dueling = new_q(jax.random.key(1), TINY, 0)
     whole = np.asarray(dueling(frames, jnp.zeros(0), 18))
     hidden = jax.nn.relu(dueling.norm(dueling.hidden @ dueling.torso(frames) + dueling.hidden_bias))
     scores = np.asarray(dueling.out @ hidden + dueling.out_bias)
-    np.testing.assert_allclose(whole, scores[-1] + scores[:-1] - scores[:-1].mean(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        whole, scores[-1] + scores[:-1] - scores[:-1].mean(), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("executed", [True, False])
 @pytest.mark.parametrize("count", [full(12), 37])
 def test_a_sampled_transition_is_one_that_was_played(count, executed):
     """Of the executed action, and then not of the warm-up; or of the chosen one."""
-    rng, program, delay = np.random.default_rng(count), program_of(replace(TINY, replay_transitions=60), 3, 3), 2
+    rng, program, delay = (
+        np.random.default_rng(count),
+        program_of(replace(TINY, replay_transitions=60), 3, 3),
+        2,
+    )
     told = setups(delay=delay, executed=executed)
     state, played = frame_q.begin(program, told), turns(rng, program, 2, count, delay)
     for i, turn in enumerate(played):
-        state = frame_q.learn(program, told, state, frame_replay.row_of(program, told, turn), np.int32(i), 0)
-    batch = frame_replay.sample(program, state.replay, jnp.int32(count - 1), jax.random.split(jax.random.key(5), 2))
+        state = frame_q.learn(
+            program, told, state, frame_replay.row_of(program, told, turn), np.int32(i), 0
+        )
+    batch = frame_replay.sample(
+        program, state.replay, jnp.int32(count - 1), jax.random.split(jax.random.key(5), 2)
+    )
     truth = {}
     for i in range(count - 1):
         now, then = played[i], played[i + 1]
@@ -121,7 +149,11 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
         terminal = came.terminated | came.life_lost
         for run, lane in np.ndindex(2, 3):
             cut = came.truncated[run, lane] and not terminal[run, lane]
-            if not came.lost[run, lane] and not cut and (not executed or now.before.age[run, lane] >= delay):
+            if (
+                not came.lost[run, lane]
+                and not cut
+                and (not executed or now.before.age[run, lane] >= delay)
+            ):
                 key = now.before.frame[run, lane].tobytes()
                 truth[run, key] = now, then, lane, terminal[run, lane], i
     seen = set()
@@ -135,7 +167,9 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
         seen.add(i)
         np.testing.assert_array_equal(before, now.before.shown[run, lane])
         np.testing.assert_array_equal(after[:3], before[1:])
-        assert batch.action[run, entry] == (now.after.executed if executed else now.chosen)[run, lane]
+        assert (
+            batch.action[run, entry] == (now.after.executed if executed else now.chosen)[run, lane]
+        )
         assert batch.reward[run, entry] == now.after.reward[run, lane]
         assert batch.terminal[run, entry] == terminal
         np.testing.assert_array_equal(queue, now.before.queue[run, lane])
@@ -150,7 +184,9 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
 
 def probe(steps=900):
     """A game of two frames: dark, then bright, then over. In the bright one action 1 pays 1; nothing else pays."""
-    program = program_of(replace(TINY, discount=0.5, clip_rewards=False, target_period_updates=20), 0, 4)
+    program = program_of(
+        replace(TINY, discount=0.5, clip_rewards=False, target_period_updates=20), 0, 4
+    )
     told = setups(1, 0, 2, steps=steps)
     rng, state = np.random.default_rng(0), frame_q.begin(program, told)
     bright, age = np.zeros((1, 4), bool), np.zeros((1, 4), np.int32)
@@ -163,8 +199,17 @@ def probe(steps=900):
         queue = np.zeros((1, 4, program.capacity), np.uint8)
         reward = (bright & (action == 1)).astype(np.float32)
         before = played_of(shown, queue, age, frame)
-        turn = Turn(before, action, before._replace(executed=action, reward=reward, terminated=bright))
-        state = frame_q.learn(program, told, state, frame_replay.row_of(program, told, turn), np.int32(i), 2 if i > 5 else 0)
+        turn = Turn(
+            before, action, before._replace(executed=action, reward=reward, terminated=bright)
+        )
+        state = frame_q.learn(
+            program,
+            told,
+            state,
+            frame_replay.row_of(program, told, turn),
+            np.int32(i),
+            2 if i > 5 else 0,
+        )
         age, bright = np.where(bright, 0, age + 1).astype(np.int32), ~bright
     dark = np.full((4, 84, 84), 20, np.uint8)
     lit = dark.copy()
@@ -182,7 +227,10 @@ def test_it_learns_values_that_are_known():
 
 @pytest.mark.parametrize("sees_queue", [True, False])
 def test_a_queue_is_seen_by_who_is_to_see_it(sees_queue):
-    program, frames = program_of(TINY, 3, 2), np.random.default_rng(0).integers(0, 256, (4, 84, 84)).astype(np.uint8)
+    program, frames = (
+        program_of(TINY, 3, 2),
+        np.random.default_rng(0).integers(0, 256, (4, 84, 84)).astype(np.uint8),
+    )
     told = setups(1, 2, 5, sees_queue)
     q = jax.tree.map(lambda leaf: leaf[0], frame_q.begin(program, told).learner.q)
     setup = jax.tree.map(lambda leaf: leaf[0], told)
@@ -198,6 +246,9 @@ def test_updates_belong_to_turns():
     for lanes, period in ((8, 4), (1, 4), (3, 4), (16, 4)):
         program = program_of(replace(TINY, update_period=period, learning_starts=40), 0, lanes)
         begun = next(i for i in range(1000) if frame_q.updates_at(program, i))
-        assert begun * lanes >= 40 > (begun - max(period, lanes) // lanes) * lanes - period or begun == 5
+        assert (
+            begun * lanes >= 40 > (begun - max(period, lanes) // lanes) * lanes - period
+            or begun == 5
+        )
         total = sum(frame_q.updates_at(program, i) for i in range(begun, begun + 100))
         assert abs(total - 100 * lanes / period) <= 1

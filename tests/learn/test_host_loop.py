@@ -37,11 +37,15 @@ SMALL = {
     "learning_rate": 0.01,
     "epsilon_floor": 0.7,
 }
-PROBE, DIARY, SPACES = (f"gym:gym_probe:deadtime-test/{name}-v0" for name in ("Probe", "Diary", "Spaces"))
+PROBE, DIARY, SPACES = (
+    f"gym:gym_probe:deadtime-test/{name}-v0" for name in ("Probe", "Diary", "Spaces")
+)
 
 
 def spec_of(env, agent="delayed", delay=0, steps=100, envs=1, preset="paper", **changes):
-    return DeepSpec(env, agent, delay, preset, steps, envs=envs, evaluation_episodes=2, changes=changes)
+    return DeepSpec(
+        env, agent, delay, preset, steps, envs=envs, evaluation_episodes=2, changes=changes
+    )
 
 
 def trained(spec, seed=0):
@@ -62,7 +66,8 @@ def ended_of(group):
 
 
 @pytest.mark.parametrize(
-    ("agent", "delay", "envs"), [("delayed", 2, 3), ("augmented", 2, 3), ("oblivious", 0, 3), ("shifted", 1, 3)]
+    ("agent", "delay", "envs"),
+    [("delayed", 2, 3), ("augmented", 2, 3), ("oblivious", 0, 3), ("shifted", 1, 3)],
 )
 def test_known_values(agent, delay, envs):
     """γ = ½, so a pay of 1 at every later step is worth 1."""
@@ -70,7 +75,9 @@ def test_known_values(agent, delay, envs):
     assert run.learner.diverged_at == -1
     assert len(ended) == 6000 // 20
     for s, queue in ((0, (0, 1)), (1, (1, 0)), (0, (1, 1))):
-        values = q_values(program, run.learner.q, jnp.array([float(s)]), jnp.array(queue[:delay], int), setup)
+        values = q_values(
+            program, run.learner.q, jnp.array([float(s)]), jnp.array(queue[:delay], int), setup
+        )
         if agent == "augmented":
             now, later = float(queue[0] == s), 0.5 * float(queue[1] == 1 - s)
             expected = now + later + 0.25 * (np.arange(2) == s) + 0.25
@@ -83,8 +90,13 @@ def test_known_values(agent, delay, envs):
 def expected_rows(spec, seed, chosen):
     """The replay of a plain loop over the environments one by one, given what was chosen; and the returns of its episodes."""
     m, rows, ended = spec.delay, [], []
-    envs = [deadtime.ActionDelay(gym.make(spec.env.removeprefix("gym:")), m) for _ in range(spec.envs)]
-    starts = [env.reset(seed=one) for env, one in zip(envs, host_programs.seeds_of(spec, seed, 0, spec.envs), strict=True)]
+    envs = [
+        deadtime.ActionDelay(gym.make(spec.env.removeprefix("gym:")), m) for _ in range(spec.envs)
+    ]
+    starts = [
+        env.reset(seed=one)
+        for env, one in zip(envs, host_programs.seeds_of(spec, seed, 0, spec.envs), strict=True)
+    ]
     path = [[obs] for obs, _ in starts]
     queues = [info["pending_actions"] for _, info in starts]
     earned = [0.0] * spec.envs
@@ -95,7 +107,10 @@ def expected_rows(spec, seed, chosen):
         path[i].append(after)
         age, executed = len(path[i]) - 2, envs[i].unwrapped.executed
         assert executed == (queues[i][0] if m else action)
-        pair, learned = (before, after), executed if spec.agent in ("delayed", "shifted") else action
+        pair, learned = (
+            (before, after),
+            executed if spec.agent in ("delayed", "shifted") else action,
+        )
         if spec.agent == "shifted" and age >= m:
             pair = path[i][age - m], path[i][age - m + 1]
         row = [*pair[0], *pair[1], learned, reward, terminated]
@@ -116,9 +131,23 @@ def expected_rows(spec, seed, chosen):
     + [("delayed", 0, 1, 2), ("augmented", 0, 3, 0), ("delayed", 3, 1, 1), ("shifted", 3, 1, 0)],
 )
 def test_what_is_stored(agent, delay, envs, skipped, monkeypatch):
-    spec = spec_of(DIARY, agent, delay, 61, envs, hidden=(4,), batch=4, skipped_delays=skipped, replay_transitions=100)
+    spec = spec_of(
+        DIARY,
+        agent,
+        delay,
+        61,
+        envs,
+        hidden=(4,),
+        batch=4,
+        skipped_delays=skipped,
+        replay_transitions=100,
+    )
     chosen, send = [], LocalPool.send
-    monkeypatch.setattr(LocalPool, "send", lambda self, actions: chosen.append(actions.copy()) or send(self, actions))
+    monkeypatch.setattr(
+        LocalPool,
+        "send",
+        lambda self, actions: chosen.append(actions.copy()) or send(self, actions),
+    )
     _, _, run, found = trained(spec, 5)
     rows, ended = expected_rows(spec, 5, chosen)
     assert run.replay.stored == len(rows) > 20
@@ -139,12 +168,21 @@ class KeyedEnv(gym.Env):
     """A functional environment with the random numbers that the compiled loop would give it."""
 
     def __init__(self, inner, key):
-        params, self.time, self.key = inner.default_params, 0, jax.random.split(jax.random.fold_in(key, 0))[1]
-        self.action_space, self.observation_space = spaces.Discrete(inner.num_actions), inner.observation_space(params)
+        params, self.time, self.key = (
+            inner.default_params,
+            0,
+            jax.random.split(jax.random.fold_in(key, 0))[1],
+        )
+        self.action_space, self.observation_space = (
+            spaces.Discrete(inner.num_actions),
+            inner.observation_space(params),
+        )
 
         def begin(key):
             key_env, key_queue = jax.random.split(key)
-            return *inner.reset_env(key_env, params), jax.random.bits(key_queue, (3,)) % inner.num_actions
+            return *inner.reset_env(key_env, params), jax.random.bits(
+                key_queue, (3,)
+            ) % inner.num_actions
 
         def move(time, state, action):
             _, key_env, _, _, key_reset = jax.random.split(jax.random.fold_in(key, time + 1), 5)
@@ -158,7 +196,9 @@ class KeyedEnv(gym.Env):
         return np.asarray(obs), {}
 
     def step(self, action):
-        obs, self.state, reward, terminated, truncated, self.key = self._move(self.time, self.state, action)
+        obs, self.state, reward, terminated, truncated, self.key = self._move(
+            self.time, self.state, action
+        )
         self.time += 1
         return np.asarray(obs), float(reward), bool(terminated), bool(truncated), {}
 
@@ -166,18 +206,28 @@ class KeyedEnv(gym.Env):
         return np.asarray(self.pending).astype(int)[:delay]
 
 
-@pytest.mark.parametrize(("agent", "delay"), [("delayed", 3), full("augmented", 3), full("shifted", 3), full("oblivious", 0)])
+@pytest.mark.parametrize(
+    ("agent", "delay"),
+    [("delayed", 3), full("augmented", 3), full("shifted", 3), full("oblivious", 0)],
+)
 def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, delay, monkeypatch):
     steps, env = 200, Plain(noise=0.1)
     spec = spec_of("gym:CartPole-v1", agent, delay, steps, hidden=(8, 8), batch=8)
     setup = setup_of(spec, 3)
     keyed = KeyedEnv(env, setup.key)
     delayed = deadtime.ActionDelay(keyed, delay, keyed.queue)
-    monkeypatch.setattr(GymFamily, "pool", lambda self, lanes, name: LocalPool([delayed], [0], name))
+    monkeypatch.setattr(
+        GymFamily, "pool", lambda self, lanes, name: LocalPool([delayed], [0], name)
+    )
     _, _, run, found = trained(spec, 3)
     program = Program(env, VIEWS[agent], split_settings(spec.learner)[0], delay)
-    inside = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], setup._replace(params=env.default_params, numbers=plain(setup)))
-    runs, returns = compiled_loop.run_chunk(program, inside, compiled_loop.begin_all(program, inside), jnp.int32(0), steps)
+    inside = jax.tree.map(
+        lambda leaf: jnp.asarray(leaf)[None],
+        setup._replace(params=env.default_params, numbers=plain(setup)),
+    )
+    runs, returns = compiled_loop.run_chunk(
+        program, inside, compiled_loop.begin_all(program, inside), jnp.int32(0), steps
+    )
     ended = np.flatnonzero(~np.isnan(returns[:, 0]))
     assert found == [[t, returns[t, 0]] for t in ended]
     assert len(ended) > 5
@@ -206,12 +256,16 @@ def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers(compiled_wel
         program = Program(Plain(), view, split_settings(spec.learner)[0], spec.delay)
         each = [setup_of(spec, 100 + seed) for seed in range(16)]
         each = [one._replace(params=Plain().default_params, numbers=plain(one)) for one in each]
-        setups = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *each)
+        setups = jax.tree.map(
+            lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *each
+        )
         _, returns = compiled_loop.run_chunk(
             program, setups, compiled_loop.begin_all(program, setups), jnp.int32(0), spec.length
         )
         inside = np.log(np.nanmean(np.asarray(returns)[half:], axis=0))
-        return (outside.mean() - inside.mean()) / np.sqrt(outside.var(ddof=1) / 8 + inside.var(ddof=1) / 16)
+        return (outside.mean() - inside.mean()) / np.sqrt(
+            outside.var(ddof=1) / 8 + inside.var(ddof=1) / 16
+        )
 
     right, wrong = gap(VIEWS["delayed"]), gap(View("prediction", "chosen"))
     assert abs(right) < 2.5, (right, wrong)
@@ -219,17 +273,31 @@ def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers(compiled_wel
 
 
 def test_one_spec_and_seed_give_the_same_bits():
-    options = {"delay": 2, "steps": 150, "envs": 2, "preset": "paper", "hidden": (8, 8), "evaluation_episodes": 2}
+    options = {
+        "delay": 2,
+        "steps": 150,
+        "envs": 2,
+        "preset": "paper",
+        "hidden": (8, 8),
+        "evaluation_episodes": 2,
+    }
     one, other = (deadtime.train("gym:CartPole-v1", seeds=2, **options) for _ in range(2))
     assert one.record.policies.keys() == other.record.policies.keys()
     for name, array in one.record.policies.items():
         np.testing.assert_array_equal(array, other.record.policies[name])
     np.testing.assert_array_equal(one.curve.returns, other.curve.returns)
     np.testing.assert_array_equal(one.scores, other.scores)
-    assert not np.array_equal(one.record.policies["0/q/0/weight"], one.record.policies["1/q/0/weight"])
+    assert not np.array_equal(
+        one.record.policies["0/q/0/weight"], one.record.policies["1/q/0/weight"]
+    )
     assert not np.array_equal(one.curve.returns[0], one.curve.returns[1], equal_nan=True)
     spec = spec_of("gym:CartPole-v1")
-    seeds = [seed for run in range(3) for step in (0, 50) for seed in host_programs.seeds_of(spec, run, step, 3)]
+    seeds = [
+        seed
+        for run in range(3)
+        for step in (0, 50)
+        for seed in host_programs.seeds_of(spec, run, step, 3)
+    ]
     assert len({*seeds}) == len(seeds)
 
 
@@ -277,7 +345,10 @@ def test_stopping_writes_a_checkpoint(tmp_path):
 
 
 REFUSALS = [
-    ({"env": SPACES, "continuous": True}, "choose among numbered actions (Discrete); those of .* are Box"),
+    (
+        {"env": SPACES, "continuous": True},
+        "choose among numbered actions (Discrete); those of .* are Box",
+    ),
     (
         {"env": SPACES, "axes": 2},
         "take observations of one axis (Box); those of .*: wrap it, for example in gymnasium.wrappers.FlattenObservation",
@@ -287,22 +358,43 @@ REFUSALS = [
         {"env": SPACES, "axes": 2, "side": 84},
         "(84, 84), float32), and images are supported only as frames of Atari: choose an environment that gives numbers",
     ),
-    ({"env": DIARY, "first": 1}, "actions are numbered from 0; those of .* are Discrete(3, start=1)"),
+    (
+        {"env": DIARY, "first": 1},
+        "actions are numbered from 0; those of .* are Discrete(3, start=1)",
+    ),
     ({"env": "gym:CartPol-v1"}, "knows no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
-    ({"env": "gym:LunarLander-v2"}, "knows no environment 'LunarLander-v2'; did you mean 'LunarLander-v3'?"),
+    (
+        {"env": "gym:LunarLander-v2"},
+        "knows no environment 'LunarLander-v2'; did you mean 'LunarLander-v3'?",
+    ),
     ({"env": "gym:"}, "can't make '' with no settings (Malformed environment ID"),
-    ({"env": "gym:nowhere:Thing-v0"}, "needs what can't be imported (No module named 'nowhere'): install it, or go to"),
+    (
+        {"env": "gym:nowhere:Thing-v0"},
+        "needs what can't be imported (No module named 'nowhere'): install it, or go to",
+    ),
     ({"env": "gim:CartPole-v1"}, "choose one of .*, gymnax:NAME, gym:ID"),
-    ({"env": "LunarLander-v3"}, "no environment is called 'LunarLander-v3'; did you mean 'gym:LunarLander-v3'?: choose"),
-    ({"model": "simulator"}, "model='simulator' looks ahead in the environment itself, and gym:CartPole-v1 can't be copied"),
+    (
+        {"env": "LunarLander-v3"},
+        "no environment is called 'LunarLander-v3'; did you mean 'gym:LunarLander-v3'?: choose",
+    ),
+    (
+        {"model": "simulator"},
+        "model='simulator' looks ahead in the environment itself, and gym:CartPole-v1 can't be copied",
+    ),
     ({"shaped": True}, "gym:CartPole-v1 has no shaped reward"),
     ({"agent": "mbs"}, "gym:CartPole-v1 has no agent 'mbs'"),
     ({"agent": "distribution"}, "gym:CartPole-v1 has no agent 'distribution'"),
-    ({"learning_rat": 0.1}, "has no setting 'learning_rat'; did you mean 'learning_rate'?: it takes sutton_barto_reward"),
+    (
+        {"learning_rat": 0.1},
+        "has no setting 'learning_rat'; did you mean 'learning_rate'?: it takes sutton_barto_reward",
+    ),
     ({"render_mode": "human"}, "gym:CartPole-v1 has no setting 'render_mode'"),
     ({"env": DIARY, "bad": object()}, "settings of a run are numbers, words, lists and dicts"),
     ({"envs": 0}, "envs is a whole number, 1 or more; got 0: pass one such as 1"),
-    ({"env": "cartpole", "envs": 2}, "envs is for gym:ID and atari:NAME, .* got 2 for cartpole: leave it out"),
+    (
+        {"env": "cartpole", "envs": 2},
+        "envs is for gym:ID and atari:NAME, .* got 2 for cartpole: leave it out",
+    ),
     ({"env": "maze", "envs": 2}, "maze has no setting 'envs'"),
     ({"max_episode_steps": 0}, "can't make 'CartPole-v1' with {'max_episode_steps': 0}"),
 ]
@@ -317,17 +409,23 @@ def test_refusals(wrong, words):
 
 def test_a_missing_dependency_says_how_to_get_it(monkeypatch):
     def absent(*given, **settings):
-        raise gym.error.DependencyNotInstalled('Box2D is not installed, run `pip install "gymnasium[box2d]"`')
+        raise gym.error.DependencyNotInstalled(
+            'Box2D is not installed, run `pip install "gymnasium[box2d]"`'
+        )
 
     monkeypatch.setattr(gym, "make", absent)
-    with pytest.raises(ValueError, match="gym:CartPole-v1 needs what can't be imported .Box2D .*pip install"):
+    with pytest.raises(
+        ValueError, match="gym:CartPole-v1 needs what can't be imported .Box2D .*pip install"
+    ):
         make_spec("gym:CartPole-v1", "delayed", 0, {})
 
 
 @pytest.mark.parametrize("bad", ["observation", "reward"])
 def test_numbers_that_are_none_are_reported(bad):
     spec = DeepSpec(DIARY, "oblivious", settings={"bad": bad}, changes={"hidden": (4,)})
-    with pytest.raises(ValueError, match=f"{bad}s are finite numbers; {DIARY} gave .*: mend the environment"):
+    with pytest.raises(
+        ValueError, match=f"{bad}s are finite numbers; {DIARY} gave .*: mend the environment"
+    ):
         trained(spec)
 
 
@@ -336,8 +434,12 @@ def test_rewards_are_finite_for_the_learner_too(value, monkeypatch):
     """1e39 is finite as a double and infinite in single precision."""
     from gym_probe import ProbeEnv
 
-    monkeypatch.setattr(ProbeEnv, "step", lambda env, action: (np.zeros(1, np.float32), value, False, False, {}))
-    with pytest.raises(ValueError, match="rewards are finite numbers; .* gave .*: mend the environment"):
+    monkeypatch.setattr(
+        ProbeEnv, "step", lambda env, action: (np.zeros(1, np.float32), value, False, False, {})
+    )
+    with pytest.raises(
+        ValueError, match="rewards are finite numbers; .* gave .*: mend the environment"
+    ):
         trained(spec_of(PROBE, "oblivious", hidden=(4,)))
 
 
@@ -370,7 +472,10 @@ def test_ids():
     same = [{"envs": 1}, {"sutton_barto_reward": False}, {"max_episode_steps": 500}]
     assert {deep_spec("gym:CartPole-v1", "delayed", 5, one).id for one in same} == {base.id}
     others = [{"envs": 2}, {"sutton_barto_reward": True}, {"max_episode_steps": 50}, {"steps": 5}]
-    specs = [deep_spec("gym:CartPole-v1", "delayed", 5, one) for one in others] + [spec_of(DIARY), base]
+    specs = [deep_spec("gym:CartPole-v1", "delayed", 5, one) for one in others] + [
+        spec_of(DIARY),
+        base,
+    ]
     assert len({spec.id for spec in specs}) == 6
     for spec in specs:
         assert from_canonical(json.loads(json.dumps(spec.canonical()))) == spec
@@ -395,18 +500,37 @@ def test_evaluation_ends_where_episodes_do_not(monkeypatch):
         def act(self, observation, pending_actions):
             return 1
 
-    assert deadtime.evaluate(Any(), DIARY, episodes=2, endless=True).tolist() == [0.5 * sum(range(1, 51))] * 2
-    assert deadtime.evaluate(Any(), DIARY, episodes=2, endless=True, max_episode_steps=4).tolist() == [5.0] * 2
+    assert (
+        deadtime.evaluate(Any(), DIARY, episodes=2, endless=True).tolist()
+        == [0.5 * sum(range(1, 51))] * 2
+    )
+    assert (
+        deadtime.evaluate(Any(), DIARY, episodes=2, endless=True, max_episode_steps=4).tolist()
+        == [5.0] * 2
+    )
 
 
 def test_commands(tmp_path):
-    small = ["--env", "gym:MountainCar-v0", "--preset", "paper", "--steps", 100, "--envs", 2, "--seeds", 2]
+    small = [
+        "--env",
+        "gym:MountainCar-v0",
+        "--preset",
+        "paper",
+        "--steps",
+        100,
+        "--envs",
+        2,
+        "--seeds",
+        2,
+    ]
     done = run("train", *small, "--agent", "delayed", "--delay", 3, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["env"], said["envs"], said["scores"]) == ("gym:MountainCar-v0", 2, [-200, -200])
     done = run("evaluate", said["record"], "--episodes", 2, "--delay", 1, cwd=tmp_path)
-    assert "gym:MountainCar-v0 delayed of delay 3, under delay 1: return -200" in done.stdout, done.stderr
+    assert "gym:MountainCar-v0 delayed of delay 3, under delay 1: return -200" in done.stdout, (
+        done.stderr
+    )
     policy = deadtime.load(tmp_path / said["record"], seed=1)
     assert deadtime.evaluate(policy, "gym:MountainCar-v0", episodes=1).tolist() == [-200]
     done = run("compare", *small, "--delays", 0, "--agents", "oblivious", "--json", cwd=tmp_path)
@@ -421,5 +545,8 @@ def test_watching_what_an_environment_draws(tmp_path):
     with Image.open(tmp_path / "x.gif") as image:
         assert image.n_frames == 6
         assert image.width == 400
-    with pytest.raises(ValueError, match="watch draws mazes, .* gym:ID that render rgb_array; this is of gym:gym_probe"):
+    with pytest.raises(
+        ValueError,
+        match="watch draws mazes, .* gym:ID that render rgb_array; this is of gym:gym_probe",
+    ):
         watch(PROBE, make(PROBE), result.policy(0), 0, tmp_path / "y.gif")

@@ -34,8 +34,13 @@ class NeedyEnv(gym.Env):
 
     def __init__(self, axes=3):
         if NeedyEnv.missing:
-            raise gym.error.DependencyNotInstalled('Box2D is not installed, run `pip install "gymnasium[box2d]"`')
-        self.action_space, self.observation_space = spaces.Discrete(2), spaces.Box(0.0, 1.0, (axes,), np.float32)
+            raise gym.error.DependencyNotInstalled(
+                'Box2D is not installed, run `pip install "gymnasium[box2d]"`'
+            )
+        self.action_space, self.observation_space = (
+            spaces.Discrete(2),
+            spaces.Box(0.0, 1.0, (axes,), np.float32),
+        )
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -92,7 +97,10 @@ def test_a_policy_acts_without_its_simulator(agent, tmp_path, without, capsys):
         deadtime.evaluate(policy, NEEDY, episodes=1)
     with pytest.raises(ValueError, match=words):
         again.spec.environment(0)
-    for command in (["watch", str(folder), "--out", str(tmp_path / "x.gif")], ["evaluate", str(folder)]):
+    for command in (
+        ["watch", str(folder), "--out", str(tmp_path / "x.gif")],
+        ["evaluate", str(folder)],
+    ):
         with pytest.raises(SystemExit) as ended:
             main(command)
         assert ended.value.code == 2
@@ -111,7 +119,9 @@ def test_networks_know_their_sizes():
     assert policy.act(np.ones(3), [0, 1]) in (0, 1)
 
 
-@pytest.mark.parametrize("agent", ["delayed", "augmented", "distribution", "mbs", "oblivious", "shifted"])
+@pytest.mark.parametrize(
+    "agent", ["delayed", "augmented", "distribution", "mbs", "oblivious", "shifted"]
+)
 def test_tables_need_no_maze(agent, tmp_path, monkeypatch):
     trained = deadtime.train("noisy-maze", agent, delay=2, seeds=[3], size=3, episodes=50)
     folder = trained.save(tmp_path / "run")
@@ -169,8 +179,13 @@ def test_a_policy_of_frames_needs_no_emulator(agent, monkeypatch):
     expected = f"NetworkPolicy({agent} on atari:MsPacman, delay={delay}, frames of shape (4, 84, 84) -> 9 actions)"
     assert repr(policy) == str(policy) == expected
     for wrong in (0, 19, -1):
-        with pytest.raises(ValueError, match=f"a game has 1 to 18 actions; this policy says {wrong}: train it again"):
-            Result(replace(record, policies=record.policies | {"0/actions": np.array(wrong)})).policy()
+        with pytest.raises(
+            ValueError,
+            match=f"a game has 1 to 18 actions; this policy says {wrong}: train it again",
+        ):
+            Result(
+                replace(record, policies=record.policies | {"0/actions": np.array(wrong)})
+            ).policy()
 
 
 def test_the_number_of_actions_is_recorded_and_asked_of_the_emulator_before(monkeypatch):
@@ -182,18 +197,39 @@ def test_results_and_policies_say_what_they_are():
     spec = DeepSpec("noisy-cartpole", "recurrent", 5, changes={"hidden": (4,), "lstm": 5})
     arrays = recurrent_arrays(4)
     result = Result(record_with(spec, arrays, (3, 4), (498.12, 500.0)))
-    assert repr(result) == str(result) == "Result(noisy-cartpole, recurrent, delay 5, 2 seeds: 498.1, 500.0)"
-    assert repr(result.policy()) == "NetworkPolicy(recurrent on noisy-cartpole, delay=5, 4 numbers -> 2 actions)"
+    assert (
+        repr(result)
+        == str(result)
+        == "Result(noisy-cartpole, recurrent, delay 5, 2 seeds: 498.1, 500.0)"
+    )
+    assert (
+        repr(result.policy())
+        == "NetworkPolicy(recurrent on noisy-cartpole, delay=5, 4 numbers -> 2 actions)"
+    )
     evil = Result(replace(result.record, spec=spec.canonical() | {"env": "gym:\x1b[2J"}))
     assert repr(evil) == "Result(gym:?[2J, recurrent, delay 5, 2 seeds: 498.1, 500.0)"
-    many = Result(record_with(replace(spec, delay=0), arrays, range(7), [0.98765, -12.34, np.nan, 1, 2, 3, 4]))
-    assert repr(many) == "Result(noisy-cartpole, recurrent, delay 0, 7 seeds: 0.988, -12.3, nan, 1.000, 2.000, ...)"
+    many = Result(
+        record_with(replace(spec, delay=0), arrays, range(7), [0.98765, -12.34, np.nan, 1, 2, 3, 4])
+    )
+    assert (
+        repr(many)
+        == "Result(noisy-cartpole, recurrent, delay 0, 7 seeds: 0.988, -12.3, nan, 1.000, 2.000, ...)"
+    )
     deep = NetworkPolicy(deep_manifest(delay=5, actions=2, model="change"), DEEP)
     assert repr(deep) == str(deep) == "NetworkPolicy(delayed, delay=5, 4 numbers -> 2 actions)"
 
 
-SCALES = {f"{part}/{name}": np.ones(4, np.float32) for part in ("inputs", "changes") for name in ("mean", "deviation")}
-SHAPES = {"q/0/weight": (2, 4), "q/0/bias": (2,), "model/0/weight": (1, 4, 6), "model/0/bias": (1, 4)}
+SCALES = {
+    f"{part}/{name}": np.ones(4, np.float32)
+    for part in ("inputs", "changes")
+    for name in ("mean", "deviation")
+}
+SHAPES = {
+    "q/0/weight": (2, 4),
+    "q/0/bias": (2,),
+    "model/0/weight": (1, 4, 6),
+    "model/0/bias": (1, 4),
+}
 DEEP = SCALES | {name: np.zeros(shape, np.float32) for name, shape in SHAPES.items()}
 
 
@@ -219,7 +255,10 @@ def test_a_policy_plays_its_own_game_only():
     class Frames(gym.Env):
         """As `AtariEnv` is, without an emulator."""
 
-        observation_space, action_space = spaces.Box(0, 255, FRAMES.shape, np.uint8), spaces.Discrete(9)
+        observation_space, action_space = (
+            spaces.Box(0, 255, FRAMES.shape, np.uint8),
+            spaces.Discrete(9),
+        )
 
         def __init__(self, name):
             self.deadtime_name = f"atari:{name}"
@@ -237,7 +276,10 @@ def test_a_policy_plays_its_own_game_only():
     policy.env = ""
     assert deadtime.evaluate(policy, Frames("Frostbite"), episodes=1).tolist() == [1.0]
     Frames.action_space = spaces.Discrete(8)
-    with pytest.raises(ValueError, match="as in its training, frames of shape .4, 84, 84. -> 9 actions; atari:Frostbite has "):
+    with pytest.raises(
+        ValueError,
+        match="as in its training, frames of shape .4, 84, 84. -> 9 actions; atari:Frostbite has ",
+    ):
         deadtime.evaluate(policy, Frames("Frostbite"), episodes=1)
 
 
@@ -269,16 +311,28 @@ def test_gymnasium_environments_with_other_spaces():
     policy = Acts()
     assert deadtime.evaluate(policy, NEEDY, episodes=1).tolist() == [9.0]
     asked = policy.asked
-    for env, settings in ((NEEDY, {"axes": 4}), ("gym:CartPole-v1", {}), ("gym:MountainCar-v0", {}), ("maze", {})):
+    for env, settings in (
+        (NEEDY, {"axes": 4}),
+        ("gym:CartPole-v1", {}),
+        ("gym:MountainCar-v0", {}),
+        ("maze", {}),
+    ):
         with pytest.raises(
-            ValueError, match=f"as in its training, 3 numbers -> 2 actions; {env} has observations .*: train one"
+            ValueError,
+            match=f"as in its training, 3 numbers -> 2 actions; {env} has observations .*: train one",
         ):
             deadtime.evaluate(policy, env, episodes=1, **settings)
     for env in (gym.make("CartPole-v1"), deadtime.ActionDelay(gym.make("Pendulum-v1"), 2)):
-        with pytest.raises(ValueError, match="as in its training, 3 numbers -> 2 actions; <.* has observations Box"):
+        with pytest.raises(
+            ValueError, match="as in its training, 3 numbers -> 2 actions; <.* has observations Box"
+        ):
             deadtime.evaluate(policy, env, episodes=1)
     with pytest.raises(ValueError, match=r"and actions Discrete\(2, start=1\): train one there"):
-        deadtime.evaluate(policy, gym.wrappers.TransformAction(NeedyEnv(), int, spaces.Discrete(2, start=1)), episodes=1)
+        deadtime.evaluate(
+            policy,
+            gym.wrappers.TransformAction(NeedyEnv(), int, spaces.Discrete(2, start=1)),
+            episodes=1,
+        )
     assert policy.asked == asked
 
 
@@ -286,7 +340,8 @@ def test_a_recorded_policy_of_other_sizes_than_its_environment():
     spec = DeepSpec("cartpole", "recurrent", 1, changes={"hidden": (4,), "lstm": 5})
     for numbers, actions in ((4, 3), (5, 2)):
         with pytest.raises(
-            ValueError, match=f"a policy has the sizes of its environment; got .*{numbers} numbers -> {actions}"
+            ValueError,
+            match=f"a policy has the sizes of its environment; got .*{numbers} numbers -> {actions}",
         ):
             Result(record_with(spec, recurrent_arrays(numbers, actions))).policy()
 
@@ -309,8 +364,13 @@ def test_what_sees_the_queue_knows_no_other_delay(delay):
 
 
 def test_other_agents_know_every_delay():
-    mazes = [deadtime.train("maze", agent, delay=2, size=3, episodes=20).policy() for agent in ("oblivious", "delayed")]
-    frames = [Result(pixel_record(agent)).policy() for agent in ("oblivious", "delayed", "recurrent")]
+    mazes = [
+        deadtime.train("maze", agent, delay=2, size=3, episodes=20).policy()
+        for agent in ("oblivious", "delayed")
+    ]
+    frames = [
+        Result(pixel_record(agent)).policy() for agent in ("oblivious", "delayed", "recurrent")
+    ]
     recurrent = NetworkPolicy(recurrent_manifest(2, 3, 2), recurrent_arrays())
     for policy in (*mazes, *frames, recurrent):
         own = policy.delay

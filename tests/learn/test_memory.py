@@ -25,7 +25,9 @@ def test_too_much_is_refused_before_it_starts(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "free_memory", lambda: 20e6)
     few = deadtime.train("cartpole", steps=10, preset="paper", evaluation_episodes=1)
     assert few.untrained == [0]
-    with pytest.raises(MemoryError, match=r"runs at once need .* GiB; 0.0168 GiB are free: train fewer seeds"):
+    with pytest.raises(
+        MemoryError, match=r"runs at once need .* GiB; 0.0168 GiB are free: train fewer seeds"
+    ):
         deadtime.train("cartpole", steps=10, seeds=8, replay_transitions=10**6)
 
 

@@ -79,7 +79,9 @@ def test_epsilon_greedy(values, epsilon, expected):
 def model_of(rng, states=6, actions=3, outcomes=3, steps=400):
     model = empty(states, actions, outcomes)
     P = rng.dirichlet(np.ones(outcomes), (states, actions))
-    to = np.array([[rng.permutation(states)[:outcomes] for _ in range(actions)] for _ in range(states)])
+    to = np.array(
+        [[rng.permutation(states)[:outcomes] for _ in range(actions)] for _ in range(states)]
+    )
     for _ in range(steps):
         s, a = rng.integers(states), rng.integers(actions)
         after = to[s, a, rng.choice(outcomes, p=P[s, a])]

@@ -28,7 +28,9 @@ USUAL = QLearning()
 
 
 def trained(name, delay, env, episodes, settings=USUAL, seed=0):
-    agent, returns = run_episodes(env, new_agent(env, VIEWS[name], delay), settings, streams(seed), episodes, learn=True)
+    agent, returns = run_episodes(
+        env, new_agent(env, VIEWS[name], delay), settings, streams(seed), episodes, learn=True
+    )
     return agent, returns
 
 
@@ -57,13 +59,21 @@ def test_bit_by_bit_as_the_plain_loop(name, noise, delay):
     for seen, values in plain.q.items():
         state, queue = (seen[0], seen[1:]) if name == "augmented" else (seen, None)
         ours = policy.q_values(state, queue) if queue is not None else agent.table.q[state]
-        np.testing.assert_allclose(ours, values, rtol=0 if exact else 1e-12, atol=0 if exact else 1e-12)
+        np.testing.assert_allclose(
+            ours, values, rtol=0 if exact else 1e-12, atol=0 if exact else 1e-12
+        )
     if name == "augmented":
         assert len(plain.q) == agent.table.used[0] - 1
     if VIEWS[name].predicts:
         for (s, a), visits in plain.counts.items():
             assert agent.model.likely[s, a] == plain.likely[s, a]
-            ours = dict(zip(agent.model.successors[s, a].tolist(), agent.model.visits[s, a].tolist(), strict=True))
+            ours = dict(
+                zip(
+                    agent.model.successors[s, a].tolist(),
+                    agent.model.visits[s, a].tolist(),
+                    strict=True,
+                )
+            )
             assert {k: v for k, v in ours.items() if k >= 0} == visits
 
 
@@ -144,7 +154,9 @@ def test_delayed_q_is_optimal_in_a_deterministic_maze(delay, seed):
         cell, info = delayed.reset(seed=episode)
         best, earned, ended = plan.value(0, info["pending_actions"]), 0.0, False
         while not ended:
-            cell, reward, terminated, truncated, info = delayed.step(policy.act(cell, info["pending_actions"]))
+            cell, reward, terminated, truncated, info = delayed.step(
+                policy.act(cell, info["pending_actions"])
+            )
             earned, ended = earned + reward, terminated or truncated
         assert earned == pytest.approx(best, abs=1e-12)
 
@@ -161,27 +173,40 @@ def test_memory_follows_the_visited_pairs():
 
 
 def test_seeds():
-    first, again, other = (deadtime.train("noisy-maze", delay=3, seeds=s, size=5, episodes=100) for s in ([4], [4], [5]))
+    first, again, other = (
+        deadtime.train("noisy-maze", delay=3, seeds=s, size=5, episodes=100)
+        for s in ([4], [4], [5])
+    )
     np.testing.assert_array_equal(first.curve.returns, again.curve.returns)
     assert first.scores == again.scores
     assert (first.curve.returns != other.curve.returns).any()
     together = deadtime.train("noisy-maze", delay=3, seeds=[5, 4], size=5, episodes=100)
     assert together.seeds == [4, 5]
     np.testing.assert_array_equal(together.curve.returns[0], first.curve.returns[0])
-    assert (first.spec.environment(4).finite().successors != first.spec.environment(5).finite().successors).any()
+    assert (
+        first.spec.environment(4).finite().successors
+        != first.spec.environment(5).finite().successors
+    ).any()
 
 
 def test_noise_and_training_differ_between_seeds_and_from_evaluation():
-    first, other = (deadtime.train("noisy-maze", delay=3, seeds=[s], size=4, maze_seed=0, episodes=100) for s in (1, 2))
+    first, other = (
+        deadtime.train("noisy-maze", delay=3, seeds=[s], size=4, maze_seed=0, episodes=100)
+        for s in (1, 2)
+    )
     assert (first.curve.returns != other.curve.returns).any()
     words = [
-        np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2).tobytes() for seed in range(50) for use in range(3)
+        np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2).tobytes()
+        for seed in range(50)
+        for use in range(3)
     ]
     words += [np.random.SeedSequence(seed).generate_state(2).tobytes() for seed in range(50)]
     assert len(set(words)) == len(words)
     env = first.spec.environment(1).finite()
     agent = new_agent(env, VIEWS["delayed"], 3)
-    used, held_out = (np.random.SeedSequence(1, spawn_key=(use,)).generate_state(2, np.uint64) for use in range(2))
+    used, held_out = (
+        np.random.SeedSequence(1, spawn_key=(use,)).generate_state(2, np.uint64) for use in range(2)
+    )
     agent, returns = run_episodes(env, agent, first.spec.learner, used, 100, learn=True)
     np.testing.assert_array_equal(returns, first.curve.returns[0])
     assert first.training_scores[0] == pytest.approx(returns[-10:].mean(), abs=1e-7)
@@ -191,7 +216,9 @@ def test_noise_and_training_differ_between_seeds_and_from_evaluation():
 
 def test_mbs_explores_at_random():
     random = deadtime.train("maze", "mbs", delay=0, seeds=4, size=5, episodes=50).training_scores
-    greedy = deadtime.train("maze", "delayed", delay=0, seeds=4, size=5, episodes=50).training_scores
+    greedy = deadtime.train(
+        "maze", "delayed", delay=0, seeds=4, size=5, episodes=50
+    ).training_scores
     assert (random < greedy - 0.1).all()
 
 
@@ -209,7 +236,10 @@ def test_policies_refuse_what_compiled_code_could_not_take(name):
 
 
 def test_a_view_that_no_table_can_have_is_refused():
-    with pytest.raises(ValueError, match="a table is asked by state, queue, prediction, law; got a view that sees history"):
+    with pytest.raises(
+        ValueError,
+        match="a table is asked by state, queue, prediction, law; got a view that sees history",
+    ):
         new_agent(environment(0.0), VIEWS["recurrent"], 1)
 
 

@@ -30,11 +30,16 @@ SMALL = ["--env", "maze", "--size", "4", "--noise", "0.1", "--episodes", "200"]
 
 def small(**options):
     return tabular_spec(
-        "maze", options.pop("agent", "delayed"), options.pop("delay", 2), {"size": 4, "episodes": 100, **options}
+        "maze",
+        options.pop("agent", "delayed"),
+        options.pop("delay", 2),
+        {"size": 4, "episodes": 100, **options},
     )
 
 
-@pytest.mark.parametrize("agent", ["delayed", "augmented", "oblivious", "shifted", "distribution", "mbs"])
+@pytest.mark.parametrize(
+    "agent", ["delayed", "augmented", "oblivious", "shifted", "distribution", "mbs"]
+)
 def test_what_is_saved_acts_as_what_was_trained(agent, tmp_path):
     result = deadtime.train("noisy-maze", agent, delay=3, seeds=[7, 8], size=4, episodes=300)
     result.save(tmp_path / "run")
@@ -43,7 +48,9 @@ def test_what_is_saved_acts_as_what_was_trained(agent, tmp_path):
     for cell in range(15):
         for queue in ([0, 1, 2], [3, 3, 1]):
             np.testing.assert_array_equal(again.q_values(cell, queue), policy.q_values(cell, queue))
-            assert again.act(cell, queue) in np.flatnonzero(policy.q_values(cell, queue) == policy.q_values(cell, queue).max())
+            assert again.act(cell, queue) in np.flatnonzero(
+                policy.q_values(cell, queue) == policy.q_values(cell, queue).max()
+            )
     assert result.scores.shape == (2,)
     assert result.curve.returns.shape == (2, 100)
     assert result.curve.episodes[-1] == 300
@@ -53,7 +60,9 @@ def test_mbs_solves_what_it_saw():
     result = deadtime.train("maze", "mbs", delay=6, seeds=3, size=5, episodes=200)
     best = deadtime.train("maze", "delayed", delay=6, seeds=3, size=5, episodes=3000)
     np.testing.assert_allclose(result.scores, best.scores, atol=1e-6)
-    undiscounted = deadtime.train("maze", "mbs", delay=6, seeds=3, size=5, episodes=200, discount=1.0)
+    undiscounted = deadtime.train(
+        "maze", "mbs", delay=6, seeds=3, size=5, episodes=200, discount=1.0
+    )
     np.testing.assert_allclose(undiscounted.scores, best.scores, atol=1e-6)
 
 
@@ -73,7 +82,14 @@ def test_until_a_return_is_reached():
 
 def test_ids():
     assert small().id == small(noise=0.0).id == small(step_size=small().learner.step_size).id
-    different = [small(), small(noise=0.1), small(delay=3), small(agent="oblivious"), small(epsilon=0.5), small(maze_seed=0)]
+    different = [
+        small(),
+        small(noise=0.1),
+        small(delay=3),
+        small(agent="oblivious"),
+        small(epsilon=0.5),
+        small(maze_seed=0),
+    ]
     assert len({spec.id for spec in different}) == len(different)
     for spec in different:
         assert from_canonical(json.loads(json.dumps(spec.canonical()))) == spec
@@ -98,7 +114,10 @@ def test_policies_are_trained_again_where_they_were_not_kept(tmp_path):
     spec = small()
     bare, folder = train_recorded(spec, 1, tmp_path, keep_policies=False)
     assert not (folder / "policies.npz").exists()
-    with pytest.raises(ValueError, match="holds policies of no seed, only scores .*: train it with `deadtime train --env maze"):
+    with pytest.raises(
+        ValueError,
+        match="holds policies of no seed, only scores .*: train it with `deadtime train --env maze",
+    ):
         bare.policy(0)
     kept, _ = train_recorded(spec, 2, tmp_path)
     kept.policy(0)
@@ -122,7 +141,9 @@ def damage(folder, how):
         (folder / "run.json").write_text("[]")
 
 
-@pytest.mark.parametrize("how", ["edited", "truncated json", "truncated curves", "no curves", "binary", "a list"])
+@pytest.mark.parametrize(
+    "how", ["edited", "truncated json", "truncated curves", "no curves", "binary", "a list"]
+)
 def test_a_damaged_record_is_reported(how, tmp_path):
     _, folder = train_recorded(small(), 1, tmp_path)
     damage(folder, how)
@@ -148,9 +169,15 @@ def test_nothing_but_a_record_is_replaced(tmp_path):
     (tmp_path / "precious" / "keep.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "precious", tmp_path / "file", tmp_path):
-        with pytest.raises(ValueError, match="a record is written to a new folder or in place of a record"):
+        with pytest.raises(
+            ValueError, match="a record is written to a new folder or in place of a record"
+        ):
             result.save(path)
-    assert (tmp_path / "precious" / "keep.txt").read_text() == (tmp_path / "file").read_text() == "mine"
+    assert (
+        (tmp_path / "precious" / "keep.txt").read_text()
+        == (tmp_path / "file").read_text()
+        == "mine"
+    )
     result.save(result.save(tmp_path / "run"))
     with pytest.raises(ValueError, match="a record is a folder with a run.json"):
         deadtime.load(tmp_path / "file")
@@ -181,7 +208,10 @@ def test_each_seed_keeps_where_it_came_from(tmp_path):
     old = records.read(folder, policies=True)
     records.write(folder, replace(old, made=[{**old.made[0], "date": "2020-01-01"}]))
     more, _ = train_recorded(small(), 3, tmp_path)
-    assert [(one["seeds"], one["date"][:2]) for one in more.record.made] == [([0], "20"), ([1, 2], "20")]
+    assert [(one["seeds"], one["date"][:2]) for one in more.record.made] == [
+        ([0], "20"),
+        ([1, 2], "20"),
+    ]
     assert more.record.made[0]["date"] == "2020-01-01"
 
 
@@ -230,7 +260,9 @@ def test_interruption_keeps_what_was_finished(how, tmp_path):
     folder = tmp_path / first["record"]
     before = records.read(folder)
     command = [COMMAND, *arguments, "--seeds", "5000"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 200
     while len(records.read(folder).seeds) == 2 and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -240,7 +272,10 @@ def test_interruption_keeps_what_was_finished(how, tmp_path):
     assert len(after.seeds) > 2
     np.testing.assert_array_equal(after.rows([0, 1]).curve, before.curve)
     assert process.returncode == 128 + how
-    assert "interrupted; finished seeds are recorded, no checkpoint was written, so that the same command begins" in error
+    assert (
+        "interrupted; finished seeds are recorded, no checkpoint was written, so that the same command begins"
+        in error
+    )
     assert "Traceback" not in error
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder.name]
 
@@ -259,11 +294,15 @@ def test_train_and_watch(tmp_path):
     cell, info = delayed.reset(seed=0)
     steps, earned, ended = 0, 0.0, False
     while not ended:
-        cell, reward, terminated, truncated, info = delayed.step(policy.act(cell, info["pending_actions"]))
+        cell, reward, terminated, truncated, info = delayed.step(
+            policy.act(cell, info["pending_actions"])
+        )
         steps, earned, ended = steps + 1, earned + reward, terminated or truncated
     assert seen.stdout == f"x/maze.gif: {steps} steps, return {earned:.3f}\n"
     assert frames <= steps + 1
-    same = json.loads(run("train", *SMALL, "--delay", 3, "--seeds", 2, "--json", cwd=tmp_path).stdout)
+    same = json.loads(
+        run("train", *SMALL, "--delay", 3, "--seeds", 2, "--json", cwd=tmp_path).stdout
+    )
     straight = deadtime.train("maze", delay=3, size=4, noise=0.1, episodes=200, seeds=2)
     np.testing.assert_allclose(same["scores"], straight.scores, atol=1e-6)
 
@@ -272,21 +311,56 @@ def test_any_setting_by_name(tmp_path):
     maze = ["train", "--env", "maze", "--episodes", 20, "--seeds", 1, "--json"]
     said = json.loads(run(*maze, "--set", "size=4", "--set", "step_size=0.5", cwd=tmp_path).stdout)
     assert (said["size"], said["step_size"]) == (4, 0.5)
-    deep = ["train", "--env", "cartpole", "--preset", "paper", "--steps", 100, "--seeds", 1, "--json", "--set"]
+    deep = [
+        "train",
+        "--env",
+        "cartpole",
+        "--preset",
+        "paper",
+        "--steps",
+        100,
+        "--seeds",
+        1,
+        "--json",
+        "--set",
+    ]
     said = json.loads(
-        run(*deep, "hidden=[8,9]", "--set", "double=False", "--set", "evaluation_episodes=1", cwd=tmp_path).stdout
+        run(
+            *deep,
+            "hidden=[8,9]",
+            "--set",
+            "double=False",
+            "--set",
+            "evaluation_episodes=1",
+            cwd=tmp_path,
+        ).stdout
     )
     assert (said["hidden"], said["double"]) == ([8, 9], False)
-    for wrong, words in (("batch", "a setting is NAME=VALUE"), ("batch=x", "batch is a whole number"), ("btach=1", "'batch'")):
+    for wrong, words in (
+        ("batch", "a setting is NAME=VALUE"),
+        ("batch=x", "batch is a whole number"),
+        ("btach=1", "'batch'"),
+    ):
         assert words in run(*deep, wrong, cwd=tmp_path).stderr
 
 
 def test_a_diverged_seed_is_named(tmp_path):
-    wild = ["--env", "cartpole", "--preset", "paper", "--learning-rate", 1e30, "--steps", 200, "--seeds", 1]
+    wild = [
+        "--env",
+        "cartpole",
+        "--preset",
+        "paper",
+        "--learning-rate",
+        1e30,
+        "--steps",
+        200,
+        "--seeds",
+        1,
+    ]
     wild += ["--set", "evaluation_episodes=1", "--json"]
-    assert json.loads(run("train", *wild, "--agent", "oblivious", cwd=tmp_path).stdout)["diverged"]["0"].startswith(
-        "diverged at"
-    )
+    assert json.loads(run("train", *wild, "--agent", "oblivious", cwd=tmp_path).stdout)["diverged"][
+        "0"
+    ].startswith("diverged at")
     compared = run("compare", *wild, "--agents", "oblivious", "--delays", 0, cwd=tmp_path)
     assert "diverged" in json.loads(compared.stdout)["delays"][0]["oblivious"]
 
@@ -309,7 +383,18 @@ def test_compare(tmp_path):
     table = run("compare", *SMALL, *arguments, cwd=tmp_path)
     assert "differences are paired by seed" in table.stdout
     assert "…" not in table.stdout
-    bound = run("compare", *SMALL, "--agents", "delayed", "--delays", "7", "--seeds", "1", "--json", cwd=tmp_path)
+    bound = run(
+        "compare",
+        *SMALL,
+        "--agents",
+        "delayed",
+        "--delays",
+        "7",
+        "--seeds",
+        "1",
+        "--json",
+        cwd=tmp_path,
+    )
     assert not json.loads(bound.stdout)["delays"][0]["optimum"]["exact"]
 
 
@@ -328,41 +413,103 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
     ("arguments", "words"),
     [
         (["train", "--env", "mase"], "no environment is called 'mase'; did you mean 'maze'?"),
-        (["train", "--env", "maze", "--agent", "delayd"], "no agent is called 'delayd'; did you mean 'delayed'?"),
+        (
+            ["train", "--env", "maze", "--agent", "delayd"],
+            "no agent is called 'delayd'; did you mean 'delayed'?",
+        ),
         (
             ["train", "--env", "walk", "--noise", "0.1"],
             "walk has no setting 'noise': it takes length, momentum, near, discount",
         ),
         (["train", "--env", "maze", "--steps", "5"], "maze has no setting 'steps'"),
         (["train", "--env", "acrobot", "--shaped", "True"], "acrobot has no shaped reward"),
-        (["train", "--env", "acrobot", "--set", "shaped_bonus=1"], "acrobot has no shaped reward, so shaped_bonus"),
-        (["train", "--env", "cartpole", "--shaped", "False", "--set", "shaped_bonus=2"], "leave one of them out"),
-        (["train", "--env", "cartpole", "--set", "discount=0.999999999"], "need 1 - discount, which is 0 here"),
         (
-            ["train", "--env", "acrobot", "--set", "discount=1", "--set", "scaled=False", "--set", "centre=1"],
+            ["train", "--env", "acrobot", "--set", "shaped_bonus=1"],
+            "acrobot has no shaped reward, so shaped_bonus",
+        ),
+        (
+            ["train", "--env", "cartpole", "--shaped", "False", "--set", "shaped_bonus=2"],
+            "leave one of them out",
+        ),
+        (
+            ["train", "--env", "cartpole", "--set", "discount=0.999999999"],
+            "need 1 - discount, which is 0 here",
+        ),
+        (
+            [
+                "train",
+                "--env",
+                "acrobot",
+                "--set",
+                "discount=1",
+                "--set",
+                "scaled=False",
+                "--set",
+                "centre=1",
+            ],
             "need 1 - discount",
         ),
-        (["train", "--env", "cartpole", "--members", "0"], "members is a whole number, 1 or more; got 0"),
+        (
+            ["train", "--env", "cartpole", "--members", "0"],
+            "members is a whole number, 1 or more; got 0",
+        ),
         (["train", "--env", "gymnax:Catch-bsuite"], "deep agents take observations of one axis"),
-        (["train", "--env", "gym:CartPol-v1"], "Gymnasium knows no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
+        (
+            ["train", "--env", "gym:CartPol-v1"],
+            "Gymnasium knows no environment 'CartPol-v1'; did you mean 'CartPole-v1'?",
+        ),
         (["train", "--env", "maze", "--until-return", "nan"], "until_return is a number; got nan"),
         (["train", "--env", "maze", "--noise", "0.9"], "noise is a number in [0, 0.5]; got 0.9"),
-        (["train", "--env", "maze", "--size", "3", "--delay", "90"], "an episode has at most 90 steps"),
-        (["train", "--env", "maze", "--delay", "-1"], "delay is a whole number of steps, 0 or more; got -1"),
+        (
+            ["train", "--env", "maze", "--size", "3", "--delay", "90"],
+            "an episode has at most 90 steps",
+        ),
+        (
+            ["train", "--env", "maze", "--delay", "-1"],
+            "delay is a whole number of steps, 0 or more; got -1",
+        ),
         (["train", "--env", "maze", "--seeds", "0"], "seeds is a whole number, 1 or more; got 0"),
-        (["train", "--env", "maze", "--episodes", "0"], "episodes is a whole number, 1 or more; got 0"),
-        (["train", "--env", "maze", "--agent", "mbs", "--until-return", "0.5"], "so until_return would do nothing"),
-        (["train", "--env", "maze", "--agent", "mbs", "--epsilon", "0.5"], "so epsilon would do nothing: leave it out"),
+        (
+            ["train", "--env", "maze", "--episodes", "0"],
+            "episodes is a whole number, 1 or more; got 0",
+        ),
+        (
+            ["train", "--env", "maze", "--agent", "mbs", "--until-return", "0.5"],
+            "so until_return would do nothing",
+        ),
+        (
+            ["train", "--env", "maze", "--agent", "mbs", "--epsilon", "0.5"],
+            "so epsilon would do nothing: leave it out",
+        ),
         (["watch", "nowhere", "--episode", "-1"], "episode is a whole number"),
-        (["train", "--env", "maze", "--agent", "augmented", "--delay", "25", "--episodes", "9999999"], "are free: train fewer"),
-        (["compare", "--env", "maze", "--agents", "delayed", "delayed"], "name each agent and delay once"),
+        (
+            [
+                "train",
+                "--env",
+                "maze",
+                "--agent",
+                "augmented",
+                "--delay",
+                "25",
+                "--episodes",
+                "9999999",
+            ],
+            "are free: train fewer",
+        ),
+        (
+            ["compare", "--env", "maze", "--agents", "delayed", "delayed"],
+            "name each agent and delay once",
+        ),
         (
             ["compare", "--env", "maze", "--agents", "delayed", "obvious"],
             "no agent is called 'obvious'; did you mean 'oblivious'?",
         ),
         (["compare", "--env", "maze", "--figure", "x.jpg"], "end the name in .png"),
         (["watch", "nowhere"], "a record is a folder with a run.json"),
-        (["reproduce", "convergense"], "no experiment is called 'convergense'; did you mean 'convergence'?"),
+        (
+            ["reproduce", "convergense"],
+            "no experiment is called 'convergense'; did you mean 'convergence'?",
+        ),
     ],
 )
 def test_bad_input_is_refused_before_any_work(arguments, words, tmp_path):

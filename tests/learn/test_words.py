@@ -76,7 +76,9 @@ def test_train_says_that_nothing_was_trained(seeds, words, tmp_path):
     arguments = ["train", *MAZE, "--seeds", seeds]
     assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == seeds
     assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 0
-    assert f"{words} recorded already: nothing was trained\n" in run(*arguments, cwd=tmp_path).stdout
+    assert (
+        f"{words} recorded already: nothing was trained\n" in run(*arguments, cwd=tmp_path).stdout
+    )
     more = ["train", *MAZE, "--seeds", seeds + 3]
     assert "nothing was trained" not in run(*more, cwd=tmp_path).stdout
     assert json.loads(run(*more[:-1], seeds + 5, "--json", cwd=tmp_path).stdout)["trained"] == 2
@@ -84,14 +86,30 @@ def test_train_says_that_nothing_was_trained(seeds, words, tmp_path):
 
 def test_train_counts_seeds_whose_policies_were_not_kept(tmp_path):
     run("compare", *MAZE, "--agents", "delayed", "--delays", 0, "--seeds", 2, cwd=tmp_path)
-    assert json.loads(run("train", *MAZE, "--seeds", 2, "--json", cwd=tmp_path).stdout)["trained"] == 2
+    assert (
+        json.loads(run("train", *MAZE, "--seeds", 2, "--json", cwd=tmp_path).stdout)["trained"] == 2
+    )
 
 
 def test_compare_says_that_nothing_was_trained(tmp_path):
-    arguments = ["compare", *MAZE, "--agents", "delayed", "oblivious", "--delays", 0, 1, "--seeds", 2]
+    arguments = [
+        "compare",
+        *MAZE,
+        "--agents",
+        "delayed",
+        "oblivious",
+        "--delays",
+        0,
+        1,
+        "--seeds",
+        2,
+    ]
     assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 8
     assert json.loads(run(*arguments, "--json", cwd=tmp_path).stdout)["trained"] == 0
-    assert "all 8 runs are recorded already: nothing was trained\n" in run(*arguments, cwd=tmp_path).stdout
+    assert (
+        "all 8 runs are recorded already: nothing was trained\n"
+        in run(*arguments, cwd=tmp_path).stdout
+    )
     assert "nothing was trained" not in run(*arguments[:-1], 3, cwd=tmp_path).stdout
 
 
@@ -99,7 +117,11 @@ def test_compare_says_that_nothing_was_trained(tmp_path):
     ("seeds", "agents", "words"),
     [
         (1, ["delayed"], "mean greedy return over 1 seed\n"),
-        (2, ["delayed", "oblivious"], "mean greedy return over 2 seeds; differences are paired by seed\n"),
+        (
+            2,
+            ["delayed", "oblivious"],
+            "mean greedy return over 2 seeds; differences are paired by seed\n",
+        ),
         (3, ["delayed"], "mean greedy return over 3 seeds, 95% intervals\n"),
     ],
 )
@@ -122,14 +144,19 @@ def test_help_says_which_agents_and_pictures_there_are():
     assert "In maze and walk also distribution and mbs." in shown
     assert "In cartpole, acrobot, gymnax:NAME and atari:NAME also recurrent." in shown
     shown = " ".join(run("watch", "--help").stdout.split())
-    assert "An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be" in shown
+    assert (
+        "An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be"
+        in shown
+    )
     assert "except in gym:ID" in shown
 
 
 def test_intervals_stay_within_possible_returns(tmp_path):
     """A maze pays from -1 to 1, so that differences lie from -2 to 2."""
     result = deadtime.train("maze", seeds=3, size=3, episodes=5)
-    wide = Result(replace(result.record, scores=[-1.0, -1.0, 0.96], training_scores=[1.0, 1.0, -0.96]))
+    wide = Result(
+        replace(result.record, scores=[-1.0, -1.0, 0.96], training_scores=[1.0, 1.0, -0.96])
+    )
     said = summary(wide)
     assert (said["greedy_return"]["low"], said["training_return"]["high"]) == (-1.0, 1.0)
     high = Result(replace(result.record, scores=[1.0, 1.0, -0.96]))

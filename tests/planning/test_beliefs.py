@@ -18,9 +18,17 @@ def slippery(rng, states, actions, gamma, coins):
     return MDP(P, rng.normal(size=(states, actions)), gamma)
 
 
-@given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 3), st.integers(0, 4), st.integers(0, 3))
+@given(
+    st.integers(0, 10_000),
+    st.integers(2, 6),
+    st.integers(2, 3),
+    st.integers(0, 4),
+    st.integers(0, 3),
+)
 @settings(deadline=None, max_examples=80)
-def test_merged_and_augmented_planning_agree_where_states_merge(seed, states, actions, delay, coins):
+def test_merged_and_augmented_planning_agree_where_states_merge(
+    seed, states, actions, delay, coins
+):
     mdp = slippery(np.random.default_rng(seed), states, actions, 0.9, coins)
     merged, plain = solve(mdp, delay, "beliefs"), solve(mdp, delay)
     assert merged.classes <= plain.values.size
@@ -40,7 +48,10 @@ def test_merging_really_happens():
 @settings(deadline=None, max_examples=60)
 def test_horizon_agrees_too(seed, delay, horizon):
     mdp = slippery(np.random.default_rng(seed), 4, 2, 1.0, 2)
-    merged, plain = solve(mdp, delay, "beliefs", horizon=horizon), solve(mdp, delay, horizon=horizon)
+    merged, plain = (
+        solve(mdp, delay, "beliefs", horizon=horizon),
+        solve(mdp, delay, horizon=horizon),
+    )
     np.testing.assert_allclose(belief_values(merged), plain.values, atol=1e-10)
 
 
@@ -101,7 +112,10 @@ def test_a_deterministic_maze_at_any_delay():
 
 
 def test_too_many_classes_are_refused():
-    with pytest.raises(ValueError, match=r"level \d of 9 has [\d,]+ distinct nested laws, above max_classes = 500: raise it"):
+    with pytest.raises(
+        ValueError,
+        match=r"level \d of 9 has [\d,]+ distinct nested laws, above max_classes = 500: raise it",
+    ):
         solve(random_mdp(np.random.default_rng(0), 4, 3, 0.9), 9, "beliefs", max_classes=500)
 
 
@@ -120,7 +134,10 @@ def test_the_bound_counts_what_merging_moved():
     P[1], P[2, :, 2], P[3, :, 3], r[2] = P[0], 1, 1, 1e12
     mdp = MDP(P, r, 0.9)
     merged, plain = solve(mdp, 1, "beliefs", tol=0.5), solve(mdp, 1, "policy_iteration", tol=0.5)
-    assert abs(merged.delayed_value(0, (1,)) - plain.delayed_value(0, (1,))) <= merged.error_bound + plain.delayed.error_bound
+    assert (
+        abs(merged.delayed_value(0, (1,)) - plain.delayed_value(0, (1,)))
+        <= merged.error_bound + plain.delayed.error_bound
+    )
     assert not merged.converged
     assert "merging may have moved a value" in merged.message
 
@@ -132,7 +149,10 @@ def test_decisions_change_with_time_as_the_plain_ones_do():
     r[0, 0], r[1] = 1, 3
     mdp = MDP(P, r, 1.0)
     for delay in (0, 1):
-        merged, plain = solve(mdp, delay, "beliefs", horizon=4 + delay), solve(mdp, delay, horizon=4 + delay)
+        merged, plain = (
+            solve(mdp, delay, "beliefs", horizon=4 + delay),
+            solve(mdp, delay, horizon=4 + delay),
+        )
         start = (0,) if delay == 0 else (0, 0)
         for time in range(4):
             for x in np.ndindex(*plain.values.shape):

@@ -27,14 +27,24 @@ def changed(array, at, value):
             0.9,
             r"P\[1, 2\] sums to 0.97, not 1: divide it by its sum, in float64, or pass check=False",
         ),
-        (changed(P, (0, 1, 1), np.nan), R, 0.9, r"P\[0, 1, 1\] is nan: probabilities are finite and not negative"),
+        (
+            changed(P, (0, 1, 1), np.nan),
+            R,
+            0.9,
+            r"P\[0, 1, 1\] is nan: probabilities are finite and not negative",
+        ),
         (changed(changed(P, (1, 0, 0), -0.5), (1, 0, 1), 1.5), R, 0.9, r"P\[1, 0, 0\] is -0.5"),
         (P, changed(R, (1, 2), np.inf), 0.9, r"r\[1, 2\] is inf: rewards are finite numbers"),
         (P[:, :2], R, 0.9, r"P has shape \(2, 3, 2\) when r has shape \(2, 3\); got \(2, 2, 2\)"),
         (P, R[0], 0.9, r"r has shape \(S, A\).*got \(3,\)"),
         (P, R, 1.2, r"gamma lies in \[0, 1\]; got 1.2: choose a discount such as 0.95"),
         (P, R, np.nan, r"gamma lies in \[0, 1\]; got nan"),
-        (csr_array(np.ones((2, 2))), R, 0.9, r"P has shape \(6, 2\) when r has shape \(2, 3\); got \(2, 2\)"),
+        (
+            csr_array(np.ones((2, 2))),
+            R,
+            0.9,
+            r"P has shape \(6, 2\) when r has shape \(2, 3\); got \(2, 2\)",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(P, r, gamma, message):
@@ -61,7 +71,9 @@ def test_arguments_are_copied():
 
 
 def test_sparse_arguments_are_left_as_they_were():
-    given = csr_array((np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
+    given = csr_array(
+        (np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2)
+    )
     before = given.data.copy()
     assert MDP(given, [[1.0], [0.0]], 0.9).dense[0, 0, 0] == 1
     assert (given.data == before).all()
@@ -78,7 +90,9 @@ def test_whole_numbers_are_checked_before_they_take_memory(tmp_path):
     tracemalloc.start()
     try:
         assert load(tmp_path / "good.npz").P.nnz == 2 * states
-        with pytest.raises(ValueError, match=r"P\[0, 0\] sums to 1500, not 1: divide it by its sum"):
+        with pytest.raises(
+            ValueError, match=r"P\[0, 0\] sums to 1500, not 1: divide it by its sum"
+        ):
             load(tmp_path / "bad.npz")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -90,5 +104,8 @@ def test_an_mdp_must_fit(tmp_path, monkeypatch):
     P = np.full((40, 1, 40), 1 / 40)
     np.savez(tmp_path / "mdp.npz", P=P, r=np.zeros((40, 1)), gamma=0.9)
     monkeypatch.setattr("deadtime.cli.planned.free_memory", lambda: 100_000.0)
-    with pytest.raises(ValueError, match=r"half of the free memory, .* GiB; .*mdp.npz would take .* GiB: use fewer states"):
+    with pytest.raises(
+        ValueError,
+        match=r"half of the free memory, .* GiB; .*mdp.npz would take .* GiB: use fewer states",
+    ):
         load(tmp_path / "mdp.npz")

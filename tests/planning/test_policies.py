@@ -5,7 +5,13 @@ import pytest
 from brute import policy_value
 
 from deadtime.planning import at_queue, exact_values, stationary
-from deadtime.planning.examples import alternating, hidden_queue, random_mdp, two_state, two_state_optimum
+from deadtime.planning.examples import (
+    alternating,
+    hidden_queue,
+    random_mdp,
+    two_state,
+    two_state_optimum,
+)
 from deadtime.planning.policies import (
     _MarkovSearch,
     best_markov_deterministic,
@@ -47,7 +53,10 @@ def test_negative_rewards_do_not_break_the_bounds():
 
 def test_best_stationary_rule_against_evaluating_each():
     mdp = random_mdp(np.random.default_rng(1), 3, 2, 0.7)
-    values = [at_queue(mdp, 2, exact_values(mdp, stationary(mdp, rule), 2), 0, [0, 1]) for rule in product(range(2), repeat=3)]
+    values = [
+        at_queue(mdp, 2, exact_values(mdp, stationary(mdp, rule), 2), 0, [0, 1])
+        for rule in product(range(2), repeat=3)
+    ]
     found = best_stationary_deterministic(mdp, 2, 0, [0, 1])
     assert found.value == pytest.approx(max(values))
     assert found.looked_at == 8
@@ -81,14 +90,20 @@ def test_randomizing_can_help_a_stationary_policy():
 @pytest.mark.parametrize("pending", [0, 1])
 def test_hidden_queue_has_its_closed_forms(gamma, pending):
     mdp = hidden_queue(gamma)
-    assert best_queue_aware(mdp, 1, 0, [pending]).value == pytest.approx(gamma * (0.5 + 0.5 * gamma))
-    assert best_markov_deterministic(mdp, 1, 0, [pending], 5).value == pytest.approx(gamma * (0.5 + 0.25 * gamma))
+    assert best_queue_aware(mdp, 1, 0, [pending]).value == pytest.approx(
+        gamma * (0.5 + 0.5 * gamma)
+    )
+    assert best_markov_deterministic(mdp, 1, 0, [pending], 5).value == pytest.approx(
+        gamma * (0.5 + 0.25 * gamma)
+    )
 
 
 def test_hidden_queue_and_the_theorem_of_equal_laws():
     policy = best_queue_aware(hidden_queue(0.9), 1, 0, [0]).policy
     assert markov_twin_gap(hidden_queue(0.9), policy, 1, 0, np.array([0]), 6) < 1e-12
-    assert markov_twin_gap(hidden_queue(0.9, revealing=True), policy, 1, 0, np.array([0]), 6) == pytest.approx(0.25)
+    assert markov_twin_gap(
+        hidden_queue(0.9, revealing=True), policy, 1, 0, np.array([0]), 6
+    ) == pytest.approx(0.25)
 
 
 def test_alternating_needs_a_policy_that_is_not_stationary():
@@ -100,10 +115,18 @@ def test_alternating_needs_a_policy_that_is_not_stationary():
 
 
 def test_limits_are_stated():
-    with pytest.raises(ValueError, match=r"there are A\^S = 1.02e\+03 stationary rules, above limit = 100"):
-        best_stationary_deterministic(random_mdp(np.random.default_rng(0), 10, 2, 0.9), 1, 0, [0], limit=100)
-    with pytest.raises(ValueError, match="the search passed max_nodes = 3: raise it, or shorten the horizon of 8"):
-        best_markov_deterministic(random_mdp(np.random.default_rng(0), 3, 2, 0.9), 1, 0, [0], 8, max_nodes=3)
+    with pytest.raises(
+        ValueError, match=r"there are A\^S = 1.02e\+03 stationary rules, above limit = 100"
+    ):
+        best_stationary_deterministic(
+            random_mdp(np.random.default_rng(0), 10, 2, 0.9), 1, 0, [0], limit=100
+        )
+    with pytest.raises(
+        ValueError, match="the search passed max_nodes = 3: raise it, or shorten the horizon of 8"
+    ):
+        best_markov_deterministic(
+            random_mdp(np.random.default_rng(0), 3, 2, 0.9), 1, 0, [0], 8, max_nodes=3
+        )
 
 
 def test_stationarity_table():
@@ -153,7 +176,10 @@ def test_no_discount_and_nothing_but_discount(gamma):
 
 def test_bounds_on_what_comes_after_the_horizon():
     mdp = two_state(0.8, 0.5)
-    short, long = best_markov_deterministic(mdp, 1, 0, [0], 2), best_markov_deterministic(mdp, 1, 0, [0], 9)
+    short, long = (
+        best_markov_deterministic(mdp, 1, 0, [0], 2),
+        best_markov_deterministic(mdp, 1, 0, [0], 9),
+    )
     assert short.value < long.value <= short.upper_bound
     best = best_queue_aware(mdp, 1, 0, [0])
     assert best.upper_bound > best.value

@@ -55,7 +55,9 @@ def test_simulated_frequencies_match_the_exact_law(delay):
     mdp = random_mdp(rng, 3, 2, 0.9, 2)
     queue, steps, paths = rng.integers(2, size=delay), 5, 100_000
     for k, policy in enumerate(policies(mdp, delay, rng)):
-        states, actions = simulate(mdp, policy, delay, 0, queue, steps=steps + delay, paths=paths, seed=k)
+        states, actions = simulate(
+            mdp, policy, delay, 0, queue, steps=steps + delay, paths=paths, seed=k
+        )
         assert states.shape == (paths, steps + delay + 1)
         law = law_at(mdp, policy, delay, 0, queue, steps)
         seen = np.zeros_like(law)
@@ -92,7 +94,9 @@ def test_history_dependent_paths_sum_to_one_and_respect_the_queue():
             assert probability == 0 or actions[:2] == (1, 0)
             total += probability
     assert total == pytest.approx(1)
-    assert path_probability(mdp, policy, 0, [], [0, 1, 1]) == pytest.approx(policy((0,))[1] * mdp.dense[0, 1, 1])
+    assert path_probability(mdp, policy, 0, [], [0, 1, 1]) == pytest.approx(
+        policy((0,))[1] * mdp.dense[0, 1, 1]
+    )
     assert path_probability(mdp, policy, 0, [], [1], start=[0.3, 0.7]) == 0.7
 
 
@@ -111,7 +115,9 @@ def test_delayed_values_by_recursion_linear_system_and_following_paths(delay):
     exact = exact_values(mdp, markov(mdp, rules), delay)
     queue, steps = rng.integers(2, size=delay), 8
     followed = policy_value(mdp, delay, rules, 1, queue, steps)
-    assert at_queue(mdp, delay, exact, 1, queue) == pytest.approx(followed, abs=0.6**steps * np.abs(mdp.r).max() / 0.4)
+    assert at_queue(mdp, delay, exact, 1, queue) == pytest.approx(
+        followed, abs=0.6**steps * np.abs(mdp.r).max() / 0.4
+    )
 
 
 def test_delayed_value_by_simulation():
@@ -119,7 +125,9 @@ def test_delayed_value_by_simulation():
     mdp, delay, steps = random_mdp(rng, 3, 2, 0.7), 2, 40
     policy = markov(mdp, rng.dirichlet(np.ones(2), (2, 3)))
     states, actions = simulate(mdp, policy, delay, 0, [0, 1], steps=steps, paths=100_000, seed=0)
-    returns = (mdp.r[states[:, delay:-1], actions[:, delay:]] * 0.7 ** np.arange(steps - delay)).sum(axis=1)
+    returns = (
+        mdp.r[states[:, delay:-1], actions[:, delay:]] * 0.7 ** np.arange(steps - delay)
+    ).sum(axis=1)
     exact = at_queue(mdp, delay, exact_values(mdp, policy, delay), 0, [0, 1])
     assert returns.mean() == pytest.approx(exact, abs=5 * returns.std() / 100_000**0.5)
 
@@ -165,7 +173,10 @@ def test_policies_repeat_and_can_begin_later():
             lambda m: law_at(m, stationary(m, [0, 1]), 2, 0, [0], 1),
             r"as many actions as the delay, 2, oldest first; got \[0\]",
         ),
-        (lambda m: law_at(m, stationary(m, [0, 1]), 1, -1, [0], 1), "each state is a whole number from 0 to 1; got -1"),
+        (
+            lambda m: law_at(m, stationary(m, [0, 1]), 1, -1, [0], 1),
+            "each state is a whole number from 0 to 1; got -1",
+        ),
         (
             lambda m: law_at(m, stationary(m, [0, 1]), 1, [0.5, 0.6], [0], 1),
             r"start is given by indices or by laws of shape \(2,\)",
@@ -175,16 +186,34 @@ def test_policies_repeat_and_can_begin_later():
             r"queue is given by indices or by laws of shape \(1, 2\)",
         ),
         (lambda m: stationary(m, [0, -1]), "chooses actions from 0 to 1; got -1 to 0"),
-        (lambda m: queue_aware(m, 1, np.full((2, 2, 2), 0.9)), "sum to 1; got a smallest one of 0.9 and sums"),
-        (lambda m: queue_aware(m, 1, np.full((2, 2), 2)), "chooses actions from 0 to 1; got 2 to 2"),
+        (
+            lambda m: queue_aware(m, 1, np.full((2, 2, 2), 0.9)),
+            "sum to 1; got a smallest one of 0.9 and sums",
+        ),
+        (
+            lambda m: queue_aware(m, 1, np.full((2, 2), 2)),
+            "chooses actions from 0 to 1; got 2 to 2",
+        ),
         (
             lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0], start=[5, 0]),
             "start is given by indices or by laws",
         ),
-        (lambda m: law_at(m, stationary(m, [0, 1]), 1, 0, [0], -5), "time is a whole number of steps, 0 or more; got -5"),
-        (lambda m: recursive_values(m, stationary(m, [0, 1]), 1, tol=0), "tol is the largest error allowed, above 0; got 0"),
-        (lambda m: at_queue(m, 1, np.zeros(2), 0, [0]), r"values have shape \(2, 2\) at delay 1; got \(2,\)"),
-        (lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0, 1]), "an odd number of entries; got 2"),
+        (
+            lambda m: law_at(m, stationary(m, [0, 1]), 1, 0, [0], -5),
+            "time is a whole number of steps, 0 or more; got -5",
+        ),
+        (
+            lambda m: recursive_values(m, stationary(m, [0, 1]), 1, tol=0),
+            "tol is the largest error allowed, above 0; got 0",
+        ),
+        (
+            lambda m: at_queue(m, 1, np.zeros(2), 0, [0]),
+            r"values have shape \(2, 2\) at delay 1; got \(2,\)",
+        ),
+        (
+            lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0, 1]),
+            "an odd number of entries; got 2",
+        ),
         (
             lambda m: path_probability(m, stationary(m, [0, 1]), 1, [0], [0, 2, 1]),
             "each action of a path is a whole number from 0 to 1; got 2",
@@ -210,7 +239,10 @@ def test_blocks_of_draws_change_no_path(monkeypatch):
 
 @pytest.mark.parametrize("delay", [0, 1, 3])
 def test_a_policy_of_another_problem_or_delay_is_refused_everywhere(delay):
-    mdp, other = random_mdp(np.random.default_rng(0), 3, 2, 0.8), random_mdp(np.random.default_rng(0), 2, 2, 0.8)
+    mdp, other = (
+        random_mdp(np.random.default_rng(0), 3, 2, 0.8),
+        random_mdp(np.random.default_rng(0), 2, 2, 0.8),
+    )
     queue = [0] * delay
     for policy in (queue_aware(mdp, 2, np.zeros((3, 2, 2), int)), stationary(other, [0, 1])):
         for use in (
@@ -220,7 +252,9 @@ def test_a_policy_of_another_problem_or_delay_is_refused_everywhere(delay):
             lambda p: exact_values(mdp, p, delay),
             lambda p: recursive_values(mdp, p, delay),
         ):
-            with pytest.raises(ValueError, match="this policy is for .*make it with the same MDP and delay"):
+            with pytest.raises(
+                ValueError, match="this policy is for .*make it with the same MDP and delay"
+            ):
                 use(policy)
 
 
@@ -229,7 +263,9 @@ def test_a_policy_with_a_horizon_can_be_followed():
     solution = solve(mdp, 1, horizon=6)
     states, actions = simulate(mdp, solution.as_policy(), 1, 0, [1], steps=6, paths=100_000, seed=0)
     returns = mdp.r[states[:, :-1], actions].sum(axis=1)
-    assert returns.mean() == pytest.approx(solution.value(0, (1,)), abs=5 * returns.std() / 100_000**0.5)
+    assert returns.mean() == pytest.approx(
+        solution.value(0, (1,)), abs=5 * returns.std() / 100_000**0.5
+    )
 
 
 def earned(mdp, policy, delay, horizon, at):
@@ -288,9 +324,13 @@ def test_actions_are_not_read_as_probabilities_where_shapes_coincide():
     policy = solve(mdp, 0, horizon=2).as_policy()
     assert policy.probabilities[:, :, 0].tolist() == [[[1, 0], [0, 1]]] * 2
     actions = [[0, 1], [1, 0]]
-    np.testing.assert_array_equal(queue_aware(mdp, 0, actions).probabilities, markov(mdp, actions).probabilities)
+    np.testing.assert_array_equal(
+        queue_aware(mdp, 0, actions).probabilities, markov(mdp, actions).probabilities
+    )
     floats = np.array(actions, float)
-    np.testing.assert_array_equal(queue_aware(mdp, 0, floats).probabilities, stationary(mdp, floats).probabilities)
+    np.testing.assert_array_equal(
+        queue_aware(mdp, 0, floats).probabilities, stationary(mdp, floats).probabilities
+    )
 
 
 @pytest.mark.parametrize(
@@ -309,14 +349,20 @@ def test_actions_are_not_read_as_probabilities_where_shapes_coincide():
             lambda m: markov(m, [[0.0, 1.0]]),
             r"of floats \(probabilities\) has shape \(steps, 2, 2\) with at least one step; got \(1, 2\)",
         ),
-        (lambda m: queue_aware(m, 1, np.zeros((0, 2, 2), int)), r"at least one step; got \(0, 2, 2\)"),
+        (
+            lambda m: queue_aware(m, 1, np.zeros((0, 2, 2), int)),
+            r"at least one step; got \(0, 2, 2\)",
+        ),
         (lambda m: solve(m, 1, horizon=0).as_policy(), r"at least one step; got \(0, 2, 2\)"),
         (
             lambda m: stationary(m, [True, False]),
             r"^a stationary policy is given as integers \(actions\) or floats \(probabilities\); got bool: "
             "convert it to one of these$",
         ),
-        (lambda m: stationary(m, [[1.5, -0.5], [1, 0]]), r"a smallest one of -0.5 and sums \[1.\]: divide each row by its sum"),
+        (
+            lambda m: stationary(m, [[1.5, -0.5], [1, 0]]),
+            r"a smallest one of -0.5 and sums \[1.\]: divide each row by its sum",
+        ),
     ],
 )
 def test_rules_that_are_neither_actions_nor_probabilities(make, message):
@@ -341,5 +387,7 @@ def test_a_start_is_an_index_whatever_the_queue(start):
 
 def test_long_delays_are_simulated_without_all_queues():
     mdp = random_mdp(np.random.default_rng(4), 3, 2, 0.9)
-    _, actions = simulate(mdp, stationary(mdp, [0, 1, 0]), 60, 0, [1] * 60, steps=61, paths=4, seed=0)
+    _, actions = simulate(
+        mdp, stationary(mdp, [0, 1, 0]), 60, 0, [1] * 60, steps=61, paths=4, seed=0
+    )
     assert (actions[:, :60] == 1).all()

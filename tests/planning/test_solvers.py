@@ -51,12 +51,16 @@ def test_every_method_agrees_with_brute_force(method, mdp, delay):
     assert solution.values.shape == solution.policy.shape == (mdp.states, *[mdp.actions] * delay)
     error = np.abs(solution.values.ravel() - v).max()
     assert error <= 1e-8
-    assert error <= solution.error_bound + 1e-13 * max(1, np.abs(v).max()) / (1 - mdp.gamma), "the bound is honest"
+    assert error <= solution.error_bound + 1e-13 * max(1, np.abs(v).max()) / (1 - mdp.gamma), (
+        "the bound is honest"
+    )
     unique = (q >= q.max(axis=1, keepdims=True) - 1e-6).sum(axis=1) == 1
     np.testing.assert_array_equal(solution.policy.ravel()[unique], q.argmax(axis=1)[unique])
     F, g = augmented_arrays(mdp, delay)
     backed_up = (g + mdp.gamma * F @ solution.values.ravel()).max(axis=1)
-    assert np.abs(backed_up - solution.values.ravel()).max() == pytest.approx(solution.residual, abs=1e-12)
+    assert np.abs(backed_up - solution.values.ravel()).max() == pytest.approx(
+        solution.residual, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -75,7 +79,9 @@ def test_the_error_bound_is_honest_at_any_tolerance(method, tol):
 def test_horizon_is_solved_backwards(mdp, delay, horizon):
     if fits(mdp, delay):
         solution = solve(mdp, delay, horizon=horizon)
-        np.testing.assert_allclose(solution.values.ravel(), horizon_values(mdp, delay, horizon), atol=1e-10)
+        np.testing.assert_allclose(
+            solution.values.ravel(), horizon_values(mdp, delay, horizon), atol=1e-10
+        )
         assert solution.policy.shape == (horizon, *solution.values.shape)
 
 
@@ -103,7 +109,9 @@ def test_the_maximum_stands_outside_the_expectation():
     """Inside it, the value would be that of a shorter delay: knowing s' before choosing."""
     mdp = two_state(0.8, 0.5)
     for delay in (1, 2, 3):
-        assert solve(mdp, delay).delayed_values[0].max() == pytest.approx(two_state_optimum(0.8, 0.5, delay))
+        assert solve(mdp, delay).delayed_values[0].max() == pytest.approx(
+            two_state_optimum(0.8, 0.5, delay)
+        )
         assert two_state_optimum(0.8, 0.5, delay) < two_state_optimum(0.8, 0.5, delay - 1)
 
 
@@ -138,7 +146,12 @@ def test_howards_chain_counts_evaluations(states):
 
 
 def test_counts_on_augmented_chains():
-    assert [solve(chain(12), m, "policy_iteration").iterations - 1 for m in range(4)] == [11, 10, 9, 8]
+    assert [solve(chain(12), m, "policy_iteration").iterations - 1 for m in range(4)] == [
+        11,
+        10,
+        9,
+        8,
+    ]
 
 
 @pytest.mark.parametrize(("states", "delay"), [(2, 3), (7, 1), (12, 0), (12, 3), (24, 2), (40, 1)])
@@ -200,14 +213,18 @@ def test_one_action_and_one_state():
 
 
 def test_not_converged_says_so():
-    solution = solve(random_mdp(np.random.default_rng(0), 6, 2, 0.99, 2), 2, "value_iteration", max_iterations=5)
+    solution = solve(
+        random_mdp(np.random.default_rng(0), 6, 2, 0.99, 2), 2, "value_iteration", max_iterations=5
+    )
     assert not solution.converged
     assert "after 5 iterations the error may be" in solution.message
     assert "raise max_iterations" in solution.message
 
 
 def test_a_tolerance_below_rounding_is_not_claimed():
-    solution = solve(random_mdp(np.random.default_rng(0), 4, 2, 0.9), 1, "policy_iteration", tol=1e-18)
+    solution = solve(
+        random_mdp(np.random.default_rng(0), 4, 2, 0.9), 1, "policy_iteration", tol=1e-18
+    )
     assert not solution.converged
     assert "raise tol, doubles can't show more" in solution.message
 
@@ -216,7 +233,10 @@ def test_a_tolerance_below_rounding_is_not_claimed():
     ("arguments", "message"),
     [
         ({"delay": -1}, "delay is a whole number of steps, 0 or more; got -1"),
-        ({"delay": 1, "method": "magic"}, "no method is called 'magic': choose one of modified_policy_iteration"),
+        (
+            {"delay": 1, "method": "magic"},
+            "no method is called 'magic': choose one of modified_policy_iteration",
+        ),
         ({"delay": 1, "tol": 0}, "tol is the largest error allowed, above 0; got 0"),
         ({"delay": 1, "horizon": -2}, "horizon is a whole number of steps, 0 or more; got -2"),
     ],
@@ -227,25 +247,35 @@ def test_bad_arguments(arguments, message):
 
 
 def test_no_discount_without_a_horizon():
-    with pytest.raises(ValueError, match=r"gamma 1.0 without a horizon has no finite value: pass gamma < 1 or a horizon"):
+    with pytest.raises(
+        ValueError,
+        match=r"gamma 1.0 without a horizon has no finite value: pass gamma < 1 or a horizon",
+    ):
         solve(two_state(0.8, 1.0), 1)
 
 
-@pytest.mark.parametrize("call", [lambda m: solve(m, 40), lambda m: solve(m, 2000), lambda m: augment(m, 30)])
+@pytest.mark.parametrize(
+    "call", [lambda m: solve(m, 40), lambda m: solve(m, 2000), lambda m: augment(m, 30)]
+)
 def test_too_large_is_refused_before_allocating(call):
     with pytest.raises(
-        MemoryError, match=r"S·A\^m = 2·2\^\d+ = 10\^.* states and needs .* GiB; .* are free: shorten the delay"
+        MemoryError,
+        match=r"S·A\^m = 2·2\^\d+ = 10\^.* states and needs .* GiB; .* are free: shorten the delay",
     ):
         call(two_state())
 
 
 @pytest.mark.parametrize("method", ["policy_iteration", "beliefs"])
-@pytest.mark.parametrize(("state", "queue"), [(-1, (0, 0)), (2, (0, 0)), (0, (0,)), (0, (0, 2)), (0, (0, -1)), (0.5, (0, 0))])
+@pytest.mark.parametrize(
+    ("state", "queue"),
+    [(-1, (0, 0)), (2, (0, 0)), (0, (0,)), (0, (0, 2)), (0, (0, -1)), (0.5, (0, 0))],
+)
 def test_nothing_wraps_around(method, state, queue):
     solution = solve(two_state(), 2, method)
     for ask in (solution.value, solution.delayed_value, solution.action):
         with pytest.raises(
-            ValueError, match="is a whole number from 0 to 1; got|as many actions as the delay, 2, oldest first; got"
+            ValueError,
+            match="is a whole number from 0 to 1; got|as many actions as the delay, 2, oldest first; got",
         ):
             ask(state, queue)
 
@@ -259,7 +289,8 @@ def test_no_decision_outside_the_horizon(method, time):
 
 def test_a_long_horizon_is_refused_as_that():
     with pytest.raises(
-        MemoryError, match=r"the problem with horizon 1000000 has .* are free: shorten the horizon or the delay"
+        MemoryError,
+        match=r"the problem with horizon 1000000 has .* are free: shorten the horizon or the delay",
     ):
         solve(two_state(), 16, horizon=10**6)
 
@@ -278,7 +309,11 @@ def exact(mdp, delay):
     g = [[Fraction(x) for x in row] for row in g]
     policy = [0] * n
     while True:
-        rows = [[Fraction(int(i == j)) - gamma * F[i][policy[i]][j] for j in range(n)] + [g[i][policy[i]]] for i in range(n)]
+        rows = [
+            [Fraction(int(i == j)) - gamma * F[i][policy[i]][j] for j in range(n)]
+            + [g[i][policy[i]]]
+            for i in range(n)
+        ]
         for i in range(n):
             pivot = next(k for k in range(i, n) if rows[k][i] != 0)
             rows[i], rows[pivot] = rows[pivot], rows[i]
@@ -287,7 +322,10 @@ def exact(mdp, delay):
                 if k != i and rows[k][i] != 0:
                     rows[k] = [x - rows[k][i] * y for x, y in zip(rows[k], rows[i], strict=True)]
         v = [row[-1] for row in rows]
-        q = [[g[i][a] + gamma * sum(F[i][a][j] * v[j] for j in range(n)) for a in range(mdp.actions)] for i in range(n)]
+        q = [
+            [g[i][a] + gamma * sum(F[i][a][j] * v[j] for j in range(n)) for a in range(mdp.actions)]
+            for i in range(n)
+        ]
         after = [max(range(mdp.actions), key=lambda a, i=i: (q[i][a], -a)) for i in range(n)]
         if all(q[i][after[i]] == q[i][policy[i]] for i in range(n)):
             return v
@@ -305,7 +343,10 @@ def test_bounds_hold_against_rational_arithmetic(method, scale, gamma):
         truth = exact(mdp, 1)
         solution = solve(mdp, 1, method, tol=1e-8 * scale)
         assert (
-            max(abs(Fraction(float(x)) - y) for x, y in zip(solution.values.ravel(), truth, strict=True))
+            max(
+                abs(Fraction(float(x)) - y)
+                for x, y in zip(solution.values.ravel(), truth, strict=True)
+            )
             <= solution.error_bound
         )
         assert solution.converged or "doubles can't show more" in solution.message
@@ -331,7 +372,10 @@ def test_rows_that_almost_sum_to_one_are_normalised():
     leaking = MDP(mdp.P * 0.9, mdp.r, 0.9, check=False)
     answers = [solve(leaking, 1, method) for method in METHODS]
     for other in answers[1:]:
-        assert np.abs(other.values - answers[0].values).max() <= other.error_bound + answers[0].error_bound
+        assert (
+            np.abs(other.values - answers[0].values).max()
+            <= other.error_bound + answers[0].error_bound
+        )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -340,7 +384,12 @@ def test_policy_iteration_stops_among_ties(seed, scale, gamma):
     rng = np.random.default_rng(seed)
     for _ in range(20):
         P = rng.multinomial(3, [0.5, 0.5], size=(2, 3)) / 3
-        solution = solve(MDP(P, rng.integers(0, 3, size=(2, 3)) * scale, gamma), 1, "policy_iteration", max_iterations=60)
+        solution = solve(
+            MDP(P, rng.integers(0, 3, size=(2, 3)) * scale, gamma),
+            1,
+            "policy_iteration",
+            max_iterations=60,
+        )
         assert solution.iterations < 60
 
 
@@ -391,12 +440,17 @@ def test_horizon_bound_against_rational_arithmetic():
     v = [Fraction(0)] * 4
     for _ in range(12):
         ahead = [
-            [Fraction(float(g[i, a])) + sum(Fraction(float(F[i, a, j])) * v[j] for j in range(4)) for a in range(2)]
+            [
+                Fraction(float(g[i, a])) + sum(Fraction(float(F[i, a, j])) * v[j] for j in range(4))
+                for a in range(2)
+            ]
             for i in range(4)
         ]
         v = [max(row) for row in ahead]
     solution = solve(mdp, 1, horizon=12)
-    error = max(abs(Fraction(float(x)) - y) for x, y in zip(solution.values.ravel(), v, strict=True))
+    error = max(
+        abs(Fraction(float(x)) - y) for x, y in zip(solution.values.ravel(), v, strict=True)
+    )
     assert error <= solution.error_bound
     assert solution.error_bound < 1e-11
 
@@ -404,7 +458,9 @@ def test_horizon_bound_against_rational_arithmetic():
 @pytest.mark.parametrize("method", METHODS)
 def test_values_that_have_no_bound_are_refused(method):
     mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
-    with pytest.raises(ValueError, match="gamma times the largest row sum of P is 1.8, so values grow without end"):
+    with pytest.raises(
+        ValueError, match="gamma times the largest row sum of P is 1.8, so values grow without end"
+    ):
         solve(MDP(mdp.P * 2, mdp.r, 0.9, check=False), 1, method)
 
 

@@ -19,7 +19,10 @@ class Stuck(gym.Env):
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
         self._at, self._steps, self._t = at, 0, 0
-        if os.environ.get("STUCK") == "deaf" and threading.current_thread() is threading.main_thread():
+        if (
+            os.environ.get("STUCK") == "deaf"
+            and threading.current_thread() is threading.main_thread()
+        ):
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
                 signal.signal(number, signal.SIG_IGN)
 
@@ -66,7 +69,10 @@ def begin_collecting():
 
 def collecting(phase, about):
     """Keep the main thread in garbage collection, where an exception is lost, until a signal comes."""
-    if threading.current_thread() is threading.main_thread() and not Path(os.environ["ONCE"]).exists():
+    if (
+        threading.current_thread() is threading.main_thread()
+        and not Path(os.environ["ONCE"]).exists()
+    ):
         Path(os.environ["ONCE"]).touch()
         time.sleep(1000)
 

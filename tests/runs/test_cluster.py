@@ -31,7 +31,9 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 def cluster():
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     for _ in range(2):
         cluster.add_node(num_cpus=1)
     yield cluster
@@ -60,8 +62,12 @@ class Trouble(Thread):
         self.killed, self.lost = 0, 0
 
     def run(self):
-        node = self.cluster.worker_nodes and self.rng.choice(sorted(self.cluster.worker_nodes, key=lambda one: one.node_id))
-        while not self.over.wait(self.rng.uniform(0.3, 1.5)) and (self.killed < self.kills or not self.lost):
+        node = self.cluster.worker_nodes and self.rng.choice(
+            sorted(self.cluster.worker_nodes, key=lambda one: one.node_id)
+        )
+        while not self.over.wait(self.rng.uniform(0.3, 1.5)) and (
+            self.killed < self.kills or not self.lost
+        ):
             those = workers()
             if those and self.killed < self.kills:
                 os.kill(self.rng.choice(those), signal.SIGKILL)
@@ -72,14 +78,18 @@ class Trouble(Thread):
 
 
 @pytest.mark.parametrize(("seeds", "steps", "kills"), [full(6, 4_000, 2), full(30, 20_000, 12)])
-def test_a_lost_node_and_killed_workers_change_nothing(cluster, tmp_path, capsys, seeds, steps, kills):
+def test_a_lost_node_and_killed_workers_change_nothing(
+    cluster, tmp_path, capsys, seeds, steps, kills
+):
     cart = DeepSpec("cartpole", "delayed", 2, "paper", steps, changes=TINY, evaluation_episodes=2)
     maze = TabularSpec("maze", "augmented", 2, 2_000, {"size": 4}, evaluation_episodes=3)
     asked = [(cart, range(seeds)), (maze, range(4 * seeds))]
     trouble = Trouble(cluster, kills, seed=seeds)
     trouble.start()
     try:
-        assert train_missing(asked, tmp_path / "ray", Where("ray", cluster.address, retries=20)) == 0
+        assert (
+            train_missing(asked, tmp_path / "ray", Where("ray", cluster.address, retries=20)) == 0
+        )
     finally:
         trouble.over.set()
         trouble.join()
@@ -87,7 +97,9 @@ def test_a_lost_node_and_killed_workers_change_nothing(cluster, tmp_path, capsys
     assert Status(tmp_path / "ray").run() == 0
     assert train_missing(asked, tmp_path / "inline", Where("inline")) == 0
     assert everything(tmp_path / "ray") == everything(tmp_path / "inline")
-    assert not [path for path in (tmp_path / "ray").iterdir() if path.name in (".units", ".checkpoints")]
+    assert not [
+        path for path in (tmp_path / "ray").iterdir() if path.name in (".units", ".checkpoints")
+    ]
 
 
 MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4})
@@ -117,7 +129,11 @@ def listening(pids):
     for path in (path for pid in pids for path in Path(f"/proc/{pid}/fd").glob("*")):
         with suppress(OSError):
             inodes.add(os.readlink(path).removeprefix("socket:[").removesuffix("]"))
-    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    lines = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
     return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and line[9] in inodes}
 
 
@@ -133,22 +149,35 @@ def test_a_cluster_of_ones_own_hears_no_other_machine_and_ends_with_its_driver(t
     assert listening(mine) == {"0100007F", "0000000000000000FFFF00000100007F"}
     driver.kill()
     driver.wait()
-    wait_for(lambda: not mine & table().keys() and not [pid for pid, (_, its) in table().items() if its == group], 30)
+    wait_for(
+        lambda: (
+            not mine & table().keys()
+            and not [pid for pid, (_, its) in table().items() if its == group]
+        ),
+        30,
+    )
 
 
 def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("ray._private.services._cached_find_gcs_addresses", cache(set))  # one may run here, for others
+    monkeypatch.setattr(
+        "ray._private.services._cached_find_gcs_addresses", cache(set)
+    )  # one may run here, for others
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     for address in ("127.0.0.1:1", "auto"):
-        with pytest.raises(ConnectionError, match=f"no Ray cluster answers at {address}: start one"):
+        with pytest.raises(
+            ConnectionError, match=f"no Ray cluster answers at {address}: start one"
+        ):
             train_missing([(MAZE, [0])], tmp_path, Where("ray", address))
 
 
 @pytest.mark.full
 def test_a_cluster_of_another_python(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr("ray._private.utils.compute_version_info", lambda: (ray.__version__, "3.9.1"))
+    monkeypatch.setattr(
+        "ray._private.utils.compute_version_info", lambda: (ray.__version__, "3.9.1")
+    )
     with pytest.raises(
-        ConnectionError, match=r"Version mismatch.* 3\.9\.1.*this driver needs the cluster's own Ray and Python"
+        ConnectionError,
+        match=r"Version mismatch.* 3\.9\.1.*this driver needs the cluster's own Ray and Python",
     ):
         train_missing([(MAZE, [0])], tmp_path, Where("ray", cluster.address))
 
@@ -188,7 +217,10 @@ def test_what_a_cluster_can_not_do_and_what_is_interrupted(cluster, tmp_path, mo
     again = ray_engine.Ray(cluster.address)
     assert again.start(sweep.units[0], str(tmp_path / "sub/.checkpoints"))
     why = _ended(again).failed
-    assert re.fullmatch(rf"ValueError: {kept} is no checkpoint of this run .*: delete it.* \(checkpoint\.py, line \d+\)", why)
+    assert re.fullmatch(
+        rf"ValueError: {kept} is no checkpoint of this run .*: delete it.* \(checkpoint\.py, line \d+\)",
+        why,
+    )
 
 
 def _ended(engine):

@@ -45,7 +45,11 @@ def everything(root):
         if (folder / "run.json").exists():
             record = records.read(folder)
             for i, seed in enumerate(record.seeds):
-                found[folder.name, seed] = record.scores[i], record.training_scores[i], record.curve[i].tobytes()
+                found[folder.name, seed] = (
+                    record.scores[i],
+                    record.training_scores[i],
+                    record.curve[i].tobytes(),
+                )
     return found
 
 
@@ -89,7 +93,10 @@ def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monke
     assert everything(tmp_path) == expected
     assert children() == before
     assert len(os.listdir("/proc/self/fd")) == open_files
-    assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".")} == {".driver", ".status.json"}
+    assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".")} == {
+        ".driver",
+        ".status.json",
+    }
     assert Status(tmp_path, json=True).run() == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["units"], said["done"], said["work"], said["work_done"]) == (4, 4, 1400, 1400)
@@ -99,13 +106,22 @@ def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monke
 
 def test_an_environment_that_a_module_registers(tmp_path):
     """Workers import it by the name that the run has; a progress of nothing is no failure."""
-    spec = DeepSpec("gym:tests.learn.gym_probe:deadtime-test/Probe-v0", "oblivious", 1, "paper", 60, changes=TINY)
+    spec = DeepSpec(
+        "gym:tests.learn.gym_probe:deadtime-test/Probe-v0",
+        "oblivious",
+        1,
+        "paper",
+        60,
+        changes=TINY,
+    )
     for engine in ("inline", "local"):
         assert train_missing([(spec, [0, 1])], tmp_path / engine, Where(engine, retries=0)) == 0
     assert everything(tmp_path / "inline") == everything(tmp_path / "local")
 
 
-def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(tmp_path, expected, monkeypatch):
+def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(
+    tmp_path, expected, monkeypatch
+):
     killed, events = [], engines.Local.events
 
     def once(self):
@@ -121,13 +137,17 @@ def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(tmp_path, 
     assert everything(tmp_path) == expected
 
 
-def test_a_process_that_has_grown_is_replaced_and_the_records_are_the_same(tmp_path, expected, monkeypatch):
+def test_a_process_that_has_grown_is_replaced_and_the_records_are_the_same(
+    tmp_path, expected, monkeypatch
+):
     """Here one that has not shrunk, so that each does one unit."""
     code = "import sys, deadtime.runs.unit_worker as it; it._MOST_GROWTH = -1; it.main(*map(int, sys.argv[1:]))"
     pids = []
 
     def small(module, *words, env, **how):
-        worker = subprocess.Popen([sys.executable, "-c", code, *words], env={**os.environ, **env}, **how)
+        worker = subprocess.Popen(
+            [sys.executable, "-c", code, *words], env={**os.environ, **env}, **how
+        )
         pids.append(worker.pid)
         return worker
 
@@ -139,7 +159,10 @@ def test_a_process_that_has_grown_is_replaced_and_the_records_are_the_same(tmp_p
     assert children() == before
 
 
-@pytest.mark.parametrize(("sizes", "sent"), [([10, 10, 310, 311, 0], b"ffflf"), ([400, 500, 700], b"fff"), ([0] * 9, b"f" * 9)])
+@pytest.mark.parametrize(
+    ("sizes", "sent"),
+    [([10, 10, 310, 311, 0], b"ffflf"), ([400, 500, 700], b"fff"), ([0] * 9, b"f" * 9)],
+)
 def test_a_process_ends_after_a_unit_that_left_it_too_large(sizes, sent, monkeypatch):
     """It then holds over 300 MB more than after its first unit."""
     asked, answers, left = Queue(), [], iter(sizes)
@@ -153,7 +176,14 @@ def test_a_process_ends_after_a_unit_that_left_it_too_large(sizes, sent, monkeyp
 
 def test_an_environment_that_hangs_fails_its_unit_and_not_the_next(tmp_path, monkeypatch, capsys):
     """A stuck process ends with its unit; the second attempt, in a new one, is done."""
-    spec = DeepSpec(f"gym:{stuck_env.__name__}:deadtime-test/Stuck-v0", "oblivious", 1, "paper", 60, changes=TINY)
+    spec = DeepSpec(
+        f"gym:{stuck_env.__name__}:deadtime-test/Stuck-v0",
+        "oblivious",
+        1,
+        "paper",
+        60,
+        changes=TINY,
+    )
     monkeypatch.setenv("STUCK", "once")
     monkeypatch.setenv("ONCE", str(tmp_path / "once"))
     asked = [(spec, [0]), (MAZE, range(2))]
@@ -164,15 +194,21 @@ def test_an_environment_that_hangs_fails_its_unit_and_not_the_next(tmp_path, mon
     with limited_steps(1):
         assert train_missing([(spec, [1])], tmp_path / "all", Where("local", retries=0)) == 1
     assert (
-        "Stuck-v0 oblivious m=1 seed 1: its process ended with exit status 1; what it said is above" in capsys.readouterr().err
+        "Stuck-v0 oblivious m=1 seed 1: its process ended with exit status 1; what it said is above"
+        in capsys.readouterr().err
     )
     monkeypatch.setenv("STUCK", "sleep")
     with limited_steps(1):
         assert train_missing([(spec, [1])], tmp_path / "all", Where("local", retries=0)) == 1
-    assert "Stuck-v0 takes at most 1 s (--step-timeout); one took longer: mend the" in capsys.readouterr().err
+    assert (
+        "Stuck-v0 takes at most 1 s (--step-timeout); one took longer: mend the"
+        in capsys.readouterr().err
+    )
 
 
-def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(tmp_path, expected, monkeypatch, capsys):
+def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(
+    tmp_path, expected, monkeypatch, capsys
+):
     tried, trained = [], units.trained
 
     def sometimes(unit, *rest):
@@ -185,13 +221,18 @@ def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(tmp_path, e
     assert train_missing(ASKED, tmp_path, Where("inline", retries=1)) == 1
     assert len(tried) == 2
     said = capsys.readouterr().err
-    assert "failed: cartpole oblivious m=1 seed 1: RuntimeError: no luck (test_engines.py, line " in said
+    assert (
+        "failed: cartpole oblivious m=1 seed 1: RuntimeError: no luck (test_engines.py, line "
+        in said
+    )
     assert "1 of 4 failed; the same command tries only these again" in said
     assert everything(tmp_path).items() < expected.items()
     assert len(everything(tmp_path)) == 11
     assert Status(tmp_path).run() == 1
     assert "no luck" in capsys.readouterr().out
-    assert train_missing(ASKED[:1], tmp_path, Where("inline")) == 0  # without what failed all is well
+    assert (
+        train_missing(ASKED[:1], tmp_path, Where("inline")) == 0
+    )  # without what failed all is well
     assert Status(tmp_path).run() == 0
     assert "0 of 0 units done, 100% of the work" in capsys.readouterr().out
     monkeypatch.undo()
@@ -200,7 +241,10 @@ def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(tmp_path, e
 
 
 def test_one_driver_a_folder(tmp_path, capsys):
-    with store.alone(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} on .* works in .*: wait for it"):
+    with (
+        store.alone(tmp_path),
+        pytest.raises(ValueError, match=f"process {os.getpid()} on .* works in .*: wait for it"),
+    ):
         train_missing(ASKED, tmp_path, Where("inline"))
     train_missing(ASKED[:1], tmp_path, Where("inline"))
     with store.alone(tmp_path):
@@ -219,11 +263,18 @@ def test_a_full_disk_loses_nothing_that_was_done(tmp_path, expected, monkeypatch
         return add(folder, record)
 
     monkeypatch.setattr(records, "add", full)
-    with pytest.raises(OSError, match=r"records can't be written to .* \(No space left on device\): what is recorded stays"):
+    with pytest.raises(
+        OSError,
+        match=r"records can't be written to .* \(No space left on device\): what is recorded stays",
+    ):
         train_missing(ASKED, tmp_path, Where("inline"))
     monkeypatch.setattr(records, "add", add)
     trained, trained_now = units.trained, []
-    monkeypatch.setattr(engines, "trained", lambda unit, *rest: trained_now.append(len(unit.runs)) or trained(unit, *rest))
+    monkeypatch.setattr(
+        engines,
+        "trained",
+        lambda unit, *rest: trained_now.append(len(unit.runs)) or trained(unit, *rest),
+    )
     assert train_missing(ASKED, tmp_path, Where("inline")) == 0
     assert everything(tmp_path) == expected
     assert 2 in trained_now
@@ -241,7 +292,8 @@ def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeyp
     with monkeypatch.context() as patched:
         patched.setattr(driver, "whole", full_disk)
         with pytest.raises(
-            OSError, match=r"records can't be written to .* \(No space left on device\): what is recorded stays"
+            OSError,
+            match=r"records can't be written to .* \(No space left on device\): what is recorded stays",
         ):
             train_missing([(CART, [0])], tmp_path, Where("inline"))
     assert not (tmp_path / ".status.json").exists()
@@ -279,13 +331,18 @@ r.train_missing([(from_canonical({long.canonical()!r}), [0, 1])], Path({str(tmp_
 
 
 def status(root):
-    return json.loads((root / ".status.json").read_text()) if (root / ".status.json").exists() else {}
+    return (
+        json.loads((root / ".status.json").read_text()) if (root / ".status.json").exists() else {}
+    )
 
 
 def test_words_for_what_is_wrong(tmp_path):
     for where, words in (
         (Where("lokal"), "no engine is called 'lokal'; did you mean 'local'"),
-        (Where("local", "auto"), "an address is that of a Ray cluster; got 'auto' without --engine ray"),
+        (
+            Where("local", "auto"),
+            "an address is that of a Ray cluster; got 'auto' without --engine ray",
+        ),
         (Where(retries=-1), "retries are 0 or more; got -1"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -296,7 +353,10 @@ def test_words_for_what_is_wrong(tmp_path):
 
 def test_a_folder_that_can_not_be_written(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=r"records can't be written to .*/file/in \(Not a directory\): name another folder"):
+    with pytest.raises(
+        OSError,
+        match=r"records can't be written to .*/file/in \(Not a directory\): name another folder",
+    ):
         train_missing(ASKED, tmp_path / "file" / "in")
 
 
@@ -315,8 +375,13 @@ def test_a_record_of_a_newer_version_is_left_alone(tmp_path):
     """Nothing is run: what would be missing can't be told."""
     train_missing(ASKED[:1], tmp_path, Where("inline"))
     said = (tmp_path / MAZE.name / "run.json").read_text()
-    (tmp_path / MAZE.name / "run.json").write_text(newer := said.replace('"schema": 1', '"schema": 2'))
-    with pytest.raises(ValueError, match="has the record format 2; this version reads 1: use the version that wrote it"):
+    (tmp_path / MAZE.name / "run.json").write_text(
+        newer := said.replace('"schema": 1', '"schema": 2')
+    )
+    with pytest.raises(
+        ValueError,
+        match="has the record format 2; this version reads 1: use the version that wrote it",
+    ):
         train_missing(ASKED, tmp_path, Where("inline"))
     assert (tmp_path / MAZE.name / "run.json").read_text() == newer
     assert not (tmp_path / CART.name).exists()
@@ -325,10 +390,14 @@ def test_a_record_of_a_newer_version_is_left_alone(tmp_path):
 def test_a_status_that_no_driver_wrote(tmp_path, capsys):
     for content in ('{"units": "many"}', "[]", '{"units": 1}', "{", '{"driver": 1, "driver": 2}'):
         (tmp_path / ".status.json").write_text(content)
-        with pytest.raises(ValueError, match=r"\.status\.json is not what a driver writes|no sweep or reproduce"):
+        with pytest.raises(
+            ValueError, match=r"\.status\.json is not what a driver writes|no sweep or reproduce"
+        ):
             Status(tmp_path).run()
     said = {"units": 1, "done": 0, "work": 1, "work_done": 0, "seconds": 1.0, "running": []}
-    (tmp_path / ".status.json").write_text(json.dumps(said | {"failed": [{"name": "\x1b[2J", "reason": "gym:boom:X"}]}))
+    (tmp_path / ".status.json").write_text(
+        json.dumps(said | {"failed": [{"name": "\x1b[2J", "reason": "gym:boom:X"}]})
+    )
     Status(tmp_path).run()
     assert "failed: ?[2J: gym:boom:X" in capsys.readouterr().out
 
@@ -349,14 +418,24 @@ def test_gpus_are_given_out_one_a_process(monkeypatch):
     local = engines.Local(["3", "5"])
     trainer, plain = [Unit(((CART, seed),), gpus=1) for seed in range(3)], Unit(((MAZE, 0),))
     assert [local.start(unit, "") for unit in (*trainer, plain)] == [True, True, False, True]
-    assert [(worker.gpu, worker.unit) for worker in local._workers] == [("3", trainer[0]), ("5", trainer[1]), ("", plain)]
+    assert [(worker.gpu, worker.unit) for worker in local._workers] == [
+        ("3", trainer[0]),
+        ("5", trainer[1]),
+        ("", plain),
+    ]
     local._workers[1].unit = None
     assert local.start(trainer[2], "")
     assert [worker.gpu for worker in local._workers] == ["3", "5", ""]
     local._workers[0].unit = None
-    assert local.start(Unit(((CART, 3),), cpus=2, gpus=1), "")  # a process for more cores takes the place of one for one
+    assert local.start(
+        Unit(((CART, 3),), cpus=2, gpus=1), ""
+    )  # a process for more cores takes the place of one for one
     assert ended == ["3"]
-    assert [(worker.gpu, worker.narrow) for worker in local._workers] == [("5", True), ("", True), ("3", False)]
+    assert [(worker.gpu, worker.narrow) for worker in local._workers] == [
+        ("5", True),
+        ("", True),
+        ("3", False),
+    ]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,7")
     assert engines.gpus_here() == ["2", "7"]
     for none in ("", "-1", "-1,0"):
@@ -391,18 +470,30 @@ def test_a_unit_needs_no_checkpoint_folder():
 
 @pytest.mark.parametrize(
     ("engine", "many"),
-    [("inline", 60), ("local", 60), full("ray", 60), full("inline", 1000), full("local", 1000), full("ray", 1000)],
+    [
+        ("inline", 60),
+        ("local", 60),
+        full("ray", 60),
+        full("inline", 1000),
+        full("local", 1000),
+        full("ray", 1000),
+    ],
 )
 def test_many_small_runs_leave_nothing_behind(engine, many, tmp_path, monkeypatch, request):
     """No processes, no open files, no temporary files, no threads; and every run is recorded."""
-    if engine == "ray":  # one cluster for all of it: Ray itself keeps two sockets of every one that it stops
+    if (
+        engine == "ray"
+    ):  # one cluster for all of it: Ray itself keeps two sockets of every one that it stops
         ray = pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
         ray.init(include_dashboard=False, log_to_driver=False)
         request.addfinalizer(ray.shutdown)
     temporary = Path(tempfile.mkdtemp())  # sockets of Ray's need a short name
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     monkeypatch.setenv("TMPDIR", str(temporary))
-    specs = [TabularSpec("maze", "delayed", 1, 3, {"size": 3, "maze_seed": i}, evaluation_episodes=1) for i in range(many)]
+    specs = [
+        TabularSpec("maze", "delayed", 1, 3, {"size": 3, "maze_seed": i}, evaluation_episodes=1)
+        for i in range(many)
+    ]
     train_missing([(spec, [1]) for spec in specs[:30]], tmp_path / "first", Where(engine))
     before = children(), len(os.listdir("/proc/self/fd")), active_count()
     assert train_missing([(spec, [0]) for spec in specs], tmp_path / "all", Where(engine)) == 0
@@ -416,8 +507,30 @@ def test_compare_has_engines(tmp_path):
     """The same numbers inline and in processes of this machine."""
     said = []
     for engine in ("inline", "local"):
-        words = ["compare", "--env", "maze", "--size", "3", "--episodes", "20", "--agents", "delayed", "oblivious"]
-        words += ["--delays", "0", "1", "--seeds", "2", "--engine", engine, "--out", tmp_path / engine, "--json"]
+        words = [
+            "compare",
+            "--env",
+            "maze",
+            "--size",
+            "3",
+            "--episodes",
+            "20",
+            "--agents",
+            "delayed",
+            "oblivious",
+        ]
+        words += [
+            "--delays",
+            "0",
+            "1",
+            "--seeds",
+            "2",
+            "--engine",
+            engine,
+            "--out",
+            tmp_path / engine,
+            "--json",
+        ]
         done = run(*words)
         assert done.returncode == 0, done.stderr
         said.append(json.loads(done.stdout))

@@ -65,8 +65,13 @@ def test_the_lock_of_a_driver(what, theirs, outside):
     HOSTILE[what](theirs / ".driver", outside)
     for found in (swept(theirs), run("status", theirs)):
         assert found.returncode == 2
-        assert f"in {theirs} .driver is no plain file but a link, pipe or the like: delete {theirs}/.driver" in found.stderr
-    with pytest.raises(ValueError, match="a driver locks its folder by a file"):  # `reproduce` drives in the same way
+        assert (
+            f"in {theirs} .driver is no plain file but a link, pipe or the like: delete {theirs}/.driver"
+            in found.stderr
+        )
+    with pytest.raises(
+        ValueError, match="a driver locks its folder by a file"
+    ):  # `reproduce` drives in the same way
         train_missing([(spec_of(theirs), [0])], theirs, Where("inline"))
 
 
@@ -89,7 +94,10 @@ def test_the_copy_of_the_sweep(what, theirs, outside):
     HOSTILE[what](theirs / "s.toml", outside)
     found = swept(theirs)
     assert found.returncode == 2
-    assert "a sweep is a small text file, and s.toml is no plain file but a link, pipe or the like: delete it" in found.stderr
+    assert (
+        "a sweep is a small text file, and s.toml is no plain file but a link, pipe or the like: delete it"
+        in found.stderr
+    )
     records.write(theirs / "record", deadtime.train("maze", size=3, episodes=5).record)
     assert run("report", theirs).returncode == 0, "it is not needed to show records"
 
@@ -110,13 +118,18 @@ def test_folders_that_are_none(what, name, theirs, outside):
     where = name.replace("record", spec_of(theirs).name)
     HOSTILE[what](theirs / where, outside)
     found = swept(theirs, "--tensorboard")
-    assert (found.returncode, f"{where} is no folder but a link, file or the like: delete it" in found.stderr) == (2, True)
+    assert (
+        found.returncode,
+        f"{where} is no folder but a link, file or the like: delete it" in found.stderr,
+    ) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["smoke", "figures"])
 def test_folders_of_reproduce(name, theirs, outside):
     (theirs / name).symlink_to(outside)
-    found = run("reproduce", "stationarity", "--out", theirs, *(["--smoke"] if name == "smoke" else []))
+    found = run(
+        "reproduce", "stationarity", "--out", theirs, *(["--smoke"] if name == "smoke" else [])
+    )
     assert (found.returncode, f"{name} is no folder but a link" in found.stderr) == (2, True)
 
 
@@ -128,7 +141,10 @@ def test_links_where_train_writes(name, theirs, outside):
         train_recorded(spec, 1, theirs)
     result = deadtime.train("maze", size=3, episodes=5)
     (theirs / "mine").symlink_to(outside / "new")
-    with pytest.raises(ValueError, match="a record is written to a new folder or in place of a record; .*mine is neither"):
+    with pytest.raises(
+        ValueError,
+        match="a record is written to a new folder or in place of a record; .*mine is neither",
+    ):
         result.save(theirs / "mine")
 
 
@@ -143,19 +159,28 @@ def test_a_link_that_the_user_names_is_followed(tmp_path):
 
 def test_links_at_a_url(theirs, outside):
     (theirs / "x.npz").symlink_to("/dev/zero")
-    with pytest.raises(ValueError, match=r"records at a URL are plain files; .*/x.npz is a link, pipe or the like: delete it"):
+    with pytest.raises(
+        ValueError,
+        match=r"records at a URL are plain files; .*/x.npz is a link, pipe or the like: delete it",
+    ):
         Store(f"file://{theirs}").pull(outside)
     (theirs / "x.npz").unlink()
     (theirs / "x.npz").touch()
     os.truncate(theirs / "x.npz", 2**43)
-    with pytest.raises(ValueError, match=r"a record fits in memory; .*/x.npz has 8,796,093,022,208 bytes: delete it"):
+    with pytest.raises(
+        ValueError,
+        match=r"a record fits in memory; .*/x.npz has 8,796,093,022,208 bytes: delete it",
+    ):
         Store(f"file://{theirs}").pull(outside)
 
 
 def test_a_report_replaces_only_a_report(tmp_path):
     deadtime.train("maze", size=3, episodes=5).save(tmp_path / "r" / "record")
     found = run("report", "r", "--out", "page.txt", cwd=tmp_path)
-    assert (found.returncode, found.stderr) == (2, "deadtime: a report is one HTML page; got page.txt: end the name in .html\n")
+    assert (found.returncode, found.stderr) == (
+        2,
+        "deadtime: a report is one HTML page; got page.txt: end the name in .html\n",
+    )
     (tmp_path / "precious.txt").write_text("precious")
     for put in (
         lambda path: path.write_text("<!doctype html>\n<title>mine</title>"),
@@ -167,7 +192,9 @@ def test_a_report_replaces_only_a_report(tmp_path):
         found = run("report", "r", "--out", "page.html", cwd=tmp_path)
         why = "a report replaces only a report; page.html is none: name another file with --out, or delete that one"
         assert (found.returncode, found.stderr) == (2, f"deadtime: {why}\n")
-        shutil.rmtree(tmp_path / "page.html") if (tmp_path / "page.html").is_dir() else (tmp_path / "page.html").unlink()
+        shutil.rmtree(tmp_path / "page.html") if (tmp_path / "page.html").is_dir() else (
+            tmp_path / "page.html"
+        ).unlink()
     for _ in range(2):
         assert run("report", "r", "--out", "page.html", cwd=tmp_path).returncode == 0
     assert (tmp_path / "precious.txt").read_text() == "precious"
@@ -177,7 +204,9 @@ def test_a_page_is_in_utf8_whatever_the_locale(tmp_path, monkeypatch):
     """Before 3.15, Python writes in the encoding of the locale, which may be any."""
     written = []
     monkeypatch.setattr(
-        Path, "write_text", lambda path, text, encoding=None: written.append(path.write_bytes(text.encode(encoding)))
+        Path,
+        "write_text",
+        lambda path, text, encoding=None: written.append(path.write_bytes(text.encode(encoding))),
     )
     deadtime.train("maze", size=3, episodes=5).save(tmp_path / "record")
     assert run("report", tmp_path).returncode == 0
@@ -232,7 +261,9 @@ def test_a_process_that_is_killed_at_any_moment_loses_nothing(moment, tmp_path, 
     def ending(step):
         def stepped(path, *more, **named):
             if not left[0]:
-                monkeypatch.setattr(shutil, "rmtree", lambda *a, **k: None)  # a killed process clears nothing away
+                monkeypatch.setattr(
+                    shutil, "rmtree", lambda *a, **k: None
+                )  # a killed process clears nothing away
                 raise Killed
             left[0] -= 1
             return step(path, *more, **named)
@@ -273,7 +304,9 @@ def test_the_same_run_has_the_same_bytes(tmp_path):
     """Whichever thread is done first."""
     record = deadtime.train("maze", "augmented", 2, size=3, episodes=5, seeds=3).record
     parts = [record.rows([seed]) for seed in (2, 0, 1)]
-    turned = replace(reduce(records.joined, parts), policies=dict(reversed(record.policies.items())))
+    turned = replace(
+        reduce(records.joined, parts), policies=dict(reversed(record.policies.items()))
+    )
     folders = [records.write(tmp_path / name, one) for name, one in (("a", record), ("b", turned))]
     for name in ("run.json", "curves.npz", "policies.npz"):
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
@@ -283,12 +316,23 @@ def test_the_same_run_has_the_same_bytes(tmp_path):
 def test_provenance_of_many_seeds_is_joined_in_one_pass():
     record = deadtime.train("maze", size=3, episodes=5).record
     many = 20_000
-    lists = {name: getattr(record, name) * many for name in ("scores", "training_scores", "episodes", "status", "seconds")}
+    lists = {
+        name: getattr(record, name) * many
+        for name in ("scores", "training_scores", "episodes", "status", "seconds")
+    }
     made = [{"date": "2026-01-01", "number": seed, "seeds": [seed]} for seed in range(many)]
     first = replace(
-        record, seeds=[*range(many)], **lists, made=made, curve=np.repeat(record.curve, many, 0), policies={}, policy_seeds=[]
+        record,
+        seeds=[*range(many)],
+        **lists,
+        made=made,
+        curve=np.repeat(record.curve, many, 0),
+        policies={},
+        policy_seeds=[],
     )
-    second = replace(record, seeds=[many], made=[{**made[7], "seeds": [many]}], policies={}, policy_seeds=[])
+    second = replace(
+        record, seeds=[many], made=[{**made[7], "seeds": [many]}], policies={}, policy_seeds=[]
+    )
     joined = records.joined(first, second)
     assert len(joined.made) == many
     assert joined.made[7]["seeds"] == [7, many]
@@ -318,8 +362,13 @@ def test_a_record_that_is_refused_hides_no_other(three, capsys):
     assert text.count("<img") == 1
     section = text.split('<section id="unread">')[1].split("</section>")[0]
     assert section.startswith("<h2>Not shown</h2>")
-    assert "m1 is damaged, run.json can&#x27;t be read (&#x27;digest&#x27;): delete the folder and run it again" in section
-    assert "m2 is damaged, curves.npz is missing or not what was written: delete the folder" in section
+    assert (
+        "m1 is damaged, run.json can&#x27;t be read (&#x27;digest&#x27;): delete the folder and run it again"
+        in section
+    )
+    assert (
+        "m2 is damaged, curves.npz is missing or not what was written: delete the folder" in section
+    )
     said = capsys.readouterr().err
     assert f"not shown: {three}/m1 is damaged, run.json can't be read" in said
     assert f"not shown: {three}/m2 is damaged, curves.npz is missing" in said
@@ -342,7 +391,10 @@ def test_a_paper_experiment_with_a_refused_record(tmp_path):
     from deadtime.studies.paper.experiments import EXPERIMENTS
     from tests.studies.test_report import told
 
-    for spec in [*EXPERIMENTS["plain-reward"].runs.values(), *EXPERIMENTS["point-estimates"].runs.values()]:
+    for spec in [
+        *EXPERIMENTS["plain-reward"].runs.values(),
+        *EXPERIMENTS["point-estimates"].runs.values(),
+    ]:
         records.write(tmp_path / spec.name, told(spec, 400.0, range(3)))
     assert 'id="plain-reward"' in page(tmp_path, "2026-01-01")
     bad = next(iter(EXPERIMENTS["plain-reward"].runs.values())).name
@@ -357,9 +409,19 @@ def test_a_paper_experiment_with_a_refused_record(tmp_path):
 
 def test_a_setting_of_a_million_letters(tmp_path):
     """It is named in part, and drawn in no time."""
-    spec = from_canonical({"kind": "deep", "env": "gym:X-v0", "agent": "delayed", "settings": {"word": "ab " * 333_333}})
+    spec = from_canonical(
+        {
+            "kind": "deep",
+            "env": "gym:X-v0",
+            "agent": "delayed",
+            "settings": {"word": "ab " * 333_333},
+        }
+    )
     record = deadtime.train("maze", size=3, episodes=5).record
-    records.write(tmp_path / "r", replace(record, id=spec.id, spec=spec.canonical(), policies={}, policy_seeds=[]))
+    records.write(
+        tmp_path / "r",
+        replace(record, id=spec.id, spec=spec.canonical(), policies={}, policy_seeds=[]),
+    )
     ((experiment, results),) = folder_report.experiments(tmp_path)
     assert len(experiment.title) == 501
     assert experiment.title.startswith("gym:X-v0, word ab ab")
@@ -379,7 +441,15 @@ def test_a_large_sweep_in_a_folder_is_not_gone_through(tmp_path):
         assert ("deadtime sweep s.toml" in page(tmp_path, "2026-01-01")) == shown
 
 
-GOOD_STATUS = {"units": 1, "done": 0, "work": 1, "work_done": 1, "seconds": 1.0, "running": [], "failed": []}
+GOOD_STATUS = {
+    "units": 1,
+    "done": 0,
+    "work": 1,
+    "work_done": 1,
+    "seconds": 1.0,
+    "running": [],
+    "failed": [],
+}
 RUNNING = {"name": "x", "work": 2, "done": 1, "attempt": 1, "since": 1.5}
 STATUSES = [
     {"failed": {}},
@@ -416,7 +486,9 @@ def test_a_status_that_no_driver_writes(changes, tmp_path):
 
 def test_words_of_a_status_are_shown(tmp_path, capsys):
     failed = [{"name": "a[/x]", "reason": "diverged [/red]\x1b[2J"}]
-    (tmp_path / ".status.json").write_text(json.dumps(GOOD_STATUS | {"failed": failed, "more": {"a": 1}}))
+    (tmp_path / ".status.json").write_text(
+        json.dumps(GOOD_STATUS | {"failed": failed, "more": {"a": 1}})
+    )
     assert Status(str(tmp_path)).run() == 1
     assert "failed: a[/x]: diverged [/red]?[2J" in capsys.readouterr().out
     Status(str(tmp_path), json=True).run()

@@ -85,7 +85,9 @@ def killed(one, rng, folder, seconds):
     met = 0
     words = ["-m", "deadtime", "sweep", "x.toml", "--engine", one.engine, "--retries", "99"]
     (folder / "once").unlink(missing_ok=True)
-    driver, marker = start(*words, cwd=folder, STUCK=one.stuck, ONCE=str(folder / "once"), DEADTIME_IMPORT=MODULE)
+    driver, marker = start(
+        *words, cwd=folder, STUCK=one.stuck, ONCE=str(folder / "once"), DEADTIME_IMPORT=MODULE
+    )
     for number in one.workers:
         wait_for(lambda: driver.poll() is not None or len(marked(marker)) > 2)
         pause(rng, driver)
@@ -101,7 +103,11 @@ def killed(one, rng, folder, seconds):
         send(number, driver.pid)
     wait_for(lambda: not marked(marker), seconds)
     error = driver.communicate(timeout=60)[1]
-    assert driver.returncode in (0, -one.driver[0], 128 + one.driver[0]), (one, driver.returncode, error)
+    assert driver.returncode in (0, -one.driver[0], 128 + one.driver[0]), (
+        one,
+        driver.returncode,
+        error,
+    )
     return met
 
 
@@ -167,7 +173,13 @@ def long(folder, stuck, engine, code=None):
     text = f'environments = ["gym:{MODULE}:deadtime-test/Stuck-v0"]\nagents = ["oblivious"]\npresets = ["paper"]\n'
     text += "delays = [1]\nseeds = 1\n[overrides]\nat = 2000\nsteps = 9_000_000\nhidden = [4]\n"
     (folder / "x.toml").write_text(text)
-    words = [*(["-m", "deadtime"] if code is None else ["-c", code]), "sweep", "x.toml", "--engine", engine]
+    words = [
+        *(["-m", "deadtime"] if code is None else ["-c", code]),
+        "sweep",
+        "x.toml",
+        "--engine",
+        engine,
+    ]
     return start(*words, cwd=folder, STUCK=stuck, ONCE=str(folder / "once"), DEADTIME_IMPORT=MODULE)
 
 
@@ -179,7 +191,10 @@ def test_a_command_ends_though_its_environment_hangs(engine, tmp_path):
     driver.send_signal(signal.SIGINT)
     wait_for(lambda: not marked(marker), 120)
     error = driver.communicate()[1]
-    assert (driver.returncode, error.count("interrupted; finished seeds are recorded, no checkpoint was written")) == (130, 1)
+    assert (
+        driver.returncode,
+        error.count("interrupted; finished seeds are recorded, no checkpoint was written"),
+    ) == (130, 1)
     assert "Traceback" not in error
 
 

@@ -37,13 +37,17 @@ def small_only(*seeds):
 def made(tmp_path_factory):
     """Four records of two families, by name."""
     small = {"size": 3, "episodes": 5}
-    found = [deadtime.train("maze", agent, 1, seeds=2, **small) for agent in ("delayed", "oblivious")]
+    found = [
+        deadtime.train("maze", agent, 1, seeds=2, **small) for agent in ("delayed", "oblivious")
+    ]
     found.append(deadtime.train("noisy-maze", "oblivious", 0, **small))
     found.append(deadtime.train("walk", "delayed", 1, episodes=5, length=5))
     folder = tmp_path_factory.mktemp("made")
     for result in found:
         result.save(folder / result.spec.name)
-    return {result.spec.name: records.read(folder / result.spec.name, policies=True) for result in found}
+    return {
+        result.spec.name: records.read(folder / result.spec.name, policies=True) for result in found
+    }
 
 
 @pytest.fixture
@@ -76,7 +80,11 @@ def same(root, made):
 
 def tree(root):
     """All files but the lock of drivers, with their bytes."""
-    found = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if path.is_file()}
+    found = {
+        path.relative_to(root).as_posix(): path
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
     return {name: path.read_bytes() for name, path in found.items() if name != ".driver"}
 
 
@@ -90,7 +98,9 @@ def test_a_round_trip(root, made):
     for path in root.glob("*.zip"):
         with zipfile.ZipFile(path) as archive:  # any program reads them
             assert archive.testzip() is None
-            assert [one.date_time for one in archive.infolist()] == [(1980, 1, 1, 0, 0, 0)] * len(archive.namelist())
+            assert [one.date_time for one in archive.infolist()] == [(1980, 1, 1, 0, 0, 0)] * len(
+                archive.namelist()
+            )
             assert archive.namelist() == sorted(archive.namelist())
             inside |= {name: archive.read(name) for name in archive.namelist()}
     assert inside == before
@@ -172,7 +182,9 @@ def test_files_of_the_user(root, made):
 def test_a_pack_replaces_nothing_else(root, made):
     (root / "maze.zip").write_bytes(b"precious")
     before = tree(root)
-    with pytest.raises(ValueError, match=r"a pack replaces only a pack; .*maze.zip is none: move it elsewhere"):
+    with pytest.raises(
+        ValueError, match=r"a pack replaces only a pack; .*maze.zip is none: move it elsewhere"
+    ):
         packs.pack(root)
     assert tree(root) == before
 
@@ -225,7 +237,19 @@ def kill_at(monkeypatch, step):
 
         monkeypatch.setattr(os, name, call)
 
-    for name in ("open", "rename", "replace", "unlink", "rmdir", "mkdir", "fsync", "scandir", "listdir", "pwrite", "ftruncate"):
+    for name in (
+        "open",
+        "rename",
+        "replace",
+        "unlink",
+        "rmdir",
+        "mkdir",
+        "fsync",
+        "scandir",
+        "listdir",
+        "pwrite",
+        "ftruncate",
+    ):
         patched(name)
     return calls
 
@@ -237,7 +261,10 @@ def test_killed_at_any_moment(made, tmp_path, monkeypatch):
     for name in rest:
         records.write(begun / name, made[name])
     packs.pack(begun)  # so that one pack is replaced
-    records.write(begun / rest[0], records.joined(made[rest[0]], replace(made[rest[0]].rows([0]), seeds=[9], made=made_of(9))))
+    records.write(
+        begun / rest[0],
+        records.joined(made[rest[0]], replace(made[rest[0]].rows([0]), seeds=[9], made=made_of(9))),
+    )
     records.write(begun / first, made[first])
     expected = {name: said(records.read(begun / name, policies=True)) for name in made}
     shutil.copytree(begun, whole)
@@ -360,24 +387,48 @@ HOSTILE = {
     "cut off": (archive(GOOD)[:-30], "it is cut off, or bytes follow its end"),
     "a single header": (archive(GOOD)[:45], "it is cut off"),
     "bytes behind it": (archive(GOOD) + b"more", "it is cut off, or bytes follow its end"),
-    "bytes before it": (archive(GOOD)[:42] + archive(GOOD), "its directory is not where its end says|cut off"),
+    "bytes before it": (
+        archive(GOOD)[:42] + archive(GOOD),
+        "its directory is not where its end says|cut off",
+    ),
     "a way out": (
         archive([("a", "run.json", b"{}"), ("b/../..", "run.json", b"{}")]),
         r"a member is RECORD/FILE .*got b'b/\.\./",
     ),
-    "an absolute name": (archive([("a", "run.json", b""), ("/etc", "run.json", b"")]), "a member is RECORD/FILE .*got b'/etc"),
+    "an absolute name": (
+        archive([("a", "run.json", b""), ("/etc", "run.json", b"")]),
+        "a member is RECORD/FILE .*got b'/etc",
+    ),
     "two dots": (archive([("..", "run.json", b"{}")]), r"got b'\.\./run.json'"),
-    "another file": (archive([("a", "run.json", b"{}"), ("b", "x.py", b"{}")]), "with FILE one of curves.npz, .*got b'b/x.py'"),
-    "an odd letter": (archive([("a", "run.json", b"{}"), ("b\x1b[2J", "run.json", b"")]), r"got b'b\\x1b\[2J/run.json'"),
-    "a name twice": (archive([GOOD[0], GOOD[0]]), "members are there once, in the order of their names; a/run.json is not"),
-    "another order": (archive(GOOD[::-1]), "members are there once, in the order of their names; a/run.json is not"),
+    "another file": (
+        archive([("a", "run.json", b"{}"), ("b", "x.py", b"{}")]),
+        "with FILE one of curves.npz, .*got b'b/x.py'",
+    ),
+    "an odd letter": (
+        archive([("a", "run.json", b"{}"), ("b\x1b[2J", "run.json", b"")]),
+        r"got b'b\\x1b\[2J/run.json'",
+    ),
+    "a name twice": (
+        archive([GOOD[0], GOOD[0]]),
+        "members are there once, in the order of their names; a/run.json is not",
+    ),
+    "another order": (
+        archive(GOOD[::-1]),
+        "members are there once, in the order of their names; a/run.json is not",
+    ),
     "no run.json": (archive([("a", "curves.npz", b"{}")]), "a record has a run.json; a has none"),
-    "compressed": (ordinary(["a", "b"], zipfile.ZIP_DEFLATED), "members are stored as they are; a/run.json is compressed"),
+    "compressed": (
+        ordinary(["a", "b"], zipfile.ZIP_DEFLATED),
+        "members are stored as they are; a/run.json is compressed",
+    ),
     "of another program": (ordinary(["a", "b"]), "which deadtime never writes"),
     "encrypted": (encrypted(archive(GOOD)), "members are not encrypted; a/run.json is"),
     "overlapping": (overlapping(archive(GOOD)), "members overlap or have odd attributes"),
     "empty": (b"", "it is empty"),
-    "of many disks": (archive(GOOD)[:-18] + b"\1" + archive(GOOD)[-17:], "its end says what deadtime never writes"),
+    "of many disks": (
+        archive(GOOD)[:-18] + b"\1" + archive(GOOD)[-17:],
+        "its end says what deadtime never writes",
+    ),
 }
 
 
@@ -387,9 +438,12 @@ def test_hostile_archives(what, packed, made):
     path = packed / "hostile.zip"
     path.write_bytes(content)
     name = next(iter(made))
-    assert said(records.read(packed / name, policies=True)) == said(made[name])  # what others hold is read
+    assert said(records.read(packed / name, policies=True)) == said(
+        made[name]
+    )  # what others hold is read
     with pytest.raises(
-        ValueError, match=rf"hostile.zip is no pack .*({why}).*: restore it from a copy, move it elsewhere"
+        ValueError,
+        match=rf"hostile.zip is no pack .*({why}).*: restore it from a copy, move it elsewhere",
     ) as raised:
         records.exists(packed / "another")
     assert str(path) in str(raised.value)
@@ -404,7 +458,9 @@ def test_hostile_archives(what, packed, made):
 def test_links_in_an_archive(tmp_path):
     content = archive(GOOD)
     at = content.index(LINK) + 38
-    (tmp_path / "x.zip").write_bytes(content[:at] + struct.pack("<I", 0o120777 << 16) + content[at + 4 :])
+    (tmp_path / "x.zip").write_bytes(
+        content[:at] + struct.pack("<I", 0o120777 << 16) + content[at + 4 :]
+    )
     with pytest.raises(ValueError, match="members overlap or have odd attributes"):
         records.exists(tmp_path / "a")
 
@@ -415,9 +471,15 @@ def test_packs_that_are_no_plain_files(what, packed, made):
     if what == "a pipe":
         os.mkfifo(path)
     else:
-        path.symlink_to({"a link": packed / "maze.zip", "a dangling link": "/nowhere", "a device": "/dev/zero"}[what])
+        path.symlink_to(
+            {"a link": packed / "maze.zip", "a dangling link": "/nowhere", "a device": "/dev/zero"}[
+                what
+            ]
+        )
     same(packed, made)
-    with pytest.raises(ValueError, match=r"x.zip is no plain file but a link, pipe or the like\): restore it"):
+    with pytest.raises(
+        ValueError, match=r"x.zip is no plain file but a link, pipe or the like\): restore it"
+    ):
         records.exists(packed / "another")
     path.unlink()
     path.mkdir()
@@ -429,9 +491,13 @@ def test_very_many_members(tmp_path):
     content = b"PK\3\4" + bytes(22) + struct.pack("<2H", 16, 0) + b"r000000/run.json"
     directory = b"".join(one.entry for one in members)
     for count in (10**5 % 2**16, 2**16 - 1):
-        end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, count, count, len(directory), len(content), 0)
+        end = struct.pack(
+            "<4s4H2IH", b"PK\5\6", 0, 0, count, count, len(directory), len(content), 0
+        )
         (tmp_path / "x.zip").write_bytes(content + directory + end)
-        with pytest.raises(ValueError, match="members in .* bytes, and at most 30,000 are read|overlap|damaged"):
+        with pytest.raises(
+            ValueError, match="members in .* bytes, and at most 30,000 are read|overlap|damaged"
+        ):
             records.exists(tmp_path / "a")
     with pytest.raises(ValueError, match="a pack has at most 30,000 files"):
         pack_archive.write(io.BytesIO(), ((f"r{i:06}", "run.json", b"") for i in range(10**5)))
@@ -458,16 +524,23 @@ def test_digests(packed, made):
     name = next(name for name in made if name.startswith("walk"))
     forged(packed, name, curves_npz=b"another")
     with pytest.raises(
-        ValueError, match=rf"{name} in .*walk.zip is damaged, curves.npz is missing or not .*: restore the pack"
+        ValueError,
+        match=rf"{name} in .*walk.zip is damaged, curves.npz is missing or not .*: restore the pack",
     ):
         records.read(packed / name)
     assert [*folder_report.refused(packed)] == [name]
     path = packed / "walk.zip"
     forged(packed, name, run_json=b'{"digest": "no", "schema": 1}')
-    with pytest.raises(ValueError, match="walk.zip is damaged, run.json was changed after it was written"):
+    with pytest.raises(
+        ValueError, match="walk.zip is damaged, run.json was changed after it was written"
+    ):
         records.read(packed / name)
-    path.write_bytes(path.read_bytes().replace(b"run.json", b"run.jsno", 1))  # its header, not its entry
-    with pytest.raises(ValueError, match="the pack's header of run.json is not what its directory says"):
+    path.write_bytes(
+        path.read_bytes().replace(b"run.json", b"run.jsno", 1)
+    )  # its header, not its entry
+    with pytest.raises(
+        ValueError, match="the pack's header of run.json is not what its directory says"
+    ):
         records.read(packed / name)
 
 
@@ -482,17 +555,25 @@ def test_sizes(packed, made):
     del about["digest"]
     about["digest"] = records._digest(records._text(about).encode())
     forged(packed, name, curves_npz=file.getvalue(), run_json=json.dumps(about).encode())
-    with pytest.raises(ValueError, match=r"walk.zip is damaged, curves.npz can't be read, .*would take 536,871,040 bytes"):
+    with pytest.raises(
+        ValueError,
+        match=r"walk.zip is damaged, curves.npz can't be read, .*would take 536,871,040 bytes",
+    ):
         records.read(packed / name)
     forged(packed, name, run_json=b"[" * (files.TEXT_BYTES + 1))
-    with pytest.raises(ValueError, match=r"run.json has 16,777,217 bytes, and at most 16,777,216 are read"):
+    with pytest.raises(
+        ValueError, match=r"run.json has 16,777,217 bytes, and at most 16,777,216 are read"
+    ):
         records.read(packed / name)
 
 
 def test_a_record_in_two_packs(packed, made):
     shutil.copy(packed / "walk.zip", packed / "copy.zip")
     name = next(name for name in made if name.startswith("walk"))
-    with pytest.raises(ValueError, match=f"one pack .*; {name} is in .*copy.zip and .*walk.zip: move one of them elsewhere"):
+    with pytest.raises(
+        ValueError,
+        match=f"one pack .*; {name} is in .*copy.zip and .*walk.zip: move one of them elsewhere",
+    ):
         records.read(packed / name)
     assert [*folder_report.refused(packed)] == [name]
 
@@ -577,10 +658,14 @@ def test_studies_keep_the_first_policy(engine, made, tmp_path):
     record = records.read(tmp_path / spec.name, policies=True)
     assert (record.seeds, record.policy_seeds) == ([0, 1, 2], [0])
     found = run("evaluate", tmp_path / spec.name, "--episodes", "2")
-    assert "over 1 seed (the record keeps no policy of the other 2)" in " ".join(found.stdout.split())
+    assert "over 1 seed (the record keeps no policy of the other 2)" in " ".join(
+        found.stdout.split()
+    )
     seeds = [*range(1, 4)]
     assert train_missing([(spec, seeds)], tmp_path, Where(engine), how=How(small_only(1))) == 0
-    assert records.read(tmp_path / spec.name).policy_seeds == [0]  # what is recorded is not run again
+    assert records.read(tmp_path / spec.name).policy_seeds == [
+        0
+    ]  # what is recorded is not run again
 
 
 def test_records_without_policies(made, tmp_path):
@@ -629,7 +714,10 @@ def test_published_cells_keep_the_weights_of_their_first_seed():
     assert all(record.policy_seeds == record.seeds[:1] for record in published(True).values())
     for record in published(False).values():
         spec = Result(record).spec
-        large = (spec.env, spec.agent) == ("maze", "augmented") and spec.delay > 2  # a row for each visited queue
+        large = (spec.env, spec.agent) == (
+            "maze",
+            "augmented",
+        ) and spec.delay > 2  # a row for each visited queue
         assert large or spec.family.name == "atari", spec.name
 
 

@@ -65,7 +65,15 @@ def test_the_commit_of_another_project_is_not_ours(top):
 
 
 @pytest.mark.parametrize(
-    "head", ["", "ref: refs/heads/../../secret", "ref: /etc/hostname", "ref: refs/heads/none", "abc", "\xff"]
+    "head",
+    [
+        "",
+        "ref: refs/heads/../../secret",
+        "ref: /etc/hostname",
+        "ref: refs/heads/none",
+        "abc",
+        "\xff",
+    ],
 )
 def test_a_head_that_names_no_commit(head, top):
     (top / "secret").write_text(FIRST)
@@ -95,7 +103,9 @@ def test_the_same_as_git_says(tmp_path):
     try:
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"], ["tag", "theirs"]):
             subprocess.run([*git, *words], check=True)
-        said = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+        said = subprocess.run(
+            [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+        ).stdout.strip()
         subprocess.run([*git, "config", "core.fsmonitor", str(hook)], check=True)
         assert commit_of(top) == said
         assert not trace.exists()

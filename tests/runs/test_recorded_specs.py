@@ -104,10 +104,22 @@ def test_a_page_of_records_makes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("env", "settings", "words"),
     [
-        ("gym:../../x", {}, "an environment's name is a word such as gym:CartPole-v1; got 'gym:../../x': train it again"),
-        ("gymnax:a b", {}, "an environment's name is a word such as gymnax:CartPole-v1; got 'gymnax:a b'"),
+        (
+            "gym:../../x",
+            {},
+            "an environment's name is a word such as gym:CartPole-v1; got 'gym:../../x': train it again",
+        ),
+        (
+            "gymnax:a b",
+            {},
+            "an environment's name is a word such as gymnax:CartPole-v1; got 'gymnax:a b'",
+        ),
         ("gym:\x1b[2J", {}, "an environment's name is a word"),
-        ("gym:CartPole-v1", [], r"settings are a table of names and values; got \[\]: train it again"),
+        (
+            "gym:CartPole-v1",
+            [],
+            r"settings are a table of names and values; got \[\]: train it again",
+        ),
         ("gymnax:CartPole-v1", "x", "settings are a table of names and values; got 'x'"),
         ("noisy-cartpole", {"noise": 5}, r"noise is a number in \[0, 0.5\]; got 5"),
         ("cartpole", {"size": 5}, "cartpole has no setting 'size'"),
@@ -121,16 +133,24 @@ def test_the_form_is_checked(env, settings, words):
 
 
 def test_what_a_user_says_is_checked_as_before():
-    with pytest.raises(ValueError, match="Gymnasium can't make 'CartPole-v1' with|has no setting 'id'"):
+    with pytest.raises(
+        ValueError, match="Gymnasium can't make 'CartPole-v1' with|has no setting 'id'"
+    ):
         DeepSpec("gym:CartPole-v1", "delayed", settings={"id": "x"})
     with pytest.raises(ValueError, match="Gymnasium knows no environment 'CartPol-v1'"):
         DeepSpec("gym:CartPol-v1", "delayed")
-    assert DeepSpec("gym:CartPole-v1", "delayed", settings={"sutton_barto_reward": False}).settings == {}
+    assert (
+        DeepSpec("gym:CartPole-v1", "delayed", settings={"sutton_barto_reward": False}).settings
+        == {}
+    )
 
 
 def test_what_gymnax_can_not_make():
     pytest.importorskip("gymnax")
-    with pytest.raises(ValueError, match="gymnax:MetaMaze-misc can't be made with .'maze_size': 4. .Assertion.*: give it"):
+    with pytest.raises(
+        ValueError,
+        match="gymnax:MetaMaze-misc can't be made with .'maze_size': 4. .Assertion.*: give it",
+    ):
         DeepSpec("gymnax:MetaMaze-misc", "delayed", settings={"maze_size": 4})
 
 
@@ -145,7 +165,10 @@ def test_a_unit_from_json_fails_with_a_reason():
     assert told.startswith(FAILED + b"ValueError: ")
     assert b"'id'" in told
     told = done(unit_of(recorded("gym:CartPole-v1", delay=500)), None, lambda n: None)
-    assert b"an episode has at most 500 steps, so with a delay of 500 no decision is ever executed" in told
+    assert (
+        b"an episode has at most 500 steps, so with a delay of 500 no decision is ever executed"
+        in told
+    )
 
 
 def test_a_unit_may_have_the_module_imported_that_a_user_named(tmp_path, monkeypatch):
@@ -155,9 +178,16 @@ def test_a_unit_may_have_the_module_imported_that_a_user_named(tmp_path, monkeyp
         "gym.register('deadtime-test/Late-v0', ProbeEnv, max_episode_steps=20)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    options = {"preset": "paper", "steps": 60, "evaluation_episodes": 1, "changes": {"hidden": [4], "batch": 4}}
+    options = {
+        "preset": "paper",
+        "steps": 60,
+        "evaluation_episodes": 1,
+        "changes": {"hidden": [4], "batch": 4},
+    }
     said = recorded("gym:late_module:deadtime-test/Late-v0", **options)
-    with pytest.raises(ValueError, match="a file can't have modules imported; this one asks for 'late_module'"):
+    with pytest.raises(
+        ValueError, match="a file can't have modules imported; this one asks for 'late_module'"
+    ):
         from_canonical(said).environment(0)
     told = done(unit_of(said), None, lambda n: None)
     assert told.startswith(DONE)
@@ -203,18 +233,20 @@ def test_no_delay_outlasts_an_episode(env, settings, limit):
 
 @pytest.mark.parametrize("delays", [(1,), (3,), (2, 0)])
 def test_what_sees_the_queue_is_evaluated_at_its_own_delay(delays):
-    words = (
-        f"augmented learns only from queues of exactly its own delay, 2; got evaluation_delays {delays}: leave the others out"
-    )
+    words = f"augmented learns only from queues of exactly its own delay, 2; got evaluation_delays {delays}: leave the others out"
     for make_it in (
         lambda: DeepSpec("cartpole", "augmented", 2, evaluation_delays=delays),
-        lambda: from_canonical(recorded("cartpole", agent="augmented", delay=2, evaluation_delays=[*delays])),
+        lambda: from_canonical(
+            recorded("cartpole", agent="augmented", delay=2, evaluation_delays=[*delays])
+        ),
     ):
         with pytest.raises(ValueError) as refused:
             make_it()
         assert str(refused.value) == words
     assert DeepSpec("cartpole", "augmented", 2, evaluation_delays=(2,)).evaluation_delays == (2,)
-    assert DeepSpec("cartpole", "recurrent", 2, evaluation_delays=delays).evaluation_delays == delays
+    assert (
+        DeepSpec("cartpole", "recurrent", 2, evaluation_delays=delays).evaluation_delays == delays
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,7 +267,15 @@ def test_the_agents_that_are_offered_work_there(env):
     assert {"delayed", "augmented", "oblivious"} <= {*offered}
     for agent in offered:
         assert make_spec(env, agent, 1, {}).agent == agent
-    for agent in {"delayed", "augmented", "oblivious", "shifted", "distribution", "mbs", "recurrent"} - {*offered}:
+    for agent in {
+        "delayed",
+        "augmented",
+        "oblivious",
+        "shifted",
+        "distribution",
+        "mbs",
+        "recurrent",
+    } - {*offered}:
         with pytest.raises(ValueError, match=f"{agent}.*: choose "):
             make_spec(env, agent, 1, {})
 

@@ -10,7 +10,10 @@ from scipy import stats
 from deadtime.runs import records, statistics
 from deadtime.runs.limits import return_limits
 
-SLEEP = ([0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0], [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4])
+SLEEP = (
+    [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0],
+    [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4],
+)
 """Student's own example (1908): hours of sleep gained with two drugs by ten patients."""
 
 
@@ -18,19 +21,27 @@ def test_students_example():
     found = statistics.difference(np.array(SLEEP[1]), np.array(SLEEP[0]))
     assert found == pytest.approx((1.58, 0.7001142, 2.4598858), abs=1e-6)
     assert str(found) == "1.580 [0.700, 2.460]"
-    assert statistics.improvement([SLEEP[1]], [SLEEP[0]]).value == pytest.approx(0.95)  # nine of ten, and one tie
+    assert statistics.improvement([SLEEP[1]], [SLEEP[0]]).value == pytest.approx(
+        0.95
+    )  # nine of ten, and one tie
 
 
 def test_interquartile_mean():
     assert statistics.iqm([[5, 8, 4, 38, 8, 6, 9, 7, 7, 3, 1, 6]]).value == 6.5
-    assert statistics.iqm([[1, 2, 3, 100], [4, 5, 6, -50]]).value == pytest.approx((2 + 3 + 4 + 5) / 4)
+    assert statistics.iqm([[1, 2, 3, 100], [4, 5, 6, -50]]).value == pytest.approx(
+        (2 + 3 + 4 + 5) / 4
+    )
     assert statistics.median([[1, 2, 3, 100], [4, 5, 6, -50]]).value == 3.5
     assert statistics.mean_over([[1, 2, 3], [10]]).value == 6
 
 
 def test_fewer_than_three_seeds_have_no_interval():
     """With two seeds of Qbert Student's interval was [-2238, 3098]."""
-    few = (statistics.mean([3.0]), statistics.mean([220.0, 640.0]), statistics.difference([1.0, 2.0], [0.0, 0.0]))
+    few = (
+        statistics.mean([3.0]),
+        statistics.mean([220.0, 640.0]),
+        statistics.difference([1.0, 2.0], [0.0, 0.0]),
+    )
     for found in (*few, statistics.iqm([[3.0, 4.0], [1.0, 2.0, 3.0]]), statistics.median([[3.0]])):
         assert np.isnan(found[1:]).all()
     assert str(few[1]) == "430.000"
@@ -105,7 +116,11 @@ def test_tasks_are_resampled_by_themselves():
         (statistics.mean_over, [(0, 1), (5, 3), (-2, 0.5), (9, 2)], 3.0),
         (statistics.iqm, [(0, 1), (0, 1), (0, 1), (0, 1)], 0.0),
         (statistics.median, [(0, 1), (0, 1), (0, 1), (0, 1)], 0.0),
-        (lambda x: statistics.improvement(x[:3], x[3:]), [(0.5, 1)] * 3 + [(0, 1)] * 3, stats.norm.cdf(0.5 / np.sqrt(2))),
+        (
+            lambda x: statistics.improvement(x[:3], x[3:]),
+            [(0.5, 1)] * 3 + [(0, 1)] * 3,
+            stats.norm.cdf(0.5 / np.sqrt(2)),
+        ),
     ],
     ids=["mean", "mean over tasks", "iqm", "median", "improvement"],
 )

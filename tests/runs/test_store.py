@@ -68,7 +68,10 @@ def test_the_second_driver_refuses_and_a_dead_one_is_followed(url, expected, mon
     first, second = Store(url), Store(url)
     with opened(url) as (root, _), first.driven(root):
         assert second.alive()["driver"].startswith(f"process {os.getpid()} on ")
-        with pytest.raises(ValueError, match=r"process \d+ on .* works at file://.*: wait for it"), second.driven(root):
+        with (
+            pytest.raises(ValueError, match=r"process \d+ on .* works at file://.*: wait for it"),
+            second.driven(root),
+        ):
             pass
     assert not second.alive()
     with opened(url) as (root, at):
@@ -108,7 +111,11 @@ def test_what_could_not_be_put_is_put_by_the_next_driver(url, expected, monkeypa
         train_missing(ASKED[:1], root, Where("inline"), at)
     monkeypatch.setattr(Store, "put", put)
     trained, trained_now = units.trained, []
-    monkeypatch.setattr(engines, "trained", lambda unit, *rest: trained_now.append(len(unit.runs)) or trained(unit, *rest))
+    monkeypatch.setattr(
+        engines,
+        "trained",
+        lambda unit, *rest: trained_now.append(len(unit.runs)) or trained(unit, *rest),
+    )
     with opened(url) as (root, at):
         assert train_missing(ASKED[:1], root, Where("inline"), at) == 0
     assert trained_now == [2]  # of 8 and 2
@@ -153,11 +160,16 @@ def test_checkpoints_follow_a_unit_to_another_machine(url, monkeypatch):
     monkeypatch.setattr(checkpoint, "load", lambda *a: restored.append(a) or load(*a))
     again = units.trained(unit, f"{url}/.checkpoints", lambda n: None)
     assert len(restored) == 1
-    assert (again[0].scores, again[0].curve.tobytes()) == (whole[0].scores, whole[0].curve.tobytes())
+    assert (again[0].scores, again[0].curve.tobytes()) == (
+        whole[0].scores,
+        whole[0].curve.tobytes(),
+    )
     assert names(url), "its record is not safe yet"
     (damaged,) = (Path(url.removeprefix("file://")) / ".checkpoints" / unit.id).iterdir()
     damaged.write_bytes(b"damaged")
-    with pytest.raises(ValueError, match=f"{url}/.checkpoints/{unit.id}/.*: delete it, and the run begins anew"):
+    with pytest.raises(
+        ValueError, match=f"{url}/.checkpoints/{unit.id}/.*: delete it, and the run begins anew"
+    ):
         units.trained(unit, f"{url}/.checkpoints", lambda n: None)
     store.drop_checkpoints(unit.id, f"{url}/.checkpoints")
     assert not names(url)
@@ -185,7 +197,9 @@ def test_records_of_another_version_are_kept_and_run_again(url, expected, monkey
         with opened(url) as (root, at):
             assert train_missing([(new, range(seeds))], root, Where("inline"), at) == 0
             ((_, results),) = folder_report.experiments(root)
-            assert [(result.spec.id, result.seeds) for result in results.values()] == [(new.id, [*range(seeds)])]
+            assert [(result.spec.id, result.seeds) for result in results.values()] == [
+                (new.id, [*range(seeds)])
+            ]
     with copied(url) as root:
         old = {key: value for key, value in everything(root).items() if not key[0].endswith(new.id)}
         assert old == {key: value for key, value in expected.items() if key[0].startswith("maze")}
@@ -196,11 +210,18 @@ def test_records_of_another_version_are_kept_and_run_again(url, expected, monkey
 def test_what_is_no_record_is_named(url, tmp_path):
     (tmp_path / "bucket/sweep").mkdir(parents=True)
     (tmp_path / "bucket/sweep/notes.npz").write_bytes(b"mine")
-    with pytest.raises(ValueError, match=f"{url}/notes.npz holds no records .*or delete it and run them again"), opened(url):
+    with (
+        pytest.raises(
+            ValueError, match=f"{url}/notes.npz holds no records .*or delete it and run them again"
+        ),
+        opened(url),
+    ):
         pass
     (tmp_path / ".units").mkdir()
     (tmp_path / ".units/0123456789ab.npz").touch()
-    with pytest.raises(ValueError, match=r"\.units/0123456789ab\.npz holds no records .*or delete it"):
+    with pytest.raises(
+        ValueError, match=r"\.units/0123456789ab\.npz holds no records .*or delete it"
+    ):
         train_missing(ASKED, tmp_path)
 
 
@@ -211,7 +232,9 @@ def test_words_for_a_url_that_is_none(tmp_path):
         assert folder is None
     with checkpoints_of("id", str(tmp_path)) as folder:
         assert folder == tmp_path / "id"
-    with pytest.raises(ValueError, match=r"a URL of records has no \*, \? or \[ in it.* got 'file:///a\[1\]'"):
+    with pytest.raises(
+        ValueError, match=r"a URL of records has no \*, \? or \[ in it.* got 'file:///a\[1\]'"
+    ):
         Store("file:///a[1]")
     assert (Store("memory://").url, Store("memory://a/").url) == ("memory://", "memory://a")
 
@@ -220,7 +243,9 @@ def test_what_may_not_be_written_is_not_tried_again(url, monkeypatch):
     def denied(self, *more, **other):
         raise PermissionError("PutObject denied")
 
-    monkeypatch.setattr(store, "sleep", lambda seconds: pytest.fail("waited") if seconds > 1 else None)
+    monkeypatch.setattr(
+        store, "sleep", lambda seconds: pytest.fail("waited") if seconds > 1 else None
+    )
     monkeypatch.setattr(fsspec.get_filesystem_class("file"), "pipe_file", denied)
     with pytest.raises(OSError, match="PutObject denied"), opened(url) as (root, at):
         train_missing(ASKED[:1], root, Where("inline"), at)

@@ -105,10 +105,14 @@ def zipped(part, size=None, method=8, flags=0, crc=None, deflated=None, name=b"a
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     content = deflated or (packer.compress(part) + packer.flush() if method == 8 else part)
     crc = zlib.crc32(part) if crc is None else crc
-    about = struct.pack("<HHHHHIIIHH", 20, flags, method, 0, 33, crc, len(content), size or len(part), len(name), 0)
+    about = struct.pack(
+        "<HHHHHIIIHH", 20, flags, method, 0, 33, crc, len(content), size or len(part), len(name), 0
+    )
     local = b"PK\3\4" + about + name + content
     entry = b"PK\1\2" + struct.pack("<H", 20) + about + struct.pack("<HHHII", 0, 0, 0, 0, 0) + name
-    return local + entry + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(local), 0)
+    return (
+        local + entry + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(local), 0)
+    )
 
 
 def zeros(size):
@@ -130,7 +134,9 @@ CONTENTS = {
     "nothing": lambda marker: b"",
     "a pickle": lambda marker: pickle.dumps(Payload(marker)),
     "objects": lambda marker: npz(a=np.array([Payload(marker)], dtype=object)),
-    "objects of a false kind": lambda marker: zipped(claims("(1,)", "'|O'") + pickle.dumps([Payload(marker)])),
+    "objects of a false kind": lambda marker: zipped(
+        claims("(1,)", "'|O'") + pickle.dumps([Payload(marker)])
+    ),
     "words": lambda marker: npz(a=np.array(["a"])),
     "records of fields": lambda marker: npz(a=np.zeros(2, [("x", "f8"), ("y", "i4")])),
     "a bare array": lambda marker: npy("{'descr': '<f8', 'fortran_order': False, 'shape': (8,), }"),
@@ -143,7 +149,9 @@ CONTENTS = {
     "a header that goes on": lambda marker: zipped(npy("{'descr': ('<f8', ")),
     "a header that is deep": lambda marker: zipped(npy("-" * 9000 + "1")),
     "a header that is long": lambda marker: zipped(npy(" " * 60_000)),
-    "a bomb": lambda marker: zipped(claims(f"({BIG // 8},)")[:128], size=BIG + 128, deflated=zeros(BIG)),
+    "a bomb": lambda marker: zipped(
+        claims(f"({BIG // 8},)")[:128], size=BIG + 128, deflated=zeros(BIG)
+    ),
     "a secret": lambda marker: zipped(claims("(8,)"), flags=1),
     "an unknown packing": lambda marker: zipped(claims("(8,)"), method=99),
     "another packing": lambda marker: zipped(claims("(8,)"), method=12),
@@ -176,7 +184,11 @@ def forge(folder, contents=(), text=None, **changes):
         (folder / name).write_bytes(content)
     said = json.loads((folder / "run.json").read_text())
     said["files"] = {path.name: records._digest(path.read_bytes()) for path in folder.glob("*.npz")}
-    said = {name: value for name, value in (said | changes).items() if value is not Ellipsis and name != "digest"}
+    said = {
+        name: value
+        for name, value in (said | changes).items()
+        if value is not Ellipsis and name != "digest"
+    }
     said["digest"] = records._digest(records._text(said).encode())
     (folder / "run.json").write_text(json.dumps(said))
     return folder
@@ -194,15 +206,29 @@ def test_the_original_is_read(folder, trained):
 def test_no_array_file_does_harm(what, folder, marker, tmp_path):
     content = CONTENTS[what](marker)
     refused(lambda: files.arrays(content), "it is no .npz file that can be read")
-    refused(lambda: records.unpacked(content), "this holds no records that can be read .*: use the version")
+    refused(
+        lambda: records.unpacked(content),
+        "this holds no records that can be read .*: use the version",
+    )
     (tmp_path / "mdp.npz").write_bytes(content)
     if what != "a bomb":  # which there is memory for
-        refused(lambda: load_mdp(tmp_path / "mdp.npz"), "must be an .npz file of arrays of numbers; it can't be read as one")
+        refused(
+            lambda: load_mdp(tmp_path / "mdp.npz"),
+            "must be an .npz file of arrays of numbers; it can't be read as one",
+        )
     forge(folder, {"policies.npz": content})
-    refused(lambda: deadtime.load(folder), "is damaged, policies.npz can't be read, .*: delete the folder and run it again")
-    assert records.read(folder).seeds == [0, 1], "policies that are not asked for are not looked into"
+    refused(
+        lambda: deadtime.load(folder),
+        "is damaged, policies.npz can't be read, .*: delete the folder and run it again",
+    )
+    assert records.read(folder).seeds == [0, 1], (
+        "policies that are not asked for are not looked into"
+    )
     forge(folder, {"curves.npz": content})
-    refused(lambda: records.read(folder), "is damaged, curves.npz can't be read, .*: delete the folder and run it again")
+    refused(
+        lambda: records.read(folder),
+        "is damaged, curves.npz can't be read, .*: delete the folder and run it again",
+    )
 
 
 def test_a_member_that_inflates_to_more_than_it_says_takes_no_more():
@@ -219,16 +245,26 @@ def zlib_of(part):
 def test_an_mdp_that_would_not_fit_is_not_inflated(tmp_path, monkeypatch):
     monkeypatch.setattr("deadtime.cli.planned.free_memory", lambda: 2.0**28)
     (tmp_path / "mdp.npz").write_bytes(CONTENTS["a bomb"](None))
-    refused(lambda: load_mdp(tmp_path / "mdp.npz"), "its arrays would take 268,435,584 bytes, and at most 134,217,728 are read")
+    refused(
+        lambda: load_mdp(tmp_path / "mdp.npz"),
+        "its arrays would take 268,435,584 bytes, and at most 134,217,728 are read",
+    )
 
 
 TEXTS = {
     "a pickle": lambda marker: pickle.dumps(Payload(marker)),
     "deep lists": lambda marker: b"[" * 100_000,
     "deep names": lambda marker: b'{"a":' * 100_000,
-    "deep, and whole": lambda marker: b'{"digest": "", "schema": 1, "made": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    "deep, and whole": lambda marker: (
+        b'{"digest": "", "schema": 1, "made": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+    ),
     "deep, and long": lambda marker: (
-        b'{"digest": "", "schema": 1, "made": ' + b"[" * 900 + b"1," * 10**6 + b"1" + b"]" * 900 + b"}"
+        b'{"digest": "", "schema": 1, "made": '
+        + b"[" * 900
+        + b"1," * 10**6
+        + b"1"
+        + b"]" * 900
+        + b"}"
     ),
     "a number of 5000 digits": lambda marker: b'{"schema": ' + b"1" * 5000 + b"}",
     "no UTF-8": lambda marker: b'{"schema": "\xff"}',
@@ -242,8 +278,13 @@ TEXTS = {
 def test_no_json_does_harm(what, folder, marker):
     content = TEXTS[what](marker)
     (folder / "run.json").write_bytes(content)
-    refused(lambda: records.read(folder), "is damaged, run.json .*: delete the folder and run it again")
-    refused(lambda: records.unpacked(npz(said=np.frombuffer(content, np.uint8))), "this holds no records that can be read")
+    refused(
+        lambda: records.read(folder), "is damaged, run.json .*: delete the folder and run it again"
+    )
+    refused(
+        lambda: records.unpacked(npz(said=np.frombuffer(content, np.uint8))),
+        "this holds no records that can be read",
+    )
 
 
 def test_names_that_are_there_twice(folder):
@@ -256,12 +297,18 @@ def test_names_that_are_there_twice(folder):
 def test_another_format_of_arrays():
     file = io.BytesIO()
     np.lib.format.write_array(file, np.zeros(8), (2, 0))
-    refused(lambda: files.arrays(zipped(file.getvalue())), "its arrays are not in the format of numpy.savez")
+    refused(
+        lambda: files.arrays(zipped(file.getvalue())),
+        "its arrays are not in the format of numpy.savez",
+    )
 
 
 def test_sizes_of_text(folder):
     os.truncate(folder / "run.json", files.TEXT_BYTES + 1)
-    refused(lambda: records.read(folder), "run.json has 16,777,217 bytes, and at most 16,777,216 are read")
+    refused(
+        lambda: records.read(folder),
+        "run.json has 16,777,217 bytes, and at most 16,777,216 are read",
+    )
 
 
 FALSE = [
@@ -318,24 +365,44 @@ FALSE = [
 @pytest.mark.parametrize("changes", FALSE, ids=str)
 def test_what_no_training_says_is_refused(changes, folder):
     forge(folder, **changes)
-    refused(lambda: records.read(folder, policies=True), "is damaged, .*: delete the folder and run it again")
+    refused(
+        lambda: records.read(folder, policies=True),
+        "is damaged, .*: delete the folder and run it again",
+    )
 
 
 @pytest.mark.parametrize("seeds", [[], [0, 0], [0, -1]], ids=str)
 def test_records_of_no_seeds(seeds, folder):
     said = {name: [kind(1)] * len(seeds) for name, kind in record_checks.KINDS.items()}
-    said |= {"seeds": seeds, "policy_seeds": seeds, "made": [{"date": "2026-01-01", "seeds": seeds}]}
-    forge(folder, {"curves.npz": npz(points=np.arange(3), curve=np.zeros((len(seeds), 3), np.float32))}, **said)
+    said |= {
+        "seeds": seeds,
+        "policy_seeds": seeds,
+        "made": [{"date": "2026-01-01", "seeds": seeds}],
+    }
+    forge(
+        folder,
+        {"curves.npz": npz(points=np.arange(3), curve=np.zeros((len(seeds), 3), np.float32))},
+        **said,
+    )
     refused(lambda: records.read(folder), "is damaged, its seeds are not each there once")
 
 
-@pytest.mark.parametrize("name", ["../elsewhere.npz", "/etc/hostname", "../record/curves.npz", "a/../curves.npz", "other.npz"])
+@pytest.mark.parametrize(
+    "name",
+    ["../elsewhere.npz", "/etc/hostname", "../record/curves.npz", "a/../curves.npz", "other.npz"],
+)
 def test_files_outside_the_folder_are_not_opened(name, folder):
     shutil.copy(folder / "curves.npz", folder.parent / "elsewhere.npz")
     shutil.copy(folder / "curves.npz", folder / "other.npz")
     (folder / "a").mkdir()
-    found = {one: records._digest((folder / one).read_bytes()) for one in ("curves.npz", "policies.npz", name)}
-    refused(lambda: records.read(forge(folder, files=found)), "its files are curves.npz and policies.npz; got ")
+    found = {
+        one: records._digest((folder / one).read_bytes())
+        for one in ("curves.npz", "policies.npz", name)
+    }
+    refused(
+        lambda: records.read(forge(folder, files=found)),
+        "its files are curves.npz and policies.npz; got ",
+    )
 
 
 @pytest.mark.parametrize("name", ["run.json", "curves.npz", "policies.npz"])
@@ -345,7 +412,9 @@ def test_links_and_pipes_are_not_followed(name, folder):
     for put in (lambda path: path.symlink_to(folder.parent / "elsewhere"), os.mkfifo, Path.mkdir):
         (folder / name).rmdir() if (folder / name).is_dir() else (folder / name).unlink()
         put(folder / name)
-        refused(lambda: records.read(folder), f"{name} is no plain file but a link, pipe or the like")
+        refused(
+            lambda: records.read(folder), f"{name} is no plain file but a link, pipe or the like"
+        )
 
 
 def rows(**changes):
@@ -363,7 +432,9 @@ CURVES = {
     "curve of wide numbers": rows(curve=np.zeros((2, 3))),
     "negative points": rows(points=np.arange(-1, 2)),
     "no points": rows(points=np.zeros(0, int), curve=np.zeros((2, 0), np.float32)),
-    "more points than a page shows": rows(points=np.arange(10_001), curve=np.zeros((2, 10_001), np.float32)),
+    "more points than a page shows": rows(
+        points=np.arange(10_001), curve=np.zeros((2, 10_001), np.float32)
+    ),
     "other delays of wide numbers": rows(others=np.zeros((2, 1))),
     "other delays of other seeds": rows(others=np.zeros((3, 1), np.float32)),
     "other delays of one axis": rows(others=np.zeros(2, np.float32)),
@@ -408,7 +479,9 @@ def test_no_module_is_imported(evil, folder, trained, tmp_path):
     for command in ("evaluate", "watch"):
         with pytest.raises(SystemExit, match="2"):
             main([command, str(folder)])
-    (unpacked,) = records.unpacked(records.packed([replace(trained["delayed"], spec=spec.canonical(), id=spec.id)]))
+    (unpacked,) = records.unpacked(
+        records.packed([replace(trained["delayed"], spec=spec.canonical(), id=spec.id)])
+    )
     refused(lambda: Result(unpacked).spec.environment(0), why)
     (tmp_path / "x.toml").write_text(f'environments = ["{evil}"]')
     why = f"x.toml, line 1: {why}DEADTIME_IMPORT=evil_module, or pass --allow-import evil_module$"
@@ -466,7 +539,13 @@ SPECS = [
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec)[:80])
 def test_specs_that_name_no_run(spec, tmp_path):
     refused(lambda: from_canonical(spec))
-    refused(lambda: Result(records.Record("", spec, [], [], [], [], [], [], np.zeros(0, int), np.zeros((0, 0)))).spec)
+    refused(
+        lambda: (
+            Result(
+                records.Record("", spec, [], [], [], [], [], [], np.zeros(0, int), np.zeros((0, 0)))
+            ).spec
+        )
+    )
 
 
 @pytest.mark.parametrize("settings", [{"id": "x"}, {"render_mode": "human"}])
@@ -512,12 +591,21 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize(("agent", "changes"), TABLES, ids=lambda part: str([*part]) if isinstance(part, dict) else part)
+@pytest.mark.parametrize(
+    ("agent", "changes"), TABLES, ids=lambda part: str([*part]) if isinstance(part, dict) else part
+)
 def test_tables_that_compiled_code_would_leave(agent, changes, trained):
     record = trained[agent]
-    mine = {name.removeprefix("0/"): array for name, array in record.policies.items() if name.startswith("0/")}
+    mine = {
+        name.removeprefix("0/"): array
+        for name, array in record.policies.items()
+        if name.startswith("0/")
+    }
     policies = {f"0/{name}": array for name, array in changed(mine, **changes).items()}
-    refused(lambda: Result(replace(record, policies=policies)).policy(0), "(train it again|is .* of shape .*; got )")
+    refused(
+        lambda: Result(replace(record, policies=policies)).policy(0),
+        "(train it again|is .* of shape .*; got )",
+    )
 
 
 def layers(part, widths, lead=()):
@@ -531,18 +619,40 @@ def layers(part, widths, lead=()):
 
 def deep_policy(agent, arrays, **changes):
     spec = DeepSpec("cartpole", agent, 2, "best", changes=changes)
-    record = records.Record(spec.id, spec.canonical(), [0], [], [], [], [], [], np.zeros(0, int), np.zeros((1, 0)))
-    return Result(replace(record, policies={f"0/{name}": array for name, array in arrays.items()})).policy(0)
+    record = records.Record(
+        spec.id, spec.canonical(), [0], [], [], [], [], [], np.zeros(0, int), np.zeros((1, 0))
+    )
+    return Result(
+        replace(record, policies={f"0/{name}": array for name, array in arrays.items()})
+    ).policy(0)
 
 
-SCALES = {f"{part}/{name}": np.ones(4, np.float32) for part in ("inputs", "changes") for name in ("mean", "deviation")}
+SCALES = {
+    f"{part}/{name}": np.ones(4, np.float32)
+    for part in ("inputs", "changes")
+    for name in ("mean", "deviation")
+}
 DEEP = {
-    "delayed": layers("q", (4, 64, 64, 2)) | layers("model", (6, 64, 64, 4), (1,)) | SCALES | {"capacity": np.array(2)},
+    "delayed": layers("q", (4, 64, 64, 2))
+    | layers("model", (6, 64, 64, 4), (1,))
+    | SCALES
+    | {"capacity": np.array(2)},
     "augmented": layers("q", (8, 64, 64, 2)) | SCALES | {"capacity": np.array(2)},
     "recurrent": layers("layer", (4, 64))
-    | {f"layer/1/{name}": np.zeros(shape, np.float32) for name, shape in (("weight", (3, 64)), ("bias", 3))}
-    | {"lstm/input": np.zeros((256, 64)), "lstm/output": np.zeros((256, 64)), "lstm/bias": np.zeros(256)}
-    | {f"norm/{i}/{name}": np.zeros(n) for i, n in enumerate((256, 256, 64)) for name in ("gain", "shift")},
+    | {
+        f"layer/1/{name}": np.zeros(shape, np.float32)
+        for name, shape in (("weight", (3, 64)), ("bias", 3))
+    }
+    | {
+        "lstm/input": np.zeros((256, 64)),
+        "lstm/output": np.zeros((256, 64)),
+        "lstm/bias": np.zeros(256),
+    }
+    | {
+        f"norm/{i}/{name}": np.zeros(n)
+        for i, n in enumerate((256, 256, 64))
+        for name in ("gain", "shift")
+    },
 }
 NETWORKS = [
     ("delayed", {"q_0_bias": lambda a: a[:1]}),
@@ -577,14 +687,21 @@ def test_networks_that_fit(agent):
     assert deep_policy(agent, DEEP[agent]).act(np.zeros(4), [0, 1]) == 0
 
 
-@pytest.mark.parametrize(("agent", "changes"), NETWORKS, ids=lambda part: str([*part]) if isinstance(part, dict) else part)
+@pytest.mark.parametrize(
+    ("agent", "changes"),
+    NETWORKS,
+    ids=lambda part: str([*part]) if isinstance(part, dict) else part,
+)
 def test_networks_that_do_not_fit(agent, changes):
     refused(lambda: deep_policy(agent, changed(DEEP[agent], **changes)), "train it again")
 
 
 def test_settings_that_the_arrays_do_not_have():
     refused(lambda: deep_policy("delayed", DEEP["delayed"], members=2**31), "train it again")
-    refused(lambda: deep_policy("recurrent", DEEP["recurrent"] | {"norm/2/gain": np.zeros(3)}), "train it again")
+    refused(
+        lambda: deep_policy("recurrent", DEEP["recurrent"] | {"norm/2/gain": np.zeros(3)}),
+        "train it again",
+    )
 
 
 def test_networks_of_frames():
@@ -597,12 +714,25 @@ def test_networks_of_frames():
         return NetworkPolicy(manifest, arrays)
 
     policy(arrays)
-    narrow, bare = arrays[".hidden"][:, :5], {name: array for name, array in arrays.items() if name != ".out"}
-    for wrong in (arrays | {".out": arrays[".out"][:9]}, arrays | {".hidden": arrays[".hidden"].astype(np.float64)}, bare):
+    narrow, bare = (
+        arrays[".hidden"][:, :5],
+        {name: array for name, array in arrays.items() if name != ".out"},
+    )
+    for wrong in (
+        arrays | {".out": arrays[".out"][:9]},
+        arrays | {".hidden": arrays[".hidden"].astype(np.float64)},
+        bare,
+    ):
         refused(lambda wrong=wrong: policy(wrong), "is float32 of shape .*; got ")
     refused(lambda: policy(arrays | {".hidden": narrow}), "is float32 of shape .*; got ")
-    refused(lambda: policy(arrays, capacity=0), "room for all pending actions; got capacity=0, delay=1: .*train it again")
-    refused(lambda: policy(arrays, delay=2), "room for all pending actions; got capacity=1, delay=2: .*train it again")
+    refused(
+        lambda: policy(arrays, capacity=0),
+        "room for all pending actions; got capacity=0, delay=1: .*train it again",
+    )
+    refused(
+        lambda: policy(arrays, delay=2),
+        "room for all pending actions; got capacity=1, delay=2: .*train it again",
+    )
     refused(lambda: policy(arrays, capacity=2**31 - 1), "is float32 of shape .*; got ")
 
 
@@ -660,7 +790,10 @@ def test_kept_optima(text, tmp_path):
         contents.append(json.dumps(known | {"digest": ceiling._digest(known)}))
     for content in contents:
         (tmp_path / "ceilings.json").write_text(content)
-        refused(lambda: ceiling.mean_ceiling(tmp_path, spec, [0]), "keeps solved optima and can't be read: delete it")
+        refused(
+            lambda: ceiling.mean_ceiling(tmp_path, spec, [0]),
+            "keeps solved optima and can't be read: delete it",
+        )
 
 
 def test_optima_that_were_changed(tmp_path):
@@ -671,16 +804,24 @@ def test_optima_that_were_changed(tmp_path):
     text = path.read_text()
     said = json.loads(text)
     path.write_text(json.dumps({name: value for name, value in said.items() if name != "digest"}))
-    refused(lambda: ceiling.mean_ceiling(tmp_path, spec, [0]), "keeps solved optima and can't be read: delete it")
+    refused(
+        lambda: ceiling.mean_ceiling(tmp_path, spec, [0]),
+        "keeps solved optima and can't be read: delete it",
+    )
     number = f"{found.value!r}"
     assert number in text
     path.write_text(text.replace(number, f"{number[:-1]}{(int(number[-1]) + 1) % 10}"))
-    refused(lambda: ceiling.mean_ceiling(tmp_path, spec, [0]), "keeps solved optima and can't be read: delete it")
+    refused(
+        lambda: ceiling.mean_ceiling(tmp_path, spec, [0]),
+        "keeps solved optima and can't be read: delete it",
+    )
     results = Path(__file__).parents[2] / "results" / "paper"
     assert len(ceiling.kept(results)) > 20
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 99_999, 'environments = ["maze"]\n[overrides]\nsize = 1000000'])
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 99_999, 'environments = ["maze"]\n[overrides]\nsize = 1000000']
+)
 def test_sweeps(text, tmp_path):
     (tmp_path / "x.toml").write_text(text)
     refused(lambda: sweep_file.read(tmp_path / "x.toml"), "x.toml")
@@ -688,20 +829,40 @@ def test_sweeps(text, tmp_path):
 
 def checkpointed(path, parts=None, about='{"steps": 7, "seconds": 1.5}', right=True):
     """A checkpoint with a right sum."""
-    usual = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(STATE))} | {"ended": np.ones((4, 3))}
+    usual = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(STATE))} | {
+        "ended": np.ones((4, 3))
+    }
     parts = {name: part for name, part in (usual | (parts or {})).items() if part is not None}
-    save_file(parts, path, metadata={"about": about, "sum": checkpoint._sum(parts, about) if right else "0"})
+    save_file(
+        parts,
+        path,
+        metadata={"about": about, "sum": checkpoint._sum(parts, about) if right else "0"},
+    )
     return path
 
 
 def test_a_checkpoint_is_read(tmp_path):
     state, arrays, about = checkpoint.load(checkpointed(tmp_path / "x"), STATE, FURTHER, EXTENT)
     assert (state["weights"] == STATE["weights"]).all()
-    assert (arrays["ended"].tolist(), about) == ([[1.0] * 3] * 4, {"steps": 7, "seconds": 1.5, "resumed_at": []})
+    assert (arrays["ended"].tolist(), about) == (
+        [[1.0] * 3] * 4,
+        {"steps": 7, "seconds": 1.5, "resumed_at": []},
+    )
 
 
-ABOUT = ["[" * 99_999, "[]", "{}", '{"steps": "7", "seconds": 1}', '{"steps": 7, "seconds": []}', '{"steps": 7, "steps": 8}']
-ABOUT += ['{"steps": 1e9, "seconds": 1}', f'{{"steps": {10**30}, "seconds": 1}}', '{"steps": 7, "seconds": 1, "resumed_at": 5}']
+ABOUT = [
+    "[" * 99_999,
+    "[]",
+    "{}",
+    '{"steps": "7", "seconds": 1}',
+    '{"steps": 7, "seconds": []}',
+    '{"steps": 7, "steps": 8}',
+]
+ABOUT += [
+    '{"steps": 1e9, "seconds": 1}',
+    f'{{"steps": {10**30}, "seconds": 1}}',
+    '{"steps": 7, "seconds": 1, "resumed_at": 5}',
+]
 
 
 def raw(header, content=bytes(64)):
@@ -720,7 +881,9 @@ HEADERS = {
     "a header of 2^64 - 1 bytes": lambda marker: b"\xff" * 8 + bytes(64),
     "a header that is deep": lambda marker: raw(b'{"a":' * 9999),
     "no header": lambda marker: raw([]),
-    "overlapping arrays": lambda marker: raw({"a": tensor(), "b": tensor(first=8, last=24)}, bytes(24)),
+    "overlapping arrays": lambda marker: raw(
+        {"a": tensor(), "b": tensor(first=8, last=24)}, bytes(24)
+    ),
     "arrays beyond the end": lambda marker: raw({"a": tensor(shape=[2**40], last=2**42)}),
     "a shape that wraps": lambda marker: raw({"a": tensor(shape=[2**33, 2**33, 4])}),
     "a negative shape": lambda marker: raw({"a": tensor(shape=[-4])}),
@@ -734,7 +897,10 @@ HEADERS = {
 def test_no_checkpoint_does_harm(what, tmp_path, marker):
     path = tmp_path / "x.safetensors"
     path.write_bytes(HEADERS[what](marker))
-    refused(lambda: checkpoint.load(path, STATE, FURTHER, EXTENT), "x.safetensors is no checkpoint of this run .*: delete it")
+    refused(
+        lambda: checkpoint.load(path, STATE, FURTHER, EXTENT),
+        "x.safetensors is no checkpoint of this run .*: delete it",
+    )
 
 
 @pytest.mark.parametrize("about", ABOUT, ids=lambda about: about[:50])
@@ -766,7 +932,10 @@ def test_checkpoints_of_other_runs(parts, tmp_path):
 
 
 def test_a_damaged_checkpoint(tmp_path):
-    refused(lambda: checkpoint.load(checkpointed(tmp_path / "x", right=False), STATE, FURTHER, EXTENT), "it is damaged")
+    refused(
+        lambda: checkpoint.load(checkpointed(tmp_path / "x", right=False), STATE, FURTHER, EXTENT),
+        "it is damaged",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -803,7 +972,9 @@ LANES = {
     "too few generators": {"said": lambda said: said | {"rngs": said["rngs"][:1]}},
     "another generator": {"said": lambda said: said | {"rngs": [{"bit_generator": "MT19937"}] * 3}},
     "no generator": {"said": lambda said: said | {"rngs": [{}] * 3}},
-    "a state too large": {"said": lambda said: said | {"rngs": [one | {"has_uint32": 10**30} for one in said["rngs"]]}},
+    "a state too large": {
+        "said": lambda said: said | {"rngs": [one | {"has_uint32": 10**30} for one in said["rngs"]]}
+    },
     "a list": {"said": lambda said: []},
 }
 
@@ -839,7 +1010,9 @@ def damage(draw, content):
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(len(content) - 1, 0)))
         kind = draw(st.sampled_from(["flip", "byte", "cut", "splice", "drop"]))
-        first, last = sorted(draw(st.tuples(st.integers(0, len(content)), st.integers(0, len(content)))))
+        first, last = sorted(
+            draw(st.tuples(st.integers(0, len(content)), st.integers(0, len(content))))
+        )
         if kind == "cut":
             content = content[:at]
         elif kind == "splice":
@@ -847,7 +1020,11 @@ def damage(draw, content):
         elif kind == "drop":
             content = content[:first] + content[last:]
         elif content:
-            new = content[at] ^ 1 << draw(st.integers(0, 7)) if kind == "flip" else draw(st.integers(0, 255))
+            new = (
+                content[at] ^ 1 << draw(st.integers(0, 7))
+                if kind == "flip"
+                else draw(st.integers(0, 255))
+            )
             content = content[:at] + bytes([new]) + content[at + 1 :]
     return content
 
@@ -855,18 +1032,26 @@ def damage(draw, content):
 def same(first, second):
     """Whether two records, or what arrays and numbers are in two files, are the same to the bit."""
     if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first)
+        return first.keys() == second.keys() and all(
+            same(first[name], second[name]) for name in first
+        )
     if isinstance(first, records.Record):
         return same(vars(first), vars(second))
     if isinstance(first, np.ndarray | jax.Array):
-        return (first.dtype, first.shape, first.tobytes()) == (second.dtype, second.shape, second.tobytes())
+        return (first.dtype, first.shape, first.tobytes()) == (
+            second.dtype,
+            second.shape,
+            second.tobytes(),
+        )
     return first == second or json.dumps(first) == json.dumps(second)
 
 
 def fuzz(data, trained, scratch):
     """Whatever is done to a file, it is read as it was or refused."""
     record = trained["augmented"]
-    which = data.draw(st.sampled_from(["run.json", "curves.npz", "policies.npz", "packed", "checkpoint"]))
+    which = data.draw(
+        st.sampled_from(["run.json", "curves.npz", "policies.npz", "packed", "checkpoint"])
+    )
     if which == "packed":
         path = scratch / "packed.npz"
         path.write_bytes(records.packed([record]))
@@ -891,7 +1076,9 @@ def fuzz(data, trained, scratch):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
@@ -916,13 +1103,21 @@ def fuzz_forged(data, trained, scratch):
     record = trained[data.draw(st.sampled_from([*trained]))]
     records.write(folder, record)
     said = json.loads((folder / "run.json").read_text())
-    said = data.draw(rewritten({name: value for name, value in said.items() if name not in ("digest", "schema")}))
+    said = data.draw(
+        rewritten({name: value for name, value in said.items() if name not in ("digest", "schema")})
+    )
     arrays = dict(record.policies)
     for name in data.draw(st.lists(st.sampled_from([*arrays]), max_size=2)):
         shape = data.draw(st.lists(st.integers(0, 12), max_size=3))
-        kind = data.draw(st.sampled_from([arrays[name].dtype, np.dtype("f4"), np.dtype("i8"), np.dtype("u1")]))
+        kind = data.draw(
+            st.sampled_from([arrays[name].dtype, np.dtype("f4"), np.dtype("i8"), np.dtype("u1")])
+        )
         arrays[name] = np.full(shape, data.draw(st.integers(0, 12)), kind)
-    forge(folder, {"policies.npz": npz(**arrays)}, **(said if isinstance(said, dict) else {"spec": said}))
+    forge(
+        folder,
+        {"policies.npz": npz(**arrays)},
+        **(said if isinstance(said, dict) else {"spec": said}),
+    )
     try:
         policy = bounded(lambda: deadtime.load(folder))
     except ValueError:
@@ -930,7 +1125,12 @@ def fuzz_forged(data, trained, scratch):
     assert policy.act(0, [0] * policy.delay) in range(4)
 
 
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None)
+QUICK = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    database=None,
+)
 LONG = settings(QUICK, max_examples=2000)
 
 

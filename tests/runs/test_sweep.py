@@ -72,7 +72,13 @@ def test_what_a_file_asks_for(tmp_path):
     assert {spec.evaluation_episodes for spec in specs} == {5}
     assert time_needed(runs).endswith("min")
     (spec, seeds), *rest = read(written(tmp_path, 'environments = ["acrobot"]'))
-    assert (spec.agent, spec.delay, spec.preset, seeds, len(rest)) == ("delayed", 0, "best", (0, 1, 2, 3, 4), 8)
+    assert (spec.agent, spec.delay, spec.preset, seeds, len(rest)) == (
+        "delayed",
+        0,
+        "best",
+        (0, 1, 2, 3, 4),
+        8,
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,9 +86,17 @@ def test_what_a_file_asks_for(tmp_path):
     [
         ("seeds = ", "sedes = ", "line 7: a sweep has no key 'sedes'; did you mean 'seeds'?"),
         ('"maze", ', '"mace", ', "line 1: no environment is called 'mace'; did you mean 'maze'?"),
-        ('"oblivious"', '"oblivous"', "line 4: no agent is called 'oblivous'; did you mean 'oblivious'?"),
+        (
+            '"oblivious"',
+            '"oblivous"',
+            "line 4: no agent is called 'oblivous'; did you mean 'oblivious'?",
+        ),
         ("[0, 3]", "[0, -3]", "line 6: delay is a whole number of steps, 0 or more; got -3"),
-        ("[0, 3]", "[0, 3.0]", "line 6: delays is a list of whole numbers, at least one; got [0, 3.0]"),
+        (
+            "[0, 3]",
+            "[0, 3.0]",
+            "line 6: delays is a list of whole numbers, at least one; got [0, 3.0]",
+        ),
         ("[0, 3]", "[]", "line 6: delays is a list of whole numbers, at least one; got []"),
         ("[0, 3]", "[3, 3]", "line 6: delays names each once; got 3 twice"),
         ("[0, 3]", "[0, 3", "this is not TOML"),
@@ -94,11 +108,19 @@ def test_what_a_file_asks_for(tmp_path):
         ("noise = 0.2", "noise = 2.0", "line 17: noise is a number in [0, 0.5]; got 2.0"),
         ("steps = 2000", "steps = true", "line 16: steps is a whole number, 1 or more; got True"),
         ("steps = 2000", "preset = 'best'", "line 16: preset is no setting of a run here"),
-        ("overrides.maze", "overrides.mace", "line 12: overrides are for an environment or an agent of this sweep"),
+        (
+            "overrides.maze",
+            "overrides.mace",
+            "line 12: overrides are for an environment or an agent of this sweep",
+        ),
         ("evaluation_episodes = 5", "size = 7", "line 11: noisy-cartpole has no setting 'size'"),
         ("discount = 0.97", "model = 'simulator'", "line 19: maze has no setting 'model'"),
         ('"delayed",', '"recurrent",', "line 3: recurrent learns from numbers"),
-        ("[overrides]", "overrides.x = 5\n[overrides.oblivious]", "line 10: maze has no setting 'x'"),
+        (
+            "[overrides]",
+            "overrides.x = 5\n[overrides.oblivious]",
+            "line 10: maze has no setting 'x'",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(old, new, words, tmp_path, capsys):
@@ -128,7 +150,11 @@ def test_more_that_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"line 2: x is a number, a word.*got datetime.date"):
         read(written(tmp_path, 'environments = ["maze"]\noverrides = {x = 2026-01-01}'))
     with pytest.raises(ValueError, match=r"line 3: noise is a number"):
-        read(written(tmp_path, 'environments = ["maze"]\n[overrides] # noise = 1\nmaze = {noise = 9}'))
+        read(
+            written(
+                tmp_path, 'environments = ["maze"]\n[overrides] # noise = 1\nmaze = {noise = 9}'
+            )
+        )
     with pytest.raises(ValueError, match=r"line 3: no environment is called 'cartpol'"):
         read(written(tmp_path, 'environments = [ # cartpol\n"noisy-cartpole",\n"cartpol"]'))
     with pytest.raises(ValueError, match=r"line 3: until_return is a number; got 9"):
@@ -137,19 +163,47 @@ def test_more_that_is_refused(tmp_path):
         read(written(tmp_path, "a = " + "[" * 5000))
     with pytest.raises(ValueError, match=r"line 3: gymnax:CartPole-v1 can't be made with"):
         read(written(tmp_path, 'environments = ["gymnax:CartPole-v1"]\n[overrides]\nnois = 0.1'))
-    assert len(read(written(tmp_path, '\ufeffenvironments = ["walk"]\ndelays = [50]\n[overrides]\nlength = 100'))) == 3
+    assert (
+        len(
+            read(
+                written(
+                    tmp_path,
+                    '\ufeffenvironments = ["walk"]\ndelays = [50]\n[overrides]\nlength = 100',
+                )
+            )
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("seeds = 2_000_000_000", "line 2: a sweep has at most 1,000,000 runs; got 18,000,000,000: name fewer seeds"),
-        (f"delays = {[*range(9000)]}", "line 2: a sweep has at most 10,000 environments, agents, delays and presets in all"),
+        (
+            "seeds = 2_000_000_000",
+            "line 2: a sweep has at most 1,000,000 runs; got 18,000,000,000: name fewer seeds",
+        ),
+        (
+            f"delays = {[*range(9000)]}",
+            "line 2: a sweep has at most 10,000 environments, agents, delays and presets in all",
+        ),
         (f"delays = {[*range(9000)] * 2}", "line 2: delays names each once; got 0 twice"),
-        ("a" + ".a" * 20_000 + " = 1", "a sweep has no line with more than 100 dots: write shorter keys"),
-        ("[overrides]\n" + "\n".join(f"x{i} = 1" for i in range(101)), "a table has at most 100 settings; got 101"),
-        ("[overrides.maze.deep]\nx = 1", "deep is a number, a word, true, false or a list of such; got a table"),
-        ("#" * 2**18, "a sweep is a small text file, and mine.toml has 262,168 bytes, and at most 262,144 are read"),
+        (
+            "a" + ".a" * 20_000 + " = 1",
+            "a sweep has no line with more than 100 dots: write shorter keys",
+        ),
+        (
+            "[overrides]\n" + "\n".join(f"x{i} = 1" for i in range(101)),
+            "a table has at most 100 settings; got 101",
+        ),
+        (
+            "[overrides.maze.deep]\nx = 1",
+            "deep is a number, a word, true, false or a list of such; got a table",
+        ),
+        (
+            "#" * 2**18,
+            "a sweep is a small text file, and mine.toml has 262,168 bytes, and at most 262,144 are read",
+        ),
     ],
     ids=lambda part: part[:30],
 )
@@ -163,9 +217,14 @@ def test_a_line_of_spaces_is_gone_through_once():
 
 
 def test_modules_are_imported_with_consent_alone(tmp_path, monkeypatch, capsys):
-    (tmp_path / "my_envs.py").write_text("import gymnasium, pathlib\npathlib.Path('it ran').touch()\n")
+    (tmp_path / "my_envs.py").write_text(
+        "import gymnasium, pathlib\npathlib.Path('it ran').touch()\n"
+    )
     monkeypatch.chdir(tmp_path)
-    path = written(tmp_path, 'environments = ["gym:my_envs:CartPole-v1"]\nagents = ["oblivious"]\ndelays = [0]\nseeds = 1\n')
+    path = written(
+        tmp_path,
+        'environments = ["gym:my_envs:CartPole-v1"]\nagents = ["oblivious"]\ndelays = [0]\nseeds = 1\n',
+    )
     why = "a file can't have modules imported; this one asks for 'my_envs': if you trust it, import it first, or set "
     why += "DEADTIME_IMPORT=my_envs, or pass --allow-import my_envs"
     with pytest.raises(SystemExit, match="2"):
@@ -182,7 +241,9 @@ def test_modules_are_imported_with_consent_alone(tmp_path, monkeypatch, capsys):
 
 def test_consent_by_an_option(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr("deadtime.runs.sweep_file.read", lambda path, allowed: seen.append(allowed) or [])
+    monkeypatch.setattr(
+        "deadtime.runs.sweep_file.read", lambda path, allowed: seen.append(allowed) or []
+    )
     with pytest.raises(SystemExit):
         main(["sweep", str(written(tmp_path)), "--allow-import", "a.b", "--allow-import", "c"])
     assert seen == [("a.b", "c")]
@@ -193,7 +254,8 @@ def test_a_record_of_a_module_blocks_no_sweep(tmp_path, capsys):
     spec = from_canonical({"kind": "deep", "env": "gym:no_such_module:X-v0", "agent": "delayed"})
     record = deadtime.train("maze", size=3, episodes=5).record
     records.write(
-        tmp_path / "mine" / "theirs", replace(record, id=spec.id, spec=spec.canonical(), policies={}, policy_seeds=[])
+        tmp_path / "mine" / "theirs",
+        replace(record, id=spec.id, spec=spec.canonical(), policies={}, policy_seeds=[]),
     )
     assert Sweep(written(tmp_path, SMALL.format(episodes=2))).run() == 0
     out = capsys.readouterr()
@@ -245,10 +307,16 @@ episodes = {episodes}
 def everything(root):
     """What is recorded, but when and how fast."""
     found = {}
-    for folder in (path.parent for path in root.glob("[!.]*/run.json")):  # what begins with a dot was being written
+    for folder in (
+        path.parent for path in root.glob("[!.]*/run.json")
+    ):  # what begins with a dot was being written
         record = records.read(folder)
         for i, seed in enumerate(record.seeds):
-            found[folder.name, seed] = (record.scores[i], record.training_scores[i], record.curve[i].tobytes())
+            found[folder.name, seed] = (
+                record.scores[i],
+                record.training_scores[i],
+                record.curve[i].tobytes(),
+            )
     return found
 
 
@@ -276,7 +344,9 @@ def test_a_sweep_its_page_and_its_events(tmp_path, capsys):
     tensorboard = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     record = records.read(next(root.glob("noisy-maze-delayed-m2-*")))
     for i, seed in enumerate(record.seeds):
-        reader = tensorboard.EventAccumulator(str(next((root / "tensorboard").glob(f"noisy-maze-delayed-m2-*/seed-{seed}"))))
+        reader = tensorboard.EventAccumulator(
+            str(next((root / "tensorboard").glob(f"noisy-maze-delayed-m2-*/seed-{seed}")))
+        )
         reader.Reload()
         assert {*reader.Tags()["scalars"]} == {"training return by episode", "greedy return"}
         points = reader.Scalars("training return by episode")
@@ -288,21 +358,28 @@ def test_a_sweep_its_page_and_its_events(tmp_path, capsys):
 
 def test_settings_of_one_agent_stand_apart_only_where_they_must(tmp_path):
     root = tmp_path / "mine"
-    first = SMALL.format(episodes=10).replace("seeds = 3", "seeds = 1") + "[overrides.delayed]\nstep_size = 0.3\n"
+    first = (
+        SMALL.format(episodes=10).replace("seeds = 3", "seeds = 1")
+        + "[overrides.delayed]\nstep_size = 0.3\n"
+    )
     Sweep(written(tmp_path, first)).run()
     titles = [experiment.title for experiment, _ in folder_report.experiments(root)]
     assert titles == ["maze, episodes 10, size 6", "noisy-maze, episodes 10, size 6"]
     Sweep(written(tmp_path, first.replace("0.3", "0.2"))).run()
     made = folder_report.experiments(root)
     assert len({experiment.name for experiment, _ in made}) == 6
-    assert "maze, episodes 10, step size 0.2, size 6" in [experiment.title for experiment, _ in made]
+    assert "maze, episodes 10, step size 0.2, size 6" in [
+        experiment.title for experiment, _ in made
+    ]
     for experiment, results in made:
         assert {row["seeds"] for row in experiment.table(results, root)} == {1}
 
 
 def test_what_a_folder_holds_is_shown_whatever_it_is_called(tmp_path):
     """Runs that the paper has too, a record under another name, one with other seeds, settings that differ by a sign."""
-    (tmp_path / "plain.toml").write_text('environments = ["maze"]\ndelays = [5]\nseeds = 2\nagents = ["delayed"]')
+    (tmp_path / "plain.toml").write_text(
+        'environments = ["maze"]\ndelays = [5]\nseeds = 2\nagents = ["delayed"]'
+    )
     Sweep(tmp_path / "plain.toml", tmp_path).run()
     assert "<h2>maze</h2>" in page(tmp_path, "2026-01-03")
     short = {"size": 4, "episodes": 30}
@@ -312,10 +389,20 @@ def test_what_a_folder_holds_is_shown_whatever_it_is_called(tmp_path):
     for sign in (1, -1):
         spec = tabular_spec("maze", "delayed", 1, {"until_return": sign * 0.5, **short})
         train_recorded(spec, 2, tmp_path)
-    made = {experiment.title: (experiment, results) for experiment, results in folder_report.experiments(tmp_path)}
+    made = {
+        experiment.title: (experiment, results)
+        for experiment, results in folder_report.experiments(tmp_path)
+    }
     assert len({experiment.name for experiment, _ in made.values()}) == len(made) == 4
-    rows = {(row["agent"], row["delay"]): row for row in experiment_rows(*made["noisy-maze, episodes 30, size 4"])}
-    assert {key: row["seeds"] for key, row in rows.items()} == {("delayed", 3): 3, ("oblivious", 3): 3, ("delayed", 4): 1}
+    rows = {
+        (row["agent"], row["delay"]): row
+        for row in experiment_rows(*made["noisy-maze, episodes 30, size 4"])
+    }
+    assert {key: row["seeds"] for key, row in rows.items()} == {
+        ("delayed", 3): 3,
+        ("oblivious", 3): 3,
+        ("delayed", 4): 1,
+    }
     both = [records.read(tmp_path / name) for name in ("any name", "other")]
     less = np.subtract(*(record.rows([1, 2]).scores for record in both)).mean()
     assert rows["oblivious", 3]["delayed_minus_this"] == pytest.approx(less)
@@ -364,7 +451,10 @@ def test_killed_at_random_moments(tmp_path):
         before = after
     Sweep(whole).run()
     assert everything(root) == expected
-    assert {entry.name for entry in root.iterdir() if entry.name.startswith(".")} <= {".driver", ".status.json"}
+    assert {entry.name for entry in root.iterdir() if entry.name.startswith(".")} <= {
+        ".driver",
+        ".status.json",
+    }
 
 
 def test_one_seed_decides_nothing(tmp_path):
@@ -387,7 +477,10 @@ def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path):
     killed = subprocess.Popen(["true"])
     killed.wait()
     (tmp_path / "mine").mkdir()
-    left, others = (tmp_path / f"mine/.mine.toml.part-{platform.node()}-{pid}-1" for pid in (killed.pid, os.getppid()))
+    left, others = (
+        tmp_path / f"mine/.mine.toml.part-{platform.node()}-{pid}-1"
+        for pid in (killed.pid, os.getppid())
+    )
     left.write_text("half")
     others.write_text("half")
     Sweep(path).run()

@@ -44,14 +44,18 @@ def relu_net(arrays, part, x):
 def test_outputs_are_squashed_and_scaled(sees, outputs):
     """Outputs beyond those of the action, such as the logarithms of deviations, are not used."""
     policy = box_policy(sees, 3, outputs)
-    arrays = dense(np.random.default_rng(0), "layer", (4 + (6 if sees == "queue" else 0), 8, outputs))
+    arrays = dense(
+        np.random.default_rng(0), "layer", (4 + (6 if sees == "queue" else 0), 8, outputs)
+    )
     rng = np.random.default_rng(1)
     for _ in range(20):
         obs, queue = rng.normal(size=4), rng.uniform(LOW, HIGH, (3, 2))
         shown = np.append(obs, queue.ravel()) if sees == "queue" else obs
         action = policy.act(obs, queue)
         assert action.dtype == np.float32
-        np.testing.assert_allclose(action, squashed(relu_net(arrays, "layer", shown)[:2]), rtol=1e-5)
+        np.testing.assert_allclose(
+            action, squashed(relu_net(arrays, "layer", shown)[:2]), rtol=1e-5
+        )
 
 
 def test_unused_room_comes_first():
@@ -61,7 +65,9 @@ def test_unused_room_comes_first():
     )
     np.testing.assert_allclose(policy.act(np.zeros(4), [[5, 5]]), squashed(np.zeros(2)), rtol=1e-6)
     last = {"layer/0/weight": np.eye(2, 10, 8), "layer/0/bias": np.zeros(2)}
-    found = NetworkPolicy(manifest_of("queue", 1, capacity=3), last).act(np.zeros(4), [[0.5, -0.25]])
+    found = NetworkPolicy(manifest_of("queue", 1, capacity=3), last).act(
+        np.zeros(4), [[0.5, -0.25]]
+    )
     np.testing.assert_allclose(found, squashed(np.array([0.5, -0.25])), rtol=1e-6)
 
 
@@ -74,7 +80,9 @@ def test_actions_stay_in_the_box(size):
     space = spaces.Box(np.float32(low), np.float32(high))
     for sign in (-1, 1):
         bias = np.float32(sign * size * rng.choice([-1, 1], 50))
-        policy = NetworkPolicy(manifest, {"layer/0/weight": np.zeros((50, 4)), "layer/0/bias": bias})
+        policy = NetworkPolicy(
+            manifest, {"layer/0/weight": np.zeros((50, 4)), "layer/0/bias": bias}
+        )
         action = policy.act(np.zeros(4), np.zeros((3, 50)))
         assert space.contains(action)
         if size > 100:
@@ -85,7 +93,9 @@ def test_actions_stay_in_the_box(size):
 def test_a_network_that_diverged_chooses_nothing():
     arrays = {"layer/0/weight": np.full((2, 4), np.nan), "layer/0/bias": np.zeros(2)}
     policy = NetworkPolicy(manifest_of(delay=0), arrays)
-    with pytest.raises(ValueError, match="a network gives numbers; this one gave .nan nan. .*: train it again"):
+    with pytest.raises(
+        ValueError, match="a network gives numbers; this one gave .nan nan. .*: train it again"
+    ):
         policy.act(np.zeros(4))
 
 
@@ -107,21 +117,37 @@ def test_queues_that_are_refused():
     policy = box_policy("queue", 3)
     assert policy.act(np.zeros(4), np.ones((3, 2), int)).shape == (2,)
     words = "(?s)the 3 chosen last, oldest first, each 2 finite numbers; got .*: pass info"
-    for wrong in ((), np.zeros((2, 2)), np.zeros((3, 3)), np.zeros(6), [["a", "b"]] * 3, np.full((3, 2), np.nan)):
+    for wrong in (
+        (),
+        np.zeros((2, 2)),
+        np.zeros((3, 3)),
+        np.zeros(6),
+        [["a", "b"]] * 3,
+        np.full((3, 2), np.nan),
+    ):
         with pytest.raises(ValueError, match=words):
             policy.act(np.zeros(4), wrong)
     with pytest.raises(ValueError, match="exactly 3 actions; got a delay of 2"):
         policy.at_delay(2)
-    with pytest.raises(ValueError, match="q_values are of networks .*; this one's is bounded: use act"):
+    with pytest.raises(
+        ValueError, match="q_values are of networks .*; this one's is bounded: use act"
+    ):
         policy.q_values(np.zeros(4), np.zeros((3, 2)))
 
 
-WIDE = {"lstm/input": np.zeros((20, 7)), "lstm/output": np.zeros((20, 5)), "lstm/bias": np.zeros(20)}
+WIDE = {
+    "lstm/input": np.zeros((20, 7)),
+    "lstm/output": np.zeros((20, 5)),
+    "lstm/bias": np.zeros(20),
+}
 NO_FIT = {
     "more values than actions": ({}, dense(np.random.default_rng(0), "q", (4, 8, 4))),
     "no values": ({}, {}),
     "no units": ({}, dense(np.random.default_rng(0), "q", (4, 0, 3)) | {"q/0/bias": np.zeros(0)}),
-    "a memory of other inputs": ({"memory": True}, dense(np.random.default_rng(0), "q", (4, 8)) | WIDE),
+    "a memory of other inputs": (
+        {"memory": True},
+        dense(np.random.default_rng(0), "q", (4, 8)) | WIDE,
+    ),
 }
 
 
@@ -132,30 +158,44 @@ def test_networks_that_do_not_fit(what):
         arrays = arrays | {"q/1/weight": np.zeros((3, 5)), "q/1/bias": np.zeros(3)}
         fitting = arrays | {"lstm/input": np.zeros((20, 8))}
         assert NetworkPolicy(deep_manifest("x", "state", **how), fitting).act(np.zeros(4)) == 0
-    with pytest.raises(ValueError, match="the layers of a policy fit each other .*: train it again"):
+    with pytest.raises(
+        ValueError, match="the layers of a policy fit each other .*: train it again"
+    ):
         NetworkPolicy(deep_manifest("x", "state", **how), arrays)
 
 
-@pytest.mark.parametrize("layers", [{"layer/0/weight": np.zeros((1, 4))}, {"layer/0/weight": np.zeros((2, 5))}, {}])
+@pytest.mark.parametrize(
+    "layers", [{"layer/0/weight": np.zeros((1, 4))}, {"layer/0/weight": np.zeros((2, 5))}, {}]
+)
 def test_networks_that_are_too_small(layers):
     with pytest.raises(ValueError, match="train it again"):
-        NetworkPolicy(manifest_of("queue", 0), layers | {"layer/0/bias": np.zeros(1 if layers else 2)})
+        NetworkPolicy(
+            manifest_of("queue", 0), layers | {"layer/0/bias": np.zeros(1 if layers else 2)}
+        )
 
 
 def test_pendulum_under_delay():
-    manifest = Manifest("mine", "queue", 2, "", (3,), low=(-2.0,), high=(2.0,), head="bounded", capacity=2)
+    manifest = Manifest(
+        "mine", "queue", 2, "", (3,), low=(-2.0,), high=(2.0,), head="bounded", capacity=2
+    )
     policy = NetworkPolicy(manifest, dense(np.random.default_rng(0), "layer", (5, 8, 1)))
     scores = deadtime.evaluate(policy, gym.make("Pendulum-v1"), delay=2, episodes=2)
     assert scores.shape == (2,)
     assert (scores < 0).all()
-    with pytest.raises(ValueError, match=r"3 numbers -> actions of shape \(1,\); .* has observations"):
+    with pytest.raises(
+        ValueError, match=r"3 numbers -> actions of shape \(1,\); .* has observations"
+    ):
         deadtime.evaluate(policy, gym.make("CartPole-v1"), delay=2, episodes=1)
 
 
 @pytest.mark.parametrize("kind", ["learned", "change"])
 def test_learned_models_take_the_numbers_of_an_action(kind):
     rng = np.random.default_rng(0)
-    scales = {f"{part}/{name}": rng.uniform(0.5, 1, 4) for part in ("inputs", "changes") for name in ("mean", "deviation")}
+    scales = {
+        f"{part}/{name}": rng.uniform(0.5, 1, 4)
+        for part in ("inputs", "changes")
+        for name in ("mean", "deviation")
+    }
     arrays = dense(rng, "layer", (4, 8, 2)) | dense(rng, "model", (6, 8, 4), (1,)) | scales
     policy = NetworkPolicy(manifest_of("prediction", model=kind), arrays)
     one = {name: array[0] if name.startswith("model/") else array for name, array in arrays.items()}
@@ -169,7 +209,9 @@ def test_learned_models_take_the_numbers_of_an_action(kind):
         change = relu_net(one, "model", np.append(scaled, action))
         state = state + scales["changes/mean"] + scales["changes/deviation"] * change
     np.testing.assert_allclose(policy.predicted_observation(obs, queue), state, rtol=1e-4)
-    np.testing.assert_allclose(policy.act(obs, queue), squashed(relu_net(arrays, "layer", state)), rtol=1e-4)
+    np.testing.assert_allclose(
+        policy.act(obs, queue), squashed(relu_net(arrays, "layer", state)), rtol=1e-4
+    )
     assert abs(policy.act(obs, queue) - policy.act(obs, queue[::-1])).max() > 1e-4
 
 
@@ -191,7 +233,11 @@ def shift(monkeypatch):
 
 
 def test_a_model_from_outside(shift):
-    arrays = {"q/0/weight": np.eye(3, 4), "q/0/bias": np.zeros(3), "model/factor": np.array([1.0, 4.0])}
+    arrays = {
+        "q/0/weight": np.eye(3, 4),
+        "q/0/bias": np.zeros(3),
+        "model/factor": np.array([1.0, 4.0]),
+    }
     policy = NetworkPolicy(deep_manifest(model="shift", members=2), arrays)
     obs = np.array([0.0, 2.0, 1.0, 0.0])
     np.testing.assert_allclose(policy.predicted_observation(obs, [0, 1, 2]), obs + 7.5)
@@ -217,13 +263,22 @@ def test_models_that_nobody_registered(shift):
     words = "1 forward model or more of kind learned or change or shift; got 1 of kind 'other': train it again"
     with pytest.raises(ValueError, match=words):
         NetworkPolicy(deep_manifest(model="other"), arrays)
-    with pytest.raises(ValueError, match="so it can't act without its environment: train one with the model learned or change"):
+    with pytest.raises(
+        ValueError,
+        match="so it can't act without its environment: train one with the model learned or change",
+    ):
         NetworkPolicy(deep_manifest(model="simulator"), arrays)
-    assert NetworkPolicy(deep_manifest("oblivious", "state", model="other"), arrays).act(np.zeros(4), [0] * 3) in range(3)
+    assert NetworkPolicy(deep_manifest("oblivious", "state", model="other"), arrays).act(
+        np.zeros(4), [0] * 3
+    ) in range(3)
 
 
 def lstm(rng, inputs, units):
-    shapes = {"lstm/input": (4 * units, inputs), "lstm/output": (4 * units, units), "lstm/bias": (4 * units,)}
+    shapes = {
+        "lstm/input": (4 * units, inputs),
+        "lstm/output": (4 * units, units),
+        "lstm/bias": (4 * units,),
+    }
     return normals(rng, shapes)
 
 

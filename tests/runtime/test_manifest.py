@@ -9,7 +9,9 @@ import pytest
 from deadtime.runtime import Manifest, NetworkPolicy, TablePolicy
 from tests.runtime.kinds import KINDS, acted, deep_manifest, frames_manifest, table_manifest
 
-BOX = Manifest("sac", "queue", 2, "gym:X", (3,), low=(-1.0, 0.1), high=(1.0, 2.0), head="bounded", capacity=2)
+BOX = Manifest(
+    "sac", "queue", 2, "gym:X", (3,), low=(-1.0, 0.1), high=(1.0, 2.0), head="bounded", capacity=2
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,7 +51,10 @@ def test_json_says_every_field():
     }
     assert Manifest.from_json(BOX.to_json()) == BOX
     assert hash(BOX) == hash(replace(BOX, low=[-1, np.float64(0.1)]))
-    assert [type(n) for n in replace(BOX, low=[-1, np.float64(0.1)], delay=np.int64(1)).low] == [float, float]
+    assert [type(n) for n in replace(BOX, low=[-1, np.float64(0.1)], delay=np.int64(1)).low] == [
+        float,
+        float,
+    ]
 
 
 def test_a_manifest_follows_its_policy():
@@ -62,9 +67,15 @@ DEEP = deep_manifest()
 FRAMES = frames_manifest()
 TABLE = table_manifest("delayed", "prediction")
 WRONG = {
-    "a policy sees one of state, queue, prediction, law, history; got 'all': train it again": (DEEP, {"sees": "all"}),
+    "a policy sees one of state, queue, prediction, law, history; got 'all': train it again": (
+        DEEP,
+        {"sees": "all"},
+    ),
     "the encoder of a policy is one of numbers, frames; got 'words'": (DEEP, {"encoder": "words"}),
-    "the head of a policy is one of values, dueling, logits, bounded; got None": (DEEP, {"head": None}),
+    "the head of a policy is one of values, dueling, logits, bounded; got None": (
+        DEEP,
+        {"head": None},
+    ),
     "delay is a whole number of steps": (DEEP, {"delay": -1}),
     "agent of a policy is text; got 3: pass one, or train it again": (DEEP, {"agent": 3}),
     "env of a policy is text; got None": (DEEP, {"env": None}),
@@ -78,29 +89,74 @@ WRONG = {
     "seed of a policy is a whole number": (TABLE, {"seed": "1"}),
     "states of a policy is a whole number": (TABLE, {"states": None}),
     "observation_shape of a policy is a list of numbers; got 4": (DEEP, {"observation_shape": 4}),
-    "observation_shape of a policy is a whole number, 1 to .*; got 0": (DEEP, {"observation_shape": (0,)}),
-    "low of a policy is numbers that single precision holds; got nan": (BOX, {"low": (float("nan"), 0)}),
-    "high of a policy is numbers that single precision holds; got inf": (BOX, {"high": (1, float("inf"))}),
-    "high of a policy is numbers that single precision holds; got 1000": (BOX, {"high": (1, 10**400)}),
+    "observation_shape of a policy is a whole number, 1 to .*; got 0": (
+        DEEP,
+        {"observation_shape": (0,)},
+    ),
+    "low of a policy is numbers that single precision holds; got nan": (
+        BOX,
+        {"low": (float("nan"), 0)},
+    ),
+    "high of a policy is numbers that single precision holds; got inf": (
+        BOX,
+        {"high": (1, float("inf"))},
+    ),
+    "high of a policy is numbers that single precision holds; got 1000": (
+        BOX,
+        {"high": (1, 10**400)},
+    ),
     "low of a policy is numbers that single precision holds; got '0'": (BOX, {"low": ("0", 0)}),
-    r"states or arrays, one of the two; got states=6, observation_shape=\(4,\)": (DEEP, {"states": 6}),
-    r"states or arrays, one of the two; got states=0, observation_shape=\(\)": (DEEP, {"observation_shape": ()}),
-    r"numbers are observed on one axis, .*; got .*\(2, 2\): flatten the": (DEEP, {"observation_shape": (2, 2)}),
-    r"frames have the shape \(4, 84, 84\); got .*shape=\(1, 84, 84\)": (FRAMES, {"observation_shape": (1, 84, 84)}),
+    r"states or arrays, one of the two; got states=6, observation_shape=\(4,\)": (
+        DEEP,
+        {"states": 6},
+    ),
+    r"states or arrays, one of the two; got states=0, observation_shape=\(\)": (
+        DEEP,
+        {"observation_shape": ()},
+    ),
+    r"numbers are observed on one axis, .*; got .*\(2, 2\): flatten the": (
+        DEEP,
+        {"observation_shape": (2, 2)},
+    ),
+    r"frames have the shape \(4, 84, 84\); got .*shape=\(1, 84, 84\)": (
+        FRAMES,
+        {"observation_shape": (1, 84, 84)},
+    ),
     "a game has 1 to 18 actions; this policy says 19: train it again": (FRAMES, {"actions": 19}),
-    "a game has 1 to 18 actions; this policy says None: train it again": (FRAMES, {"actions": None}),
+    "a game has 1 to 18 actions; this policy says None: train it again": (
+        FRAMES,
+        {"actions": None},
+    ),
     "numbered actions, or those of a box .*; got actions=0, low=.., high=": (DEEP, {"actions": 0}),
     "numbered actions, or those of a box .*; got actions=2, low=.-1.0": (BOX, {"actions": 2}),
     'the head "bounded"; got .* head=.bounded.: pass one': (DEEP, {"head": "bounded"}),
     'the head "bounded"; got .* head=.logits.: pass one': (BOX, {"head": "logits"}),
-    "a low and a high for each number of an action, low below high; got low=.-1": (BOX, {"low": (-1.0,)}),
-    "low below high; got low=.-1.0, 2.0., high=.1.0, 2.0.: pass the bounds": (BOX, {"low": (-1.0, 2.0)}),
+    "a low and a high for each number of an action, low below high; got low=.-1": (
+        BOX,
+        {"low": (-1.0,)},
+    ),
+    "low below high; got low=.-1.0, 2.0., high=.1.0, 2.0.: pass the bounds": (
+        BOX,
+        {"low": (-1.0, 2.0)},
+    ),
     "low below high; got low=.-1.0, 1.99999999999": (BOX, {"low": (-1.0, 2 - 1e-12)}),
-    "the actions of a box are numbers, .*; got .*one_hot_queue=True": (BOX, {"one_hot_queue": True}),
-    "the actions of a box are numbers, .*; got states=3": (BOX, {"states": 3, "observation_shape": ()}),
+    "the actions of a box are numbers, .*; got .*one_hot_queue=True": (
+        BOX,
+        {"one_hot_queue": True},
+    ),
+    "the actions of a box are numbers, .*; got states=3": (
+        BOX,
+        {"states": 3, "observation_shape": ()},
+    ),
     "sees the queue has room for all pending actions; got capacity=2, delay=3": (BOX, {"delay": 3}),
-    "what the emulator sees ahead, fresh or kept; got model='learned'": (FRAMES, {"sees": "law", "model": "learned"}),
-    "a memory has one forward model, .*; got members=2: pass 1": (DEEP, {"memory": True, "members": 2}),
+    "what the emulator sees ahead, fresh or kept; got model='learned'": (
+        FRAMES,
+        {"sees": "law", "model": "learned"},
+    ),
+    "a memory has one forward model, .*; got members=2: pass 1": (
+        DEEP,
+        {"memory": True, "members": 2},
+    ),
 }
 
 
@@ -119,7 +175,10 @@ def test_what_no_policy_can_have(words):
         ("[" * 99 + "]" * 99, "nested 99 levels deep"),
         ("[]", r"a JSON object with an agent; got \[\]: export the policy again"),
         ('{"delay": 1}', "a JSON object with an agent; got {'delay': 1}"),
-        ('{"agent": "a", "memroy": true}', "no field 'memroy'; did you mean 'memory'.: it has agent, sees, delay"),
+        (
+            '{"agent": "a", "memroy": true}',
+            "no field 'memroy'; did you mean 'memory'.: it has agent, sees, delay",
+        ),
         ('{"agent": "a", "states": 2, "actions": 2, "low": [NaN]}', "low of a policy is numbers"),
     ],
 )
@@ -129,9 +188,13 @@ def test_json_that_is_no_manifest(text, words):
 
 
 def test_each_class_has_its_observations():
-    with pytest.raises(ValueError, match="a NetworkPolicy observes arrays; got 6 numbered states: use TablePolicy"):
+    with pytest.raises(
+        ValueError, match="a NetworkPolicy observes arrays; got 6 numbered states: use TablePolicy"
+    ):
         NetworkPolicy(TABLE, {})
-    with pytest.raises(ValueError, match=r"observes numbered states; got .* shape \(4,\): use NetworkPolicy"):
+    with pytest.raises(
+        ValueError, match=r"observes numbered states; got .* shape \(4,\): use NetworkPolicy"
+    ):
         TablePolicy(DEEP, {})
 
 
@@ -143,7 +206,9 @@ def test_arrays_that_are_missing_or_strange(kind):
     expected, needed = acted(build(arrays)), 0
     for name, array in arrays.items():
         for other in (None, array[..., None], array.ravel()[0], array[:0], array.astype(str)):
-            changed = {k: v for k, v in arrays.items() if k != name} | ({} if other is None else {name: other})
+            changed = {k: v for k, v in arrays.items() if k != name} | (
+                {} if other is None else {name: other}
+            )
             try:
                 assert acted(build(changed)) == expected
             except ValueError:

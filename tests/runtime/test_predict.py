@@ -37,7 +37,9 @@ class Probe(gym.Env):
 
     def __init__(self, policy):
         self.action_space = (
-            spaces.Discrete(policy.num_actions) if policy.num_actions else spaces.Box(-1, 2, policy.action_shape)
+            spaces.Discrete(policy.num_actions)
+            if policy.num_actions
+            else spaces.Box(-1, 2, policy.action_shape)
         )
         shape = policy.observation_shape
         if policy.num_states:
@@ -121,7 +123,9 @@ def test_a_state_is_the_memory():
     assert [int(policy.predict(obs)[0]) for obs in seen] == fresh
     assert [int(policy.predict(obs, state, episode_start=True)[0]) for obs in seen] == fresh
     assert [int(policy.predict(obs, state, np.ones(1, bool))[0]) for obs in seen] == fresh
-    assert [policy.act(obs) for obs in seen] == remembered  # predict left the policy's own memory alone
+    assert [
+        policy.act(obs) for obs in seen
+    ] == remembered  # predict left the policy's own memory alone
 
 
 def test_episodes_of_a_batch_start_one_by_one():
@@ -146,7 +150,10 @@ def test_a_policy_without_a_memory_hands_its_state_on():
     assert state == "mine"
 
 
-@pytest.mark.parametrize("kind", ["deep delayed", "deep oblivious", "table delayed", "table oblivious", "frames oblivious"])
+@pytest.mark.parametrize(
+    "kind",
+    ["deep delayed", "deep oblivious", "table delayed", "table oblivious", "frames oblivious"],
+)
 def test_without_a_delay_an_observation_is_enough(kind):
     policy, twin = (BUILDERS[kind]().at_delay(0) for _ in range(2))
     space = Probe(policy).observation_space
@@ -166,7 +173,9 @@ def test_a_policy_that_never_looks_at_the_queue_needs_none():
 def test_what_is_foreseen_can_not_be_predicted_from():
     policy = _built("frames delayed")
     shown = {"observation": np.zeros((4, 84, 84), np.uint8), "pending_actions": [0] * DELAY}
-    with pytest.raises(ValueError, match="which only the emulator knows; got no predicted_observation"):
+    with pytest.raises(
+        ValueError, match="which only the emulator knows; got no predicted_observation"
+    ):
         policy.predict(shown)
     assert policy.at_delay(0).predict(shown["observation"])[0] in range(9)
 
@@ -185,8 +194,14 @@ NOT_SHOWN = {
     "nothing": None,
     "another Dict": {"observation": np.zeros(4)},
     "no rows": {"observation": np.zeros((0, 4)), "pending_actions": np.zeros((0, 3), int)},
-    "fewer queues than observations": {"observation": np.zeros((2, 4)), "pending_actions": np.zeros((1, 3), int)},
-    "batches of batches": {"observation": np.zeros((1, 1, 4)), "pending_actions": np.zeros((1, 1, 3), int)},
+    "fewer queues than observations": {
+        "observation": np.zeros((2, 4)),
+        "pending_actions": np.zeros((1, 3), int),
+    },
+    "batches of batches": {
+        "observation": np.zeros((1, 1, 4)),
+        "pending_actions": np.zeros((1, 1, 3), int),
+    },
 }
 
 
@@ -210,11 +225,23 @@ def test_parts_that_do_not_fit_are_refused_as_act_does():
 
 
 def test_states_that_no_policy_returned():
-    policy = NetworkPolicy(replace(recurrent_manifest(), delay=0), recurrent(np.random.default_rng(0)))
+    policy = NetworkPolicy(
+        replace(recurrent_manifest(), delay=0), recurrent(np.random.default_rng(0))
+    )
     _, state = policy.predict(np.zeros(4))
     _, states = policy.predict(np.zeros((2, 4)))
-    for seen, wrong in ((np.zeros(4), states), (np.zeros((2, 4)), state), (np.zeros(4), state[:1]), (np.zeros(4), 5)):
-        with pytest.raises(ValueError, match="(?s)state is the memory that predict returned for as many .*; got .*: pass that"):
+    for seen, wrong in (
+        (np.zeros(4), states),
+        (np.zeros((2, 4)), state),
+        (np.zeros(4), state[:1]),
+        (np.zeros(4), 5),
+    ):
+        with pytest.raises(
+            ValueError,
+            match="(?s)state is the memory that predict returned for as many .*; got .*: pass that",
+        ):
             policy.predict(seen, wrong)
-    with pytest.raises(ValueError, match="says of each observation .*; got 3 for 2: pass one for each"):
+    with pytest.raises(
+        ValueError, match="says of each observation .*; got 3 for 2: pass one for each"
+    ):
         policy.predict(np.zeros((2, 4)), states, episode_start=[True] * 3)

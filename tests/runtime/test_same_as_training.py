@@ -28,7 +28,10 @@ def mlp(arrays, part, member=None):
     """Return the training's network of these arrays."""
     count = sum(name.startswith(f"{part}/") for name in arrays) // 2
     chosen = (lambda array: array) if member is None else (lambda array: array[member])
-    weights, biases = ([jnp.asarray(chosen(arrays[f"{part}/{i}/{kind}"])) for i in range(count)] for kind in ("weight", "bias"))
+    weights, biases = (
+        [jnp.asarray(chosen(arrays[f"{part}/{i}/{kind}"])) for i in range(count)]
+        for kind in ("weight", "bias")
+    )
     return MLP(weights, biases)
 
 
@@ -56,7 +59,9 @@ def test_deep_policies_that_predict(kind, members, hidden, delay):
         obs, queue = rng.normal(size=4).astype(np.float32), rng.integers(3, size=delay)
         states = np.array([roll(net, obs, jnp.asarray(queue, jnp.int32)) for net in nets])
         values = np.mean([q(state) for state in states], axis=0)
-        np.testing.assert_allclose(policy.predicted_observation(obs, queue), states.mean(0), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(
+            policy.predicted_observation(obs, queue), states.mean(0), rtol=1e-3, atol=1e-4
+        )
         np.testing.assert_allclose(policy.q_values(obs, queue), values, rtol=1e-3, atol=1e-4)
         assert policy.act(obs, queue) == values.argmax() or np.diff(np.sort(values))[-1] < 1e-3
         if delay == 0 and members == 1:
@@ -68,7 +73,9 @@ def test_deep_policies_that_see_the_queue(one_hot):
     rng, room, delay = np.random.default_rng(0), 5, 3
     arrays = kinds.deep(rng, 4 + room * (3 if one_hot else 1))
     policy, q = (
-        NetworkPolicy(kinds.deep_manifest("augmented", "queue", delay, room, one_hot_queue=one_hot), arrays),
+        NetworkPolicy(
+            kinds.deep_manifest("augmented", "queue", delay, room, one_hot_queue=one_hot), arrays
+        ),
         mlp(arrays, "q"),
     )
     for _ in range(20):
@@ -127,8 +134,12 @@ def test_ties(values, u):
 )
 def test_laws_to_the_bit(seed, states, actions, outcomes, delay):
     rng = np.random.default_rng(seed)
-    successors = rng.integers(-1 if seed % 2 else 0, states, (states, actions, outcomes)).astype(np.int32)
-    visits = rng.integers(0, 10 ** rng.integers(1, 6), successors.shape) * rng.integers(0, 2, successors.shape)
+    successors = rng.integers(-1 if seed % 2 else 0, states, (states, actions, outcomes)).astype(
+        np.int32
+    )
+    visits = rng.integers(0, 10 ** rng.integers(1, 6), successors.shape) * rng.integers(
+        0, 2, successors.shape
+    )
     queue, state = rng.integers(actions, size=delay), int(rng.integers(states))
     law, members = np.zeros((2, states)), np.zeros((2, states), np.int32)
     roll_law(successors, visits, state, queue, 0, delay, law, members)
@@ -167,7 +178,9 @@ def frames(rng):
 
 
 @pytest.mark.parametrize(("dueling", "layer_norm"), [(True, True), (False, False)])
-@pytest.mark.parametrize(("sees", "delay"), [("state", 2), ("queue", 3), ("prediction", 1), ("queue", 0)])
+@pytest.mark.parametrize(
+    ("sees", "delay"), [("state", 2), ("queue", 3), ("prediction", 1), ("queue", 0)]
+)
 def test_networks_of_frames(sees, delay, dueling, layer_norm):
     shape = {"channels": (4, 8, 8), "hidden": 32, "dueling": dueling, "layer_norm": layer_norm}
     rng, room, actions = np.random.default_rng(delay), 4, 7
@@ -178,10 +191,14 @@ def test_networks_of_frames(sees, delay, dueling, layer_norm):
     for _ in range(5):
         seen, queue = frames(rng), rng.integers(actions, size=delay)
         held = jnp.asarray(np.append(np.zeros(room - delay, int), queue), jnp.int32)
-        expected = np.asarray(q(seen, one_hot_queue(held, delay, sees == "queue"), actions))[:actions]
+        expected = np.asarray(q(seen, one_hot_queue(held, delay, sees == "queue"), actions))[
+            :actions
+        ]
         ahead = [seen] if sees == "prediction" else []
         shown = frames(rng) if ahead else seen
-        np.testing.assert_allclose(policy.q_values(shown, queue, *ahead), expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(
+            policy.q_values(shown, queue, *ahead), expected, rtol=1e-3, atol=1e-4
+        )
         assert policy.act(shown, queue, *ahead) == expected.argmax()
 
 
@@ -200,7 +217,9 @@ def test_recurrent_networks_of_frames(layer_norm):
         seen = frames(rng)
         memory, logits, _ = forward(memory, seen)
         np.testing.assert_allclose(policy.see(seen), logits[:actions], rtol=1e-3, atol=1e-4)
-    assert policy.at_delay(5).act(seen) == np.asarray(forward(nothing(16), seen)[1])[:actions].argmax()
+    assert (
+        policy.at_delay(5).act(seen) == np.asarray(forward(nothing(16), seen)[1])[:actions].argmax()
+    )
 
 
 def test_frame_networks_that_do_not_fit():

@@ -33,7 +33,11 @@ def same(reported, found):
 
 def test_texts_are_compared_number_by_number():
     assert same("off by 3e-12 in 60 cases, 0", "off by 0 in 60 cases, 5.1e-16")
-    for other in ("off by 3e-12 in 61 cases, 0", "off by 3e-7 in 60 cases, 0", "off by 3e-12 on 60 cases, 0"):
+    for other in (
+        "off by 3e-12 in 61 cases, 0",
+        "off by 3e-7 in 60 cases, 0",
+        "off by 3e-12 on 60 cases, 0",
+    ):
         assert not same("off by 3e-12 in 60 cases, 0", other)
 
 
@@ -65,5 +69,7 @@ def test_the_lower_bound_is_unproven_only_while_howards_bound_carries_over(monke
     assert lower_bound().verdict == Verdict.UNPROVEN
     monkeypatch.setattr(claims_optima, "stretched", lambda mdp, delay: mdp)
     assert lower_bound().verdict == Verdict.FAILS
-    monkeypatch.setattr(claims_optima, "_changes", lambda mdp, delay: mdp.states * mdp.actions**delay - 1)
+    monkeypatch.setattr(
+        claims_optima, "_changes", lambda mdp, delay: mdp.states * mdp.actions**delay - 1
+    )
     assert lower_bound().verdict == Verdict.HOLDS

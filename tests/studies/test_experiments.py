@@ -52,12 +52,16 @@ def test_ceilings_are_kept(tmp_path):
     text = (tmp_path / "ceilings.json").read_text()
     assert mean_ceiling(tmp_path, spec, [0, 1]) == first
     assert (tmp_path / "ceilings.json").read_text() == text
-    assert first.value == pytest.approx(np.mean([ceiling(spec.environment(seed), 2).value for seed in (0, 1)]))
+    assert first.value == pytest.approx(
+        np.mean([ceiling(spec.environment(seed), 2).value for seed in (0, 1)])
+    )
     other = TabularSpec("maze", "delayed", 2, settings={"size": 3, "noise": 0.3})
     assert mean_ceiling(tmp_path, other, [0, 1]).value < first.value
     assert mean_ceiling(tmp_path, other, [0, 1], largest=1).delay == 1
     (tmp_path / "ceilings.json").write_text("{")
-    with pytest.raises(ValueError, match="ceilings.json keeps solved optima and can't be read: delete it"):
+    with pytest.raises(
+        ValueError, match="ceilings.json keeps solved optima and can't be read: delete it"
+    ):
         mean_ceiling(tmp_path, spec, [0])
 
 
@@ -113,7 +117,10 @@ def test_no_such_walk(wrong, words):
 @pytest.mark.parametrize("n", [3, 5, 20])
 def test_intervals_cover_the_mean(n):
     rng = np.random.default_rng(n)
-    covered = [low <= 1.0 <= high for _, low, high in (statistics.mean(rng.normal(1, size=n)) for _ in range(2000))]
+    covered = [
+        low <= 1.0 <= high
+        for _, low, high in (statistics.mean(rng.normal(1, size=n)) for _ in range(2000))
+    ]
     assert 0.935 < np.mean(covered) < 0.965
 
 
@@ -127,7 +134,9 @@ def test_intervals():
     assert statistics.mean([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2.0 - half, 2.0 + half))
     values = np.random.default_rng(0).normal(size=20)
     assert statistics.difference(values + 0.5, values) == pytest.approx((0.5, 0.5, 0.5))
-    assert statistics.difference(values + 0.5, np.zeros(20)).value == pytest.approx(values.mean() + 0.5)
+    assert statistics.difference(values + 0.5, np.zeros(20)).value == pytest.approx(
+        values.mean() + 0.5
+    )
     assert str(statistics.Estimate(0.5, 0.25, 1)) == "0.500 [0.250, 1.000]"
 
 
@@ -193,7 +202,9 @@ def recorded(name):
         return {}
     record = records.read(RESULTS / name)
     device = {seed: made["device"] for made in record.made for seed in made["seeds"]}
-    return {seed: (device[seed], took) for seed, took in zip(record.seeds, record.seconds, strict=True)}
+    return {
+        seed: (device[seed], took) for seed, took in zip(record.seeds, record.seconds, strict=True)
+    }
 
 
 def recorded_together():

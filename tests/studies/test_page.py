@@ -17,12 +17,23 @@ from selenium.webdriver.support.wait import WebDriverWait
 from deadtime.studies.paper.report import page
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-WITHOUT = "the page is tested in Chromium, with its driver: apt-get install chromium chromium-driver"
-pytestmark = [pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WITHOUT), pytest.mark.xdist_group("browser")]
+WITHOUT = (
+    "the page is tested in Chromium, with its driver: apt-get install chromium chromium-driver"
+)
+pytestmark = [
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WITHOUT),
+    pytest.mark.xdist_group("browser"),
+]
 
 PHONE, DESKTOP, PAPER = 390, 1280, 718  # pixels; paper is A4 within its margins
 VIEWS = [*product((PHONE, DESKTOP), ("light", "dark"))]
-FLAGS = ("headless=new", "no-sandbox", "disable-dev-shm-usage", "no-proxy-server", "host-resolver-rules=MAP * ~NOTFOUND")
+FLAGS = (
+    "headless=new",
+    "no-sandbox",
+    "disable-dev-shm-usage",
+    "no-proxy-server",
+    "host-resolver-rules=MAP * ~NOTFOUND",
+)
 OPEN = "for (const one of document.querySelectorAll('details')) one.open = true;"
 SCROLLED = "return [...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth).length"
 COLOURS = """
@@ -94,7 +105,11 @@ def contrast(*colours):
 def test_it_complains_of_nothing_and_asks_for_nothing(view):
     assert view.get_log("browser") == []
     events = [json.loads(entry["message"])["message"] for entry in view.get_log("performance")]
-    asked = {event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"}
+    asked = {
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    }
     assert [url for url in asked if not url.startswith("data:")] == [view.current_url]
 
 
@@ -113,12 +128,23 @@ def test_the_first_tables_are_not_cut_on_a_desktop(show):
 
 def test_all_text_can_be_read(view):
     colours = view.execute_script(OPEN + COLOURS)
-    assert {kind for kind, *_ in colours} >= {"p", "a", "td", "code", "soft", "above", "agrees", "below"}
+    assert {kind for kind, *_ in colours} >= {
+        "p",
+        "a",
+        "td",
+        "code",
+        "soft",
+        "above",
+        "agrees",
+        "below",
+    }
     assert [(kind, *pair) for kind, *pair in colours if contrast(*pair) < 4.5] == []
 
 
 def test_dark_is_dark_and_light_is_light(show):
-    script = "const style = getComputedStyle(document.body); return [style.color, style.backgroundColor]"
+    script = (
+        "const style = getComputedStyle(document.body); return [style.color, style.backgroundColor]"
+    )
     text, ground = map(luminance, show(scheme="light").execute_script(script))
     assert text < 0.2 < ground
     text, ground = map(luminance, show(scheme="dark").execute_script(script))
@@ -126,36 +152,50 @@ def test_dark_is_dark_and_light_is_light(show):
 
 
 def test_images_headings_links_and_ids(view):
-    images = view.execute_script("return [...document.images].map(image => [image.alt.trim(), image.naturalWidth])")
+    images = view.execute_script(
+        "return [...document.images].map(image => [image.alt.trim(), image.naturalWidth])"
+    )
     assert images
     assert all(alt and width > 0 for alt, width in images)
-    headings = view.execute_script("return [...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map(h => +h.localName[1])")
+    headings = view.execute_script(
+        "return [...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map(h => +h.localName[1])"
+    )
     assert headings[0] == 1
     assert all(later <= level + 1 for level, later in pairwise(headings))
-    ids = view.execute_script("return [...document.querySelectorAll('[id]')].map(element => element.id)")
+    ids = view.execute_script(
+        "return [...document.querySelectorAll('[id]')].map(element => element.id)"
+    )
     assert len(ids) == len({*ids})
     links = view.execute_script("return [...document.links].map(link => link.getAttribute('href'))")
     assert {link for link in links if not link.startswith("data:")} <= {f"#{name}" for name in ids}
 
 
 def test_it_has_no_script(show):
-    script = "[...e.attributes].some(a => a.name.startsWith('on') || a.value.startsWith('javascript:'))"
+    script = (
+        "[...e.attributes].some(a => a.name.startsWith('on') || a.value.startsWith('javascript:'))"
+    )
     script = f"return [...document.querySelectorAll('*')].filter(e => e.localName == 'script' || {script}).length"
     assert show().execute_script(script) == 0
 
 
 def test_each_download_is_the_table_above_it(show, tmp_path):
     browser = show()
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     links = browser.find_elements("css selector", "a[download]")
     assert len(links) == len(browser.find_elements("css selector", "details table")) > 0
     for link in links:
         link.click()
         time.sleep(0.15)  # of more than ten downloads in a second, Chromium drops the eleventh
         path = tmp_path / link.get_attribute("download")
-        WebDriverWait(browser, 20).until(lambda _, path=path: path.exists(), f"{path.name} does not arrive")
+        WebDriverWait(browser, 20).until(
+            lambda _, path=path: path.exists(), f"{path.name} does not arrive"
+        )
         table = "return [...arguments[0].closest('section').querySelectorAll('details tr')]"
-        head, *rows = browser.execute_script(f"{table}.map(row => [...row.cells].map(cell => cell.textContent))", link)
+        head, *rows = browser.execute_script(
+            f"{table}.map(row => [...row.cells].map(cell => cell.textContent))", link
+        )
         names, *lines = csv.reader(path.read_text().splitlines())
         assert head == [name.replace("_", " ") for name in names]
         assert len(rows) == len(lines) > 0
@@ -186,12 +226,18 @@ def test_full_size_fills_the_window_and_close_returns(show, width):
 
 def test_it_prints_whole_and_in_light_colours(show):
     browser = show(PAPER, "dark", "print")
-    browser.get(f"{browser.current_url}#{browser.find_element('css selector', 'figure').get_attribute('id')}")
-    assert browser.find_element("css selector", "figure").value_of_css_property("position") == "static"
+    browser.get(
+        f"{browser.current_url}#{browser.find_element('css selector', 'figure').get_attribute('id')}"
+    )
+    assert (
+        browser.find_element("css selector", "figure").value_of_css_property("position") == "static"
+    )
     of_a_screen = browser.find_elements("css selector", "nav, .open, .close, a[download], summary")
     assert [element.text for element in of_a_screen if element.is_displayed()] == []
     assert browser.execute_script(SCROLLED) == 0
-    assert [colours for colours in browser.execute_script(COLOURS) if luminance(colours[2]) < 0.5] == []
+    assert [
+        colours for colours in browser.execute_script(COLOURS) if luminance(colours[2]) < 0.5
+    ] == []
     pdf = base64.b64decode(show(scheme="dark").execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert len(pdf) > 20_000
     assert 1 < len(re.findall(rb"/Type\s*/Page\b", pdf)) < 60

@@ -67,7 +67,11 @@ def told(scores, training):
 
 def test_wins_are_of_the_score_that_is_compared():
     """In preset paper that is the training return, else the greedy one."""
-    scores = {"delayed": ([5, 7], [1, 1]), "augmented": ([6, 5], [3, 0]), "oblivious": ([0, 0], [0, 0])}
+    scores = {
+        "delayed": ([5, 7], [1, 1]),
+        "augmented": ([6, 5], [3, 0]),
+        "oblivious": ([0, 0], [0, 0]),
+    }
     for preset, expected in (("paper", False), ("best", True)):
         results = {(preset, "acrobot", agent, 5): told(*both) for agent, both in scores.items()}
         assert summary.won(results) == {("acrobot", 5): expected}
@@ -85,7 +89,9 @@ def test_choosing_experiments():
         chosen(["summary-paper"], "best")
     assert "summary-atari" not in {e.name for e in everything}  # which no one does in one go
     assert [e.name for e in chosen(["rnn"], None)] == ["rnn"]
-    assert {"summary-atari", "rnn", "complexity"} <= {e.name for e in chosen(["all"], None, smoke=True)}
+    assert {"summary-atari", "rnn", "complexity"} <= {
+        e.name for e in chosen(["all"], None, smoke=True)
+    }
     with pytest.raises(ValueError, match=r"no preset is called 'bets'.*best"):
         chosen(["summary"], "bets")
 
@@ -118,7 +124,10 @@ def test_smoke_is_tiny_and_kept_apart(tmp_path):
         tiny = experiment.tiny()
         assert list(tiny.runs) == list(experiment.runs)
         assert len(tiny.seeds) == 1
-        assert all(getattr(spec, "episodes", 0) <= 30 and getattr(spec, "length", 0) <= 150 for spec in tiny.runs.values())
+        assert all(
+            getattr(spec, "episodes", 0) <= 30 and getattr(spec, "length", 0) <= 150
+            for spec in tiny.runs.values()
+        )
     Reproduce(("heatmap-maze",), smoke=True, out=tmp_path).run()
     assert [entry.name for entry in tmp_path.iterdir()] == ["smoke"]
     assert (tmp_path / "smoke" / "figures" / "heatmap-maze.png").exists()
@@ -130,7 +139,10 @@ def test_smoke_is_tiny_and_kept_apart(tmp_path):
 def test_stationarity_beside_the_exact_values(tmp_path):
     """The paper's third row lies above what any policy can earn."""
     Reproduce(("stationarity",), out=tmp_path).run()
-    rows = {row["policies"]: row for row in csv.DictReader((tmp_path / "figures" / "stationarity.csv").open())}
+    rows = {
+        row["policies"]: row
+        for row in csv.DictReader((tmp_path / "figures" / "stationarity.csv").open())
+    }
     best, printed = rows["exact: best over all policies"], rows["paper: non-stationary Markov"]
     assert [float(best[f"m={m}"]) for m in range(3)] == pytest.approx([2, 1.6, 1.36])
     assert all(float(printed[f"m={m}"]) > float(best[f"m={m}"]) + 0.2 for m in range(1, 6))

@@ -33,11 +33,15 @@ def told(spec, seed, value):
         points=np.linspace(0, 10_000, 101).astype(int)[1:],
         curve=np.full((1, 100), value, np.float32),
         made=[{"date": "2026-01-01", "seeds": [seed]}],
-        others=np.arange(len(tested), dtype=np.float32)[None] + value if tested else np.zeros((0, 0)),
+        others=np.arange(len(tested), dtype=np.float32)[None] + value
+        if tested
+        else np.zeros((0, 0)),
     )
 
 
-@pytest.mark.parametrize("experiment", [*physical.EXPERIMENTS, *summary.EXPERIMENTS], ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "experiment", [*physical.EXPERIMENTS, *summary.EXPERIMENTS], ids=lambda e: e.name
+)
 def test_every_experiment_is_drawn_from_records_alone(experiment, tmp_path, monkeypatch):
     def nothing(*what):
         raise AssertionError("trained")
@@ -52,7 +56,9 @@ def test_every_experiment_is_drawn_from_records_alone(experiment, tmp_path, monk
     rows = list(csv.DictReader((tmp_path / "figures" / f"{experiment.name}.csv").open()))
     assert {row["seeds"] for row in rows} == {"2"}
     assert float(rows[-1]["greedy"]) >= 101.0
-    assert len(rows) == (len(TESTED) * 2 if experiment.id == "misspecification" else len(experiment.runs))
+    assert len(rows) == (
+        len(TESTED) * 2 if experiment.id == "misspecification" else len(experiment.runs)
+    )
 
 
 def test_what_is_scored():
@@ -64,8 +70,15 @@ def test_both_presets_meet_the_same_noise():
     for preset in ("paper", "best"):
         spec = physical.physical("noisy-cartpole", "delayed", 5, preset)
         assert spec.environment(0).default_params.length_noise == pytest.approx(0.1)
-    assert physical.physical("cartpole", "delayed", 5, noise=0.2).environment(0).default_params.length_noise == 0.2
-    assert physical.physical("cartpole", "delayed", 5, noise=0.0) == DeepSpec("cartpole", "delayed", 5)
+    assert (
+        physical.physical("cartpole", "delayed", 5, noise=0.2)
+        .environment(0)
+        .default_params.length_noise
+        == 0.2
+    )
+    assert physical.physical("cartpole", "delayed", 5, noise=0.0) == DeepSpec(
+        "cartpole", "delayed", 5
+    )
     assert DeepSpec("cartpole", "delayed", 5, changes=PLAIN).learner.shaped is False
 
 
@@ -76,7 +89,9 @@ def test_specs_are_trained_together_and_once(tmp_path, monkeypatch):
     from deadtime.learn import deep_training
 
     asked, real = [], deep_training.run_deep
-    monkeypatch.setattr(deep_training, "run_deep", lambda pairs, *rest: asked.append(pairs) or real(pairs, *rest))
+    monkeypatch.setattr(
+        deep_training, "run_deep", lambda pairs, *rest: asked.append(pairs) or real(pairs, *rest)
+    )
     wanted = [(specs[0], [0, 1]), (specs[1], [0]), (specs[0], [1])]
     train_missing(wanted, tmp_path, how=How(together=True))
     assert asked == [[(specs[0], 1), (specs[1], 0)]]
@@ -88,7 +103,9 @@ def test_specs_are_trained_together_and_once(tmp_path, monkeypatch):
 
 def test_evaluation_under_other_delays(tmp_path):
     spec = DeepSpec("cartpole", "delayed", 2, "paper", evaluation_delays=(0, 2, 4), **TINY)
-    result = train("cartpole", "delayed", 2, seeds=2, preset="paper", evaluation_delays=(0, 2, 4), **TINY)
+    result = train(
+        "cartpole", "delayed", 2, seeds=2, preset="paper", evaluation_delays=(0, 2, 4), **TINY
+    )
     assert result.spec == spec
     assert result.record.others.shape == (2, 3)
     np.testing.assert_allclose(result.record.others[:, 1], result.scores)
@@ -96,7 +113,9 @@ def test_evaluation_under_other_delays(tmp_path):
     result.save(tmp_path / "run")
     assert Result(records.read(tmp_path / "run")).spec == spec
     np.testing.assert_array_equal(records.read(tmp_path / "run").others, result.record.others)
-    with pytest.raises(ValueError, match="augmented learns only from queues of exactly its own delay, 2"):
+    with pytest.raises(
+        ValueError, match="augmented learns only from queues of exactly its own delay, 2"
+    ):
         DeepSpec("cartpole", "augmented", 2, evaluation_delays=(3,))
     plain = DeepSpec("cartpole", "delayed", 2, "paper", **TINY)
     assert spec.id != plain.id
@@ -105,7 +124,9 @@ def test_evaluation_under_other_delays(tmp_path):
 
 def test_learning_curves_bridge_blocks_in_which_no_episode_ended():
     figure, axes = figures.new_figure(4, 3)
-    returns = np.array([[1.0, np.nan, 3.0, np.nan], [np.nan, 5.0, 5.0, np.nan]] * 25).T.reshape(2, -1, order="F")[:, :100]
+    returns = np.array([[1.0, np.nan, 3.0, np.nan], [np.nan, 5.0, 5.0, np.nan]] * 25).T.reshape(
+        2, -1, order="F"
+    )[:, :100]
     returns[:, -4:] = np.nan
     figures.learning_curves(axes, {"delayed": (np.arange(100), returns)}, None)
     (line,) = axes.get_lines()

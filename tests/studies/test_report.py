@@ -77,12 +77,16 @@ def test_the_page_is_whole_in_itself(root):
     assert len(tags.of("img")) == 3  # of both, and of the exact experiment that needs no records
     for image in tags.of("img"):
         assert len(image["alt"]) > 30
-        assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
+        assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")).startswith(
+            b"\x89PNG"
+        )
     ids = [attributes["id"] for _, attributes in tags.tags if "id" in attributes]
     assert len(ids) == len({*ids})
     assert {link["href"][1:] for link in tags.of("a") if link["href"].startswith("#")} <= {*ids}
     for link in (link for link in tags.of("a") if "download" in link):
-        rows = list(csv.DictReader(io.StringIO(base64.b64decode(link["href"].split(",")[1]).decode())))
+        rows = list(
+            csv.DictReader(io.StringIO(base64.b64decode(link["href"].split(",")[1]).decode()))
+        )
         assert len(rows) == (len(EXPERIMENTS[link["download"].removesuffix(".csv")].runs) or 7)
 
 
@@ -92,17 +96,34 @@ def test_what_it_says(root):
     mazes, physical = overview.split("<h3>")[1:]
     assert mazes.startswith("In mazes, with our own settings</h3>")
     assert "<b>6 of 6</b>won by Delayed-Q; in the paper it wins 6 of them" in mazes
-    assert physical.startswith("On CartPole and Acrobot, with our own settings (greedy return beside the paper&#x27;s training")
+    assert physical.startswith(
+        "On CartPole and Acrobot, with our own settings (greedy return beside the paper&#x27;s training"
+    )
     assert "CartPole trained on a shaped reward" in physical
     assert "<b>12 of 12</b>won by Delayed-Q; in the paper it wins 12 of them" in physical
-    assert "<b>100%</b>[100%, 100%] of its runs beat Augmented-Q&#x27;s of the same seed, ties half" in text
+    assert (
+        "<b>100%</b>[100%, 100%] of its runs beat Augmented-Q&#x27;s of the same seed, ties half"
+        in text
+    )
     work = "30,600,000 steps · 720 episodes in 3.6 min of computing"
     assert f"3 of 10 seeds · 72 settings · {work} · an &lt;odd&gt; machine · 2026-01-02" in text
     for agent in ("Augmented-Q", "Oblivious-Q"):
-        assert f"Delayed-Q against {agent} in mazes, 6 settings with a delay: it earns more in all." in text
-        assert f"Delayed-Q against {agent} on CartPole and Acrobot, 12 settings with a delay: it earns more in all." in text
-        assert f"Delayed-Q against {agent}, 6 settings with a delay: no clear difference in all." in text
-    assert "12 hold, 6 fail as written, 1 is unproven; the page of claims (docs/claims.md) says which" in text
+        assert (
+            f"Delayed-Q against {agent} in mazes, 6 settings with a delay: it earns more in all."
+            in text
+        )
+        assert (
+            f"Delayed-Q against {agent} on CartPole and Acrobot, 12 settings with a delay: it earns more in all."
+            in text
+        )
+        assert (
+            f"Delayed-Q against {agent}, 6 settings with a delay: no clear difference in all."
+            in text
+        )
+    assert (
+        "12 hold, 6 fail as written, 1 is unproven; the page of claims (docs/claims.md) says which"
+        in text
+    )
     assert 'href="up/claims.md"' in page(root, "2026-01-03", "up/claims.md")
     assert "deadtime reproduce summary --preset best" in text
     missing = text.split("Not run")[1]
@@ -116,7 +137,10 @@ def test_what_it_says(root):
     ("counts", "expected"),
     [
         ((0, 1, 0), "1 setting with a delay: no clear difference."),
-        ((9, 2, 1), "12 settings with a delay: it earns more in 9, it earns less in 1, no clear difference in 2."),
+        (
+            (9, 2, 1),
+            "12 settings with a delay: it earns more in 9, it earns less in 1, no clear difference in 2.",
+        ),
         ((0, 0, 3), "3 settings with a delay: it earns less in all."),
     ],
 )
@@ -142,7 +166,9 @@ def test_what_a_terminal_would_obey_and_other_versions(tmp_path, capsys):
 
 def test_two_seeds_decide_nothing(tmp_path):
     for spec in EXPERIMENTS["plain-reward"].runs.values():
-        records.write(tmp_path / spec.name, told(spec, 400.0 + 50 * (spec.agent == "delayed"), range(2)))
+        records.write(
+            tmp_path / spec.name, told(spec, 400.0 + 50 * (spec.agent == "delayed"), range(2))
+        )
     text = page(tmp_path, "2026-01-03")
     assert "Fewer than three seeds of each decide nothing." in text
     assert "it earns more" not in text

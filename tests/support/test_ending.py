@@ -15,7 +15,9 @@ from deadtime.runs.specs import make_spec
 from tests.processes import marked, nothing_left, start, wait_for  # noqa: F401
 from tests.runs.stuck_env import __name__ as stuck
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc")
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="finds processes in /proc"
+)
 CHILD = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 10, 15)]; print(1, flush=True); time.sleep(1000)"
 OWNER = f"""
 import os, subprocess, sys, time
@@ -42,7 +44,9 @@ def test_a_group_ends_after_its_owner_was_killed(tmp_path):
 
 def test_a_group_ends_when_its_owner_says_so():
     guard = ending.Guard()
-    child = subprocess.Popen([sys.executable, "-c", CHILD], process_group=guard.group, stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD], process_group=guard.group, stdout=subprocess.PIPE
+    )
     child.stdout.readline()
     guard.end()
     assert child.wait() == -signal.SIGKILL
@@ -60,7 +64,9 @@ def test_a_guard_that_was_killed_is_replaced():
 
 def test_who_writes_a_file_gets_more_time(tmp_path):
     """The child asks for longer than the grace period lasts, and ends by itself."""
-    asks = "import os, sys, time\nfor _ in range(40): os.kill(int(sys.argv[1]), 10); time.sleep(0.1)"
+    asks = (
+        "import os, sys, time\nfor _ in range(40): os.kill(int(sys.argv[1]), 10); time.sleep(0.1)"
+    )
     guard = ending.Guard(grace=2.0)
     first = guard.group
     child = subprocess.Popen([sys.executable, "-c", asks, str(first)], process_group=first)
@@ -146,5 +152,7 @@ def test_environments_may_not_change_what_signals_do(monkeypatch):
     monkeypatch.setenv("STUCK", "deaf")
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
     before = [signal.getsignal(number) for number in numbers]
-    make_spec(f"gym:{stuck}:deadtime-test/Stuck-v0", "oblivious", 0, {"preset": "paper", "steps": 10}).environment(0)
+    make_spec(
+        f"gym:{stuck}:deadtime-test/Stuck-v0", "oblivious", 0, {"preset": "paper", "steps": 10}
+    ).environment(0)
     assert [signal.getsignal(number) for number in numbers] == before

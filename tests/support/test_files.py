@@ -60,7 +60,9 @@ def test_a_file_with_two_names_is_read_and_not_changed(tmp_path, precious):
 def test_sizes_are_known_before_anything_is_read(tmp_path):
     (tmp_path / "it").touch()
     os.truncate(tmp_path / "it", 2**40)
-    with pytest.raises(ValueError, match="^it has 1,099,511,627,776 bytes, and at most 16,777,216 are read$"):
+    with pytest.raises(
+        ValueError, match="^it has 1,099,511,627,776 bytes, and at most 16,777,216 are read$"
+    ):
         files.plain(tmp_path / "it")
     os.truncate(tmp_path / "it", 3)
     assert files.plain(tmp_path / "it", 3) == bytes(3)
@@ -75,11 +77,15 @@ def test_folders_are_no_links(tmp_path, precious):
     (inside / "dangling").symlink_to(tmp_path / "new")
     (inside / "file").touch()
     for name in ("link", "dangling", "file"):
-        with pytest.raises(ValueError, match=f"root/{name} is no folder but a link, file or the like: delete it"):
+        with pytest.raises(
+            ValueError, match=f"root/{name} is no folder but a link, file or the like: delete it"
+        ):
             files.folder_in(inside, name, "c")
     assert {path.name for path in tmp_path.iterdir()} == {"root", "precious.txt"}
     (tmp_path / "named").symlink_to(inside)
-    assert files.folder_in(tmp_path / "named", "d").is_dir(), "who names a link means what it leads to"
+    assert files.folder_in(tmp_path / "named", "d").is_dir(), (
+        "who names a link means what it leads to"
+    )
 
 
 def test_nothing_is_written_through_a_link(tmp_path, precious):
@@ -110,15 +116,21 @@ def test_json_is_neither_deep_nor_endless():
         files.said(nested(33))
     with pytest.raises(ValueError, match=r"it is nested 901 levels deep"):
         files.said(b'{"a": ' * 900 + b"[" + b"1," * 10**6 + b"1]" + b"}" * 900)
-    with pytest.raises(ValueError, match=r"it has about 2,000,000 values, and at most 1,048,576 are read"):
+    with pytest.raises(
+        ValueError, match=r"it has about 2,000,000 values, and at most 1,048,576 are read"
+    ):
         files.said(b"[" + b"[]," * 666_666 + b"1]")
-    with pytest.raises(ValueError, match=r"it has 16,777,217 bytes, and at most 16,777,216 are read"):
+    with pytest.raises(
+        ValueError, match=r"it has 16,777,217 bytes, and at most 16,777,216 are read"
+    ):
         files.said(b'"' + b"a" * (files.TEXT_BYTES - 1) + b'"')
     for text in ('"[[[[{{{{"', '"\\"' + "[" * 99 + '"', '"\\\\"', '"é[" '):
         assert files.said(f"[{text}]".encode())
 
 
-@pytest.mark.parametrize("text", ['"' * 10**6, '"\\' * 10**6, '"\\"[' * 10**6, "[" * 10**6, "\\" * 10**6])
+@pytest.mark.parametrize(
+    "text", ['"' * 10**6, '"\\' * 10**6, '"\\"[' * 10**6, "[" * 10**6, "\\" * 10**6]
+)
 def test_text_that_is_no_json_is_gone_through_once(text):
     with pytest.raises(ValueError, match="^it is not JSON that can be read"):
         files.said(text.encode())
@@ -138,11 +150,18 @@ def test_text_files_are_in_utf8_whatever_the_locale():
     found = []
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = getattr(getattr(node, "func", None), "attr", getattr(getattr(node, "func", None), "id", ""))
+            name = getattr(
+                getattr(node, "func", None), "attr", getattr(getattr(node, "func", None), "id", "")
+            )
             if not isinstance(node, ast.Call) or name not in ("read_text", "write_text", "open"):
                 continue
-            binary = any(isinstance(one, ast.Constant) and re.fullmatch("[rwa]b", str(one.value)) for one in node.args)
-            other = isinstance(node.func, ast.Attribute) and name == "open"  # of os, zipfile and Pillow
+            binary = any(
+                isinstance(one, ast.Constant) and re.fullmatch("[rwa]b", str(one.value))
+                for one in node.args
+            )
+            other = (
+                isinstance(node.func, ast.Attribute) and name == "open"
+            )  # of os, zipfile and Pillow
             if not binary and not other and "encoding" not in {one.arg for one in node.keywords}:
                 found.append(f"{path.name}, line {node.lineno}")
     assert not found

@@ -55,7 +55,28 @@ def test_titles_are_no_formulas(words, tmp_path):
 
 
 def test_a_comparison_of_a_setting_that_looks_like_a_formula(tmp_path):
-    words = ["--set", "sutton_barto_reward=$\\frac$", "--steps", 20, "--delays", 0, "--agents", "oblivious", "--seeds", 1]
-    found = run("compare", "--env", "gym:CartPole-v1", *words, "--figure", "x.png", "--out", "b", cwd=tmp_path)
+    words = [
+        "--set",
+        "sutton_barto_reward=$\\frac$",
+        "--steps",
+        20,
+        "--delays",
+        0,
+        "--agents",
+        "oblivious",
+        "--seeds",
+        1,
+    ]
+    found = run(
+        "compare",
+        "--env",
+        "gym:CartPole-v1",
+        *words,
+        "--figure",
+        "x.png",
+        "--out",
+        "b",
+        cwd=tmp_path,
+    )
     assert (found.returncode, found.stderr) == (0, "")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

@@ -90,7 +90,9 @@ def test_limits_that_are_none(given, tmp_path):
     done = run(*WORDS, "--step-timeout", given, cwd=tmp_path)
     assert done.returncode == 2
     number = float(given)
-    assert done.stderr == (f"deadtime: a step timeout is a number of seconds above 0; got {number}: 60, say, or leave it out\n")
+    assert done.stderr == (
+        f"deadtime: a step timeout is a number of seconds above 0; got {number}: 60, say, or leave it out\n"
+    )
 
 
 def test_a_timed_environment_is_the_same_environment():
@@ -116,7 +118,9 @@ def test_training_that_gets_stuck_keeps_its_checkpoint(tmp_path, monkeypatch):
     (kept,) = (tmp_path / "runs/.checkpoints").iterdir()
     monkeypatch.delenv("STUCK")
     assert run(*WORDS, "--set", "at=20", cwd=tmp_path).returncode == 0
-    spec = make_spec(ENV, "delayed", 0, {"preset": "paper", "steps": 40, "hidden": [4], "batch": 4, "at": 20})
+    spec = make_spec(
+        ENV, "delayed", 0, {"preset": "paper", "steps": 40, "hidden": [4], "batch": 4, "at": 20}
+    )
     record = records.read(next((tmp_path / "runs").glob("gym*")))
     assert (record.made[0]["resumed_at"], record.status) == ([20], ["complete"])
     assert not kept.exists()

@@ -29,7 +29,13 @@ class EchoEnv(gym.Env):
         self.executed[-1].append(action)
         self.time += 1
         ended = self.time >= self.lengths[self.episode % len(self.lengths)]
-        return self._obs(), float(self.time), ended and not self.truncate, ended and self.truncate, {}
+        return (
+            self._obs(),
+            float(self.time),
+            ended and not self.truncate,
+            ended and self.truncate,
+            {},
+        )
 
     def render(self):
         return np.full((8, 8, 3), self.time % 255, np.uint8)

@@ -43,7 +43,10 @@ def test_executed_is_chosen_m_steps_before_across_resets(delay, lengths, chosen,
 
 @pytest.mark.parametrize("delay", DELAYS)
 def test_warmups(delay):
-    assert ActionDelay(EchoEnv(), delay, warmup=3).reset()[1]["pending_actions"].tolist() == [3] * delay
+    assert (
+        ActionDelay(EchoEnv(), delay, warmup=3).reset()[1]["pending_actions"].tolist()
+        == [3] * delay
+    )
 
     def from_observation(obs, m, rng):
         assert isinstance(rng, np.random.Generator)
@@ -56,14 +59,21 @@ def test_warmups(delay):
 def test_seed_decides_the_warmup_and_later_episodes():
     def queues(seed):
         env = ActionDelay(EchoEnv(), 8)
-        return [env.reset(seed=seed)[1]["pending_actions"].tolist(), env.reset()[1]["pending_actions"].tolist()]
+        return [
+            env.reset(seed=seed)[1]["pending_actions"].tolist(),
+            env.reset()[1]["pending_actions"].tolist(),
+        ]
 
     assert queues(1) == queues(1)
     assert queues(1) != queues(2)
     assert queues(1)[0] != queues(1)[1]
 
 
-@given(st.sampled_from(DELAYS), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(1, 40))
+@given(
+    st.sampled_from(DELAYS),
+    st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    st.integers(1, 40),
+)
 @settings(deadline=None)
 def test_observation_is_that_of_k_steps_ago_and_the_reset_before(delay, lengths, steps):
     env = ObservationDelay(EchoEnv(lengths), delay)
@@ -106,16 +116,23 @@ class TestAugmentObservation:
         assert env.observation_space.contains(obs)
 
     def test_flat_is_observation_then_one_hot_queue(self):
-        env = AugmentObservation(ActionDelay(EchoEnv(action_space=spaces.Discrete(3, start=1)), 2, warmup=1), flat=True)
+        env = AugmentObservation(
+            ActionDelay(EchoEnv(action_space=spaces.Discrete(3, start=1)), 2, warmup=1), flat=True
+        )
         env.reset()
         obs, *_ = env.step(3)
         np.testing.assert_array_equal(obs, [0, 1, 1, 0, 0, 0, 0, 1])
         assert env.observation_space.contains(obs)
 
     def test_flat_with_structured_actions(self):
-        space = spaces.Dict(speed=spaces.Box(-1, 1, (2,), np.float32), turn=spaces.MultiDiscrete([2, 3]))
+        space = spaces.Dict(
+            speed=spaces.Box(-1, 1, (2,), np.float32), turn=spaces.MultiDiscrete([2, 3])
+        )
         env = AugmentObservation(
-            ActionDelay(EchoEnv(action_space=space), 2, warmup={"speed": np.zeros(2), "turn": [0, 0]}), flat=True
+            ActionDelay(
+                EchoEnv(action_space=space), 2, warmup={"speed": np.zeros(2), "turn": [0, 0]}
+            ),
+            flat=True,
         )
         env.reset()
         obs, *_ = env.step({"speed": np.array([0.5, -0.5], np.float32), "turn": np.array([1, 2])})
@@ -127,12 +144,23 @@ class TestAugmentObservation:
         np.testing.assert_array_equal(env.reset()[0], [0, 0])
 
     def test_needs_a_queue(self):
-        with pytest.raises(ValueError, match=r"none beneath it: write AugmentObservation\(ActionDelay\(env, delay\)\)"):
+        with pytest.raises(
+            ValueError,
+            match=r"none beneath it: write AugmentObservation\(ActionDelay\(env, delay\)\)",
+        ):
             AugmentObservation(EchoEnv())
 
     def test_single_precision_unless_the_observation_is_double(self):
-        assert AugmentObservation(ActionDelay(EchoEnv(), 1), flat=True).observation_space.dtype == np.float64
-        assert AugmentObservation(ActionDelay(gym.make("CartPole-v1"), 1), flat=True).observation_space.dtype == np.float32
+        assert (
+            AugmentObservation(ActionDelay(EchoEnv(), 1), flat=True).observation_space.dtype
+            == np.float64
+        )
+        assert (
+            AugmentObservation(
+                ActionDelay(gym.make("CartPole-v1"), 1), flat=True
+            ).observation_space.dtype
+            == np.float32
+        )
 
 
 WRAPPED = {
@@ -141,7 +169,13 @@ WRAPPED = {
     "augment": lambda env: AugmentObservation(ActionDelay(env, 4)),
     "augment-flat": lambda env: AugmentObservation(ActionDelay(env, 4), flat=True),
 }
-ENVIRONMENTS = ["CartPole-v1", "Pendulum-v1", "deadtime/Maze-v0", "deadtime/NoisyCartPole-v1", "deadtime/NoisyAcrobot-v1"]
+ENVIRONMENTS = [
+    "CartPole-v1",
+    "Pendulum-v1",
+    "deadtime/Maze-v0",
+    "deadtime/NoisyCartPole-v1",
+    "deadtime/NoisyAcrobot-v1",
+]
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -168,7 +202,9 @@ def test_registered_with_a_delay():
 
 
 @pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED.keys())
-@pytest.mark.parametrize("twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"]
+)
 @pytest.mark.parametrize("name", ["CartPole-v1", "deadtime/Maze-v0"])
 def test_a_copy_in_mid_episode_goes_on_alike(name, wrap, twin):
     env = wrap(gym.make(name))
@@ -197,7 +233,10 @@ def test_in_async_vector_environments():
     def make():
         return ActionDelay(gym.make("CartPole-v1"), 3)
 
-    apart, together = gym.vector.AsyncVectorEnv([make] * 2, context="spawn"), gym.vector.SyncVectorEnv([make] * 2)
+    apart, together = (
+        gym.vector.AsyncVectorEnv([make] * 2, context="spawn"),
+        gym.vector.SyncVectorEnv([make] * 2),
+    )
     try:
         _equal(apart.reset(seed=1), together.reset(seed=1))
         for action in np.random.default_rng(0).integers(0, 2, (40, 2)):
@@ -207,7 +246,9 @@ def test_in_async_vector_environments():
 
 
 def test_recording_wrappers(tmp_path):
-    env = gym.wrappers.RecordEpisodeStatistics(ActionDelay(gym.make("CartPole-v1", render_mode="rgb_array"), 3))
+    env = gym.wrappers.RecordEpisodeStatistics(
+        ActionDelay(gym.make("CartPole-v1", render_mode="rgb_array"), 3)
+    )
     env = gym.wrappers.RecordVideo(env, str(tmp_path), disable_logger=True)
     env.reset(seed=0)
     ended, steps = False, 0
@@ -234,14 +275,20 @@ def test_bad_delay(wrapper, delay):
         wrapper(EchoEnv(), delay)
 
 
-@pytest.mark.parametrize("wrapper", [lambda e: ActionDelay(e, 1), lambda e: ObservationDelay(e, 1), AugmentObservation])
+@pytest.mark.parametrize(
+    "wrapper", [lambda e: ActionDelay(e, 1), lambda e: ObservationDelay(e, 1), AugmentObservation]
+)
 def test_a_vector_environment_needs_the_vector_version(wrapper):
-    with pytest.raises(ValueError, match="wraps one environment; got the vector environment .*: use Vector"):
+    with pytest.raises(
+        ValueError, match="wraps one environment; got the vector environment .*: use Vector"
+    ):
         wrapper(gym.vector.SyncVectorEnv([EchoEnv]))
 
 
 def test_two_delays_on_one_environment_are_refused():
-    with pytest.raises(ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"):
+    with pytest.raises(
+        ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"
+    ):
         ActionDelay(ObservationDelay(ActionDelay(EchoEnv(), 2), 1), 3)
 
 
@@ -278,7 +325,10 @@ def test_delay_is_read_only(wrapper):
 def test_the_delay_of_an_augmented_environment_is_read_only():
     env = AugmentObservation(ActionDelay(EchoEnv(), 4))
     assert env.delay == 4
-    with pytest.raises(AttributeError, match="the delay of AugmentObservation is fixed when it is made; got 5 after that"):
+    with pytest.raises(
+        AttributeError,
+        match="the delay of AugmentObservation is fixed when it is made; got 5 after that",
+    ):
         env.delay = 5
     assert env.delay == 4
 
@@ -286,16 +336,23 @@ def test_the_delay_of_an_augmented_environment_is_read_only():
 def test_a_queue_that_does_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr("deadtime.delays.convention.free_memory", lambda: 1e9)
     with pytest.raises(
-        ValueError, match="a queue of pending actions must fit in memory; got a delay of 30000000, which needs 3.0"
+        ValueError,
+        match="a queue of pending actions must fit in memory; got a delay of 30000000, which needs 3.0",
     ):
         ActionDelay(EchoEnv(), 30_000_000)
 
 
 DELAYED_TWICE = {
-    "observation-action": lambda env, k: AugmentObservation(ObservationDelay(ActionDelay(env, 3), k)),
-    "action-observation": lambda env, k: AugmentObservation(ActionDelay(ObservationDelay(env, k), 3), flat=True),
+    "observation-action": lambda env, k: AugmentObservation(
+        ObservationDelay(ActionDelay(env, 3), k)
+    ),
+    "action-observation": lambda env, k: AugmentObservation(
+        ActionDelay(ObservationDelay(env, k), 3), flat=True
+    ),
     "outside": lambda env, k: ObservationDelay(AugmentObservation(ActionDelay(env, 3)), k),
-    "twice": lambda env, k: AugmentObservation(ObservationDelay(ObservationDelay(ActionDelay(env, 3), k - k // 2), k // 2)),
+    "twice": lambda env, k: AugmentObservation(
+        ObservationDelay(ObservationDelay(ActionDelay(env, 3), k - k // 2), k // 2)
+    ),
 }
 
 
@@ -309,12 +366,16 @@ def test_an_augmented_observation_that_is_not_markov_is_refused(wrap):
         "use ActionDelay(env, 5) without ObservationDelay, which is equivalent"
     )
     shown = wrap(EchoEnv(), 0).reset()[0]
-    assert len(shown["pending_actions"] if isinstance(shown, dict) else shown[2:].reshape(-1, 7)) == 3
+    assert (
+        len(shown["pending_actions"] if isinstance(shown, dict) else shown[2:].reshape(-1, 7)) == 3
+    )
 
 
 @pytest.mark.parametrize("wrapper", [lambda e: ActionDelay(e, 1), lambda e: ObservationDelay(e, 1)])
 def test_hidden_resets_are_refused(wrapper):
-    with pytest.raises(ValueError, match="must see every reset, and .* hides them: put Autoreset around"):
+    with pytest.raises(
+        ValueError, match="must see every reset, and .* hides them: put Autoreset around"
+    ):
         wrapper(gym.wrappers.Autoreset(EchoEnv()))
 
 

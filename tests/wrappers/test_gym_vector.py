@@ -20,11 +20,15 @@ from deadtime import (
 )
 
 MODES = list(AutoresetMode)
-lengths_of_three = st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=3), min_size=3, max_size=3)
+lengths_of_three = st.lists(
+    st.lists(st.integers(1, 9), min_size=1, max_size=3), min_size=3, max_size=3
+)
 
 
 def vector(lengths, mode, **settings):
-    return gym.vector.SyncVectorEnv([lambda own=own: EchoEnv(own, **settings) for own in lengths], autoreset_mode=mode)
+    return gym.vector.SyncVectorEnv(
+        [lambda own=own: EchoEnv(own, **settings) for own in lengths], autoreset_mode=mode
+    )
 
 
 def leaf_rows(tree, row):
@@ -61,7 +65,10 @@ class Lockstep:
         if self.mode == AutoresetMode.DISABLED and any(self.ended):
             mask = np.array(self.ended)
             self.obs, self.info = self.envs.reset(options={"reset_mask": mask})
-            self.expected = [s.reset() if end else old for s, end, old in zip(self.singles, mask, self.expected, strict=True)]
+            self.expected = [
+                s.reset() if end else old
+                for s, end, old in zip(self.singles, mask, self.expected, strict=True)
+            ]
             self.ended = [False] * len(self.singles)
             self.check()
         self.obs, reward, terminated, truncated, self.info = self.envs.step(actions)
@@ -102,7 +109,9 @@ PAIRS = {
         lambda e, m: AugmentObservation(ActionDelay(e, m), flat=True),
     ),
     "augment-all": (
-        lambda e, m: VectorAugmentObservation(VectorObservationDelay(VectorActionDelay(e, m), 0), flat=True),
+        lambda e, m: VectorAugmentObservation(
+            VectorObservationDelay(VectorActionDelay(e, m), 0), flat=True
+        ),
         lambda e, m: AugmentObservation(ObservationDelay(ActionDelay(e, m), 0), flat=True),
     ),
     "both": (
@@ -114,16 +123,25 @@ PAIRS = {
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
-@given(lengths=lengths_of_three, delay=st.sampled_from([0, 1, 2, 7]), seed=st.integers(0, 9), data=st.data())
+@given(
+    lengths=lengths_of_three,
+    delay=st.sampled_from([0, 1, 2, 7]),
+    seed=st.integers(0, 9),
+    data=st.data(),
+)
 @settings(deadline=None, max_examples=25)
-def test_vector_equals_scalar_with_episodes_of_different_lengths(pair, mode, lengths, delay, seed, data):
+def test_vector_equals_scalar_with_episodes_of_different_lengths(
+    pair, mode, lengths, delay, seed, data
+):
     """Observations, rewards, ends, executed and pending actions, final observations: as many scalar environments would give."""
     wrap_many, wrap_one = pair
     truncate = data.draw(st.booleans())
     envs = wrap_many(vector(lengths, mode, truncate=truncate), delay)
     singles = [wrap_one(EchoEnv(own, truncate=truncate), delay) for own in lengths]
     lockstep = Lockstep(envs, singles, mode, seed)
-    steps = data.draw(st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=25))
+    steps = data.draw(
+        st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=25)
+    )
     for actions in steps:
         lockstep.step(np.array(actions))
 
@@ -152,7 +170,9 @@ def test_structured_actions_and_warmup_from_each_observation():
         assert obs.shape == (2,)
         return [{"speed": np.full(2, 0.25), "turn": 2}] * delay
 
-    envs = VectorActionDelay(vector([[4], [6]], AutoresetMode.NEXT_STEP, action_space=space), 2, warmup)
+    envs = VectorActionDelay(
+        vector([[4], [6]], AutoresetMode.NEXT_STEP, action_space=space), 2, warmup
+    )
     _, info = envs.reset(seed=0)
     assert info["pending_actions"]["speed"].shape == (2, 2, 2)
     assert info["pending_actions"]["turn"].tolist() == [[2, 2], [2, 2]]
@@ -178,7 +198,11 @@ def test_observations_lie_in_the_space_and_copies_go_on_alike(wrap, name):
 
 def test_gymnasiums_own_batched_cartpole():
     """An environment without sub-environments: episodes end, queues are redrawn, nothing else changes."""
-    envs = VectorActionDelay(gym.make_vec("CartPole-v1", num_envs=4, vectorization_mode="vector_entry_point"), 2, warmup=1)
+    envs = VectorActionDelay(
+        gym.make_vec("CartPole-v1", num_envs=4, vectorization_mode="vector_entry_point"),
+        2,
+        warmup=1,
+    )
     envs.reset(seed=0)
     ended = np.zeros(4, bool)
     episodes = 0
@@ -192,7 +216,11 @@ def test_gymnasiums_own_batched_cartpole():
 
 
 def test_a_single_environment_needs_the_scalar_version():
-    for wrapper in (lambda e: VectorActionDelay(e, 1), lambda e: VectorObservationDelay(e, 1), VectorAugmentObservation):
+    for wrapper in (
+        lambda e: VectorActionDelay(e, 1),
+        lambda e: VectorObservationDelay(e, 1),
+        VectorAugmentObservation,
+    ):
         with pytest.raises(ValueError, match=r"wraps a gymnasium.vector.VectorEnv; got .*: use "):
             wrapper(EchoEnv())
 
@@ -201,7 +229,9 @@ def test_unknown_autoreset_mode():
     envs = vector([[3]], AutoresetMode.NEXT_STEP)
     envs.metadata = {}
     del envs.autoreset_mode
-    with pytest.raises(ValueError, match=r"must know when episodes restart; .* is None: set it to one of"):
+    with pytest.raises(
+        ValueError, match=r"must know when episodes restart; .* is None: set it to one of"
+    ):
         VectorActionDelay(envs, 1)
 
 
@@ -221,14 +251,22 @@ def test_bad_delay_and_actions():
 
 def test_two_delays_on_one_environment_are_refused():
     once = VectorObservationDelay(VectorActionDelay(vector([[3]], AutoresetMode.NEXT_STEP), 2), 1)
-    with pytest.raises(ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"):
+    with pytest.raises(
+        ValueError, match="got a delay of 3 on top of one of 2: use a single delay of their sum"
+    ):
         VectorActionDelay(once, 3)
 
 
 DELAYED_TWICE = {
-    "observation-action": lambda e, k: VectorAugmentObservation(VectorObservationDelay(VectorActionDelay(e, 3), k)),
-    "action-observation": lambda e, k: VectorAugmentObservation(VectorActionDelay(VectorObservationDelay(e, k), 3)),
-    "outside": lambda e, k: VectorObservationDelay(VectorAugmentObservation(VectorActionDelay(e, 3)), k),
+    "observation-action": lambda e, k: VectorAugmentObservation(
+        VectorObservationDelay(VectorActionDelay(e, 3), k)
+    ),
+    "action-observation": lambda e, k: VectorAugmentObservation(
+        VectorActionDelay(VectorObservationDelay(e, k), 3)
+    ),
+    "outside": lambda e, k: VectorObservationDelay(
+        VectorAugmentObservation(VectorActionDelay(e, 3)), k
+    ),
 }
 
 
@@ -241,7 +279,10 @@ def test_an_augmented_observation_that_is_not_markov_is_refused(wrap):
         "got an action delay of 3 and an observation delay of 2: "
         "use VectorActionDelay(env, 5) without VectorObservationDelay, which is equivalent"
     )
-    assert wrap(vector([[3]], AutoresetMode.NEXT_STEP), 0).reset()[0]["pending_actions"].shape == (1, 3)
+    assert wrap(vector([[3]], AutoresetMode.NEXT_STEP), 0).reset()[0]["pending_actions"].shape == (
+        1,
+        3,
+    )
 
 
 @pytest.mark.parametrize("wrapper", [VectorActionDelay, VectorObservationDelay])
@@ -253,8 +294,12 @@ def test_delay_is_read_only(wrapper):
         f"the delay of {wrapper.__name__} is fixed when it is made; got 5 after that: wrap the environment anew with that delay"
     )
     assert envs.delay == 4
-    augmented = VectorAugmentObservation(VectorActionDelay(vector([[3]], AutoresetMode.NEXT_STEP), 4))
-    with pytest.raises(AttributeError, match="the delay of VectorAugmentObservation is fixed when it is made"):
+    augmented = VectorAugmentObservation(
+        VectorActionDelay(vector([[3]], AutoresetMode.NEXT_STEP), 4)
+    )
+    with pytest.raises(
+        AttributeError, match="the delay of VectorAugmentObservation is fixed when it is made"
+    ):
         augmented.delay = 5
     assert augmented.delay == 4
 
@@ -263,11 +308,13 @@ def test_queues_and_histories_that_do_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr("deadtime.delays.convention.free_memory", lambda: 1e9)
     envs = vector([[3]] * 4, AutoresetMode.NEXT_STEP)
     with pytest.raises(
-        ValueError, match="a queue of pending actions must fit in memory; got a delay of 5000000, which needs 2.0 GB"
+        ValueError,
+        match="a queue of pending actions must fit in memory; got a delay of 5000000, which needs 2.0 GB",
     ):
         VectorActionDelay(envs, 5_000_000)
     with pytest.raises(
-        ValueError, match="a history of observations must fit in memory; got a delay of 30000000, which needs 1.9 GB"
+        ValueError,
+        match="a history of observations must fit in memory; got a delay of 30000000, which needs 1.9 GB",
     ):
         VectorObservationDelay(envs, 30_000_000)
 
@@ -278,16 +325,22 @@ def test_observations_that_are_no_arrays():
             super().__init__()
             self.observation_space = spaces.Text(5)
 
-    with pytest.raises(ValueError, match="got Text.*: put ObservationDelay on each environment instead"):
+    with pytest.raises(
+        ValueError, match="got Text.*: put ObservationDelay on each environment instead"
+    ):
         VectorObservationDelay(gym.vector.SyncVectorEnv([Talking]), 1)
 
 
 def test_unseeded_queues_differ_between_environments_and_from_what_the_agent_samples():
-    envs = VectorActionDelay(vector([[9]] * 4, AutoresetMode.NEXT_STEP, action_space=spaces.Box(-1, 1, (1,))), 8)
+    envs = VectorActionDelay(
+        vector([[9]] * 4, AutoresetMode.NEXT_STEP, action_space=spaces.Box(-1, 1, (1,))), 8
+    )
     queues = envs.reset()[1]["pending_actions"]
     assert len({queue.tobytes() for queue in queues}) == 4
     one = ActionDelay(EchoEnv(action_space=spaces.Box(-1, 1, (1,))), 3)
-    assert one.reset()[1]["pending_actions"].ravel().tolist() != [float(one.action_space.sample()[0]) for _ in range(3)]
+    assert one.reset()[1]["pending_actions"].ravel().tolist() != [
+        float(one.action_space.sample()[0]) for _ in range(3)
+    ]
 
 
 def test_another_vector_environment_of_the_same_class_changes_nothing():
@@ -306,7 +359,9 @@ class Labelled(EchoEnv):
 
     def __init__(self, lengths=(3,)):
         super().__init__(lengths)
-        self.observation_space = spaces.Dict(step=spaces.Discrete(1000), episode=spaces.Box(-1, 1e6, (1,), np.float64))
+        self.observation_space = spaces.Dict(
+            step=spaces.Discrete(1000), episode=spaces.Box(-1, 1e6, (1,), np.float64)
+        )
 
     def _obs(self):
         return {"step": np.int64(self.time), "episode": np.array([self.episode], np.float64)}
@@ -314,8 +369,15 @@ class Labelled(EchoEnv):
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_dict_observations_in_any_order_of_keys(mode):
-    envs = gym.vector.SyncVectorEnv([lambda n=n: Labelled((n,)) for n in (2, 3, 5)], autoreset_mode=mode)
-    lockstep = Lockstep(VectorObservationDelay(envs, 1), [ObservationDelay(Labelled((n,)), 1) for n in (2, 3, 5)], mode, 0)
+    envs = gym.vector.SyncVectorEnv(
+        [lambda n=n: Labelled((n,)) for n in (2, 3, 5)], autoreset_mode=mode
+    )
+    lockstep = Lockstep(
+        VectorObservationDelay(envs, 1),
+        [ObservationDelay(Labelled((n,)), 1) for n in (2, 3, 5)],
+        mode,
+        0,
+    )
     for _ in range(12):
         lockstep.step(np.zeros(3, int))
 
@@ -324,7 +386,9 @@ def test_a_reset_mask_that_the_environment_ignores_is_refused():
     envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
     for wrapped in (VectorActionDelay(envs, 2), VectorObservationDelay(envs, 2)):
         wrapped.reset(seed=0)
-        with pytest.raises(ValueError, match="does not take it; got .*: reset all, or use SyncVectorEnv"):
+        with pytest.raises(
+            ValueError, match="does not take it; got .*: reset all, or use SyncVectorEnv"
+        ):
             wrapped.reset(options={"reset_mask": np.array([True, False])})
 
 
@@ -349,16 +413,24 @@ def test_lists_of_seeds():
     queues = envs.reset(seed=[5, None, 7])[1]["pending_actions"]
     for queue, single, seed in zip(queues, singles, [5, None, 7], strict=True):
         assert queue.tolist() == single.reset(seed=seed)[1]["pending_actions"].tolist()
-    queues = envs.reset(seed=[1, 2, 3], options={"reset_mask": np.array([True, False, False])})[1]["pending_actions"]
+    queues = envs.reset(seed=[1, 2, 3], options={"reset_mask": np.array([True, False, False])})[1][
+        "pending_actions"
+    ]
     assert queues[0].tolist() == singles[0].reset(seed=1)[1]["pending_actions"].tolist()
     queues = envs.reset()[1]["pending_actions"]
     for queue, single in zip(queues, singles, strict=True):
-        assert queue.tolist() == single.reset()[1]["pending_actions"].tolist(), "a masked reset seeds only what it resets"
+        assert queue.tolist() == single.reset()[1]["pending_actions"].tolist(), (
+            "a masked reset seeds only what it resets"
+        )
 
 
 def test_each_warmup_sees_its_own_observation():
-    envs = VectorActionDelay(vector([[1, 9], [9]], AutoresetMode.NEXT_STEP), 2, lambda obs, m, rng: [int(obs[0])] * m)
+    envs = VectorActionDelay(
+        vector([[1, 9], [9]], AutoresetMode.NEXT_STEP), 2, lambda obs, m, rng: [int(obs[0])] * m
+    )
     envs.reset()
     envs.step(np.array([5, 5]))
     info = envs.step(np.array([5, 5]))[-1]
-    assert info["pending_actions"].tolist() == [[1, 1], [5, 5]], "the second episode of the first, the first of the second"
+    assert info["pending_actions"].tolist() == [[1, 1], [5, 5]], (
+        "the second episode of the first, the first of the second"
+    )

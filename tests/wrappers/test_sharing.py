@@ -39,7 +39,9 @@ VECTOR = {
     "action": VectorActionDelay,
     "observation": VectorObservationDelay,
     "augment": lambda envs, delay: VectorAugmentObservation(VectorActionDelay(envs, delay)),
-    "augment-flat": lambda envs, delay: VectorAugmentObservation(VectorActionDelay(envs, delay), flat=True),
+    "augment-flat": lambda envs, delay: VectorAugmentObservation(
+        VectorActionDelay(envs, delay), flat=True
+    ),
     "both": lambda envs, delay: VectorObservationDelay(VectorActionDelay(envs, delay), delay),
 }
 
@@ -86,7 +88,9 @@ def test_check_env(wrapper, delay, space):
 @pytest.mark.parametrize("wrapper", SCALAR.values(), ids=SCALAR.keys())
 def test_scalar(wrapper, delay, space):
     env = wrapper(EchoEnv(action_space=space), delay)
-    check_nothing_is_shared([env.reset(seed=0), *(env.step(space.sample()) for _ in range(8)), env.reset()])
+    check_nothing_is_shared(
+        [env.reset(seed=0), *(env.step(space.sample()) for _ in range(8)), env.reset()]
+    )
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=str)
@@ -95,4 +99,10 @@ def test_vector(wrapper, mode, delay, space):
     lengths = [[9]] if mode == AutoresetMode.DISABLED else [[4, 2], [3]]
     makers = [lambda own=own: EchoEnv(own, action_space=space) for own in lengths]
     envs = wrapper(gym.vector.SyncVectorEnv(makers, autoreset_mode=mode), delay)
-    check_nothing_is_shared([envs.reset(seed=0), *(envs.step(envs.action_space.sample()) for _ in range(8)), envs.reset()])
+    check_nothing_is_shared(
+        [
+            envs.reset(seed=0),
+            *(envs.step(envs.action_space.sample()) for _ in range(8)),
+            envs.reset(),
+        ]
+    )

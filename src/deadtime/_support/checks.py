@@ -15,5 +15,7 @@ def check_count(name: str, value: Any) -> int:
     except TypeError:
         count = -1
     if not 1 <= count < 2**31:
-        raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {_USUAL.get(name, 5)}")
+        raise ValueError(
+            f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {_USUAL.get(name, 5)}"
+        )
     return count

@@ -145,7 +145,9 @@ def _restore(handlers: dict[signal.Signals, Any]) -> None:
 @contextmanager
 def same_signals() -> Iterator[None]:
     """Restore what signals do afterwards: environments may change it, and then nothing could end their process."""
-    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1] if current_thread() is main_thread() else []
+    numbers = (
+        [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1] if current_thread() is main_thread() else []
+    )
     before = {number: signal.getsignal(number) for number in numbers}
     try:
         yield
@@ -165,9 +167,13 @@ class Guard:
         numbers = [str(number) for number in (os.getpid(), self._grace, WRITING_SECONDS)]
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), *numbers]
         none = subprocess.DEVNULL
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # until it can handle it
+        blocked = signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGUSR1}
+        )  # until it can handle it
         try:
-            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=none, stderr=none, process_group=0)
+            return subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=none, stderr=none, process_group=0
+            )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 

@@ -84,7 +84,9 @@ def is_folder(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     if not stat.S_ISDIR(mode):
-        raise ValueError(f"{path} is no folder but a link, file or the like: delete it, or name another place")
+        raise ValueError(
+            f"{path} is no folder but a link, file or the like: delete it, or name another place"
+        )
     return True
 
 
@@ -119,7 +121,9 @@ def _check_nesting(text: str) -> None:
     if depth > _JSON_LEVELS:
         raise ValueError(f"it is nested {depth:,} levels deep, and at most {_JSON_LEVELS} are read")
     if len(marks) > _JSON_VALUES:
-        raise ValueError(f"it has about {len(marks):,} values, and at most {_JSON_VALUES:,} are read")
+        raise ValueError(
+            f"it has about {len(marks):,} values, and at most {_JSON_VALUES:,} are read"
+        )
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -142,10 +146,17 @@ def arrays(source: bytes | BinaryIO, most: float = 0) -> dict[str, np.ndarray]:
             members = file.infolist()
             size = sum(member.file_size for member in members)
             if size > most:
-                raise ValueError(f"its arrays would take {size:,} bytes, and at most {most:,.0f} are read")
+                raise ValueError(
+                    f"its arrays would take {size:,} bytes, and at most {most:,.0f} are read"
+                )
             if any(member.comment or member.extra[:2] not in (b"", _ZIP64) for member in members):
-                raise ValueError("its directory is damaged: in what NumPy never writes there, others may be hidden")
-            return {member.filename.removesuffix(".npy"): _array(_inflated(file, member)) for member in members}
+                raise ValueError(
+                    "its directory is damaged: in what NumPy never writes there, others may be hidden"
+                )
+            return {
+                member.filename.removesuffix(".npy"): _array(_inflated(file, member))
+                for member in members
+            }
     except Exception as error:  # of a damaged file zipfile, zlib and NumPy raise a dozen kinds, MemoryError among them
         why, *_ = str(error).splitlines() or [type(error).__name__]
         raise ValueError(f"it is no .npz file that can be read ({why})") from error
@@ -153,7 +164,9 @@ def arrays(source: bytes | BinaryIO, most: float = 0) -> dict[str, np.ndarray]:
 
 def _inflated(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with file.open(member) as stream:
-        return stream.read(member.file_size)  # without a number it would inflate all there is, and then cut it
+        return stream.read(
+            member.file_size
+        )  # without a number it would inflate all there is, and then cut it
 
 
 def _array(content: bytes) -> np.ndarray:
@@ -164,17 +177,25 @@ def _array(content: bytes) -> np.ndarray:
     if kind.kind not in "iuf":
         raise ValueError(f"it holds {kind}, and only numbers are read")
     if math.prod(shape) * kind.itemsize != len(content) - stream.tell():
-        raise ValueError(f"it says that {len(content) - stream.tell():,} bytes are {kind} of shape {shape}")
+        raise ValueError(
+            f"it says that {len(content) - stream.tell():,} bytes are {kind} of shape {shape}"
+        )
     stream.seek(0)
     return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def check_fit(found: Mapping[str, np.ndarray], wanted: Mapping[str, Any], of_any_length: Collection[str] = ()) -> None:
+def check_fit(
+    found: Mapping[str, np.ndarray], wanted: Mapping[str, Any], of_any_length: Collection[str] = ()
+) -> None:
     """Refuse arrays unless each wanted one is there, of the same kind of numbers and shape; some may have any length."""
     for name, like in wanted.items():
         got = found.get(name, np.zeros(0, np.void))
         first = 1 if name in of_any_length else 0
-        if got.dtype != like.dtype or got.ndim != like.ndim or got.shape[first:] != like.shape[first:]:
+        if (
+            got.dtype != like.dtype
+            or got.ndim != like.ndim
+            or got.shape[first:] != like.shape[first:]
+        ):
             there = f"{got.dtype} of shape {got.shape}" if name in found else "nothing"
             raise ValueError(f"{name} is {like.dtype} of shape {like.shape}; got {there}")
 

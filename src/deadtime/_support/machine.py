@@ -14,7 +14,9 @@ CORES = "NPROC"
 
 def cores() -> int:
     """How many this process may use."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    there = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     told = os.environ.get(CORES, "")
     return min(int(told), there) if told.isdigit() and int(told) else there
 
@@ -38,12 +40,16 @@ def resident_memory() -> int:
         return 0
 
 
-def started(module: str, *words: str, env: dict[str, str] | None = None, **how: Any) -> subprocess.Popen[bytes]:
+def started(
+    module: str, *words: str, env: dict[str, str] | None = None, **how: Any
+) -> subprocess.Popen[bytes]:
     """A process of this Python that runs a module and imports what this one does; Ctrl-C does not reach it."""
     paths = os.pathsep.join(filter(None, sys.path))
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it inherits this
     try:
         command = [sys.executable, "-P", "-m", module, *words]
-        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths, **(env or {})}, **how)
+        return subprocess.Popen(
+            command, env={**os.environ, "PYTHONPATH": paths, **(env or {})}, **how
+        )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -18,6 +18,8 @@ def bar(about: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     name = TextColumn("{task.description}", markup=False)
     columns = (name, BarColumn(), counted, TimeRemainingColumn())
     shown = sys.stderr.isatty()
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=not shown) as progress:
+    with Progress(
+        *columns, console=console(stderr=True), transient=True, disable=not shown
+    ) as progress:
         task = progress.add_task(about, total=total, unit=unit)
         yield lambda n: progress.advance(task, n)

@@ -52,7 +52,9 @@ def _checked(given: Any) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise ValueError(f"a step timeout is a number of seconds above 0; got {given}: 60, say, or leave it out")
+        raise ValueError(
+            f"a step timeout is a number of seconds above 0; got {given}: 60, say, or leave it out"
+        )
     return seconds
 
 
@@ -66,7 +68,13 @@ class Patient:
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         Thread(target=self._serve, daemon=True).start()
 
-    def call(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None, **named: Any) -> Any:
+    def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        seconds: float | None = None,
+        **named: Any,
+    ) -> Any:
         """Return what a function returns, or raise what it raises, or StepTimeoutError after so many seconds."""
         if not self.stuck:
             self._asked.put((function, arguments, named))
@@ -106,7 +114,9 @@ def _ended_if_stuck(seconds: float | None) -> Iterator[None]:
     token = object()
     with _LOCK:
         _WAITING.add(token)
-        faulthandler.dump_traceback_later(seconds + _MARGIN_SECONDS, exit=True, file=sys.__stderr__ or sys.stderr)
+        faulthandler.dump_traceback_later(
+            seconds + _MARGIN_SECONDS, exit=True, file=sys.__stderr__ or sys.stderr
+        )
     try:
         yield
     finally:

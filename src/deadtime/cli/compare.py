@@ -50,7 +50,9 @@ class Compare:
         local_folder(self.out)
         check_picture(self.figure)
         settings = self.settings.given()
-        asked = comparison.Asked(self.env, settings, self.agents, self.delays, self.seeds, self.out, self.where)
+        asked = comparison.Asked(
+            self.env, settings, self.agents, self.delays, self.seeds, self.out, self.where
+        )
         trained, results = asked.train()
         rows = asked.rows(results)
         if self.json:

@@ -59,7 +59,9 @@ class Asked:
         where = self.where if self.where.engine else replace(self.where, engine="inline")
         lost = train_missing(wanted, self.out, where, how=How(alone=False))
         if lost:
-            raise OSError(f"{counted(lost, 'run')} failed, for the reasons above: the same command tries only these again")
+            raise OSError(
+                f"{counted(lost, 'run')} failed, for the reasons above: the same command tries only these again"
+            )
         recorded = {key: records.read(self.out / spec.name) for key, spec in specs.items()}
         return trained, {key: Result(record.rows(list(seeds))) for key, record in recorded.items()}
 

@@ -61,7 +61,9 @@ class Train:
             print(json.dumps(found | {"trained": trained}))
             return 0
         shown = console()
-        shown.print(settings_table({name: value for name, value in found.items() if name != "record"}))
+        shown.print(
+            settings_table({name: value for name, value in found.items() if name != "record"})
+        )
         simulated = getattr(spec.learner, "model", "") == "simulator"
         shown.print(f"record: {folder}", soft_wrap=True)
         if spec.family.can_draw(spec.environment(0)) and not simulated:

@@ -35,16 +35,22 @@ Warmup = Any
 """``"random"``, one action that fills the queue, or ``callable(observation, delay, rng)`` that returns all m actions."""
 
 _LONGEST = 2**31 - 1
-_RESET_BYTES = 100  # measured: a reset's peak for each number in the queue, its random draws included
+_RESET_BYTES = (
+    100  # measured: a reset's peak for each number in the queue, its random draws included
+)
 _SMALL_BYTES = 2**26  # no need to look up the free memory for less
 
 
 def check_delay(delay: Any) -> int:
     """Return `delay` as an int, or raise if it is not one whole number of steps."""
     if isinstance(delay, bool) or not isinstance(delay, int | np.integer) or delay < 0:
-        raise ValueError(f"delay is a whole number of steps, 0 or more; got {delay!r}: {_delay_remedy(delay)}")
+        raise ValueError(
+            f"delay is a whole number of steps, 0 or more; got {delay!r}: {_delay_remedy(delay)}"
+        )
     if delay > _LONGEST:
-        raise ValueError(f"delay is a whole number of steps, at most {_LONGEST}; got {delay!r}: pass a smaller one")
+        raise ValueError(
+            f"delay is a whole number of steps, at most {_LONGEST}; got {delay!r}: pass a smaller one"
+        )
     return int(delay)
 
 
@@ -100,7 +106,9 @@ def push(queue: ArrayT, action: Any, delay: Any = None) -> tuple[ArrayT, ArrayT]
     xp = queue.__array_namespace__()
     action = xp.asarray(action)
     if not xp.isdtype(queue.dtype, "real floating") and xp.isdtype(action.dtype, "real floating"):
-        raise ValueError(f"an action must be of the queue's type, {queue.dtype}; got {action.dtype}: pass a whole number")
+        raise ValueError(
+            f"an action must be of the queue's type, {queue.dtype}; got {action.dtype}: pass a whole number"
+        )
     slots = xp.concat([queue, xp.asarray(action, dtype=queue.dtype)[None]])
     return slots[0 if delay is None else queue.shape[0] - delay], slots[1:]
 
@@ -188,14 +196,17 @@ class PendingActions:
         """Start an episode with these m pending actions, oldest first (stacked, as an element of the batched space)."""
         stacked = [np.asarray(part) for _, part in space_leaves(self.space, actions)]
         self._slots = [
-            bytes(leaf.size) + part.astype(leaf.dtype).reshape(self.delay, *leaf.shape[1:]).tobytes()
+            bytes(leaf.size)
+            + part.astype(leaf.dtype).reshape(self.delay, *leaf.shape[1:]).tobytes()
             for leaf, part in zip(self._leaves, stacked, strict=True)
         ]
 
     @property
     def actions(self) -> Any:
         """The m pending actions, oldest first: each leaf is a read-only array of shape (m, …)."""
-        return self._joined([leaf.array(slots)[1:] for leaf, slots in zip(self._leaves, self._slots, strict=True)])
+        return self._joined(
+            [leaf.array(slots)[1:] for leaf, slots in zip(self._leaves, self._slots, strict=True)]
+        )
 
     def push(self, action: Any) -> tuple[Any, Any]:
         """Add the newly chosen action; return the one to execute now, and the actions that are pending after it."""
@@ -219,7 +230,9 @@ class PendingActions:
             for leaf, slots, part in zip(self._leaves, self._slots, chosen, strict=True)
         ]
         arrays = [leaf.array(slots) for leaf, slots in zip(self._leaves, self._slots, strict=True)]
-        return self._joined([array[0].copy() for array in arrays]), self._joined([array[1:] for array in arrays])
+        return self._joined([array[0].copy() for array in arrays]), self._joined(
+            [array[1:] for array in arrays]
+        )
 
     def _joined(self, leaves: list[Any]) -> Any:
         return from_leaves(self.space, iter(leaves)) if self._nested else leaves[0]
@@ -233,15 +246,21 @@ class WarmUp:
         self.delay, self._space, self._warmup = check_delay(delay), space, warmup
         check_action_space(space)
         self.queue_space = batch_space(space, self.delay)
-        self.queue_space.seed(None)  # batch_space copies the generator of `space`, and with it the actions it will sample
+        self.queue_space.seed(
+            None
+        )  # batch_space copies the generator of `space`, and with it the actions it will sample
         if isinstance(warmup, str) and warmup != "random":
-            raise ValueError(f'warmup is "random", an action, or a callable; got {warmup!r}: did you mean "random"?')
+            raise ValueError(
+                f'warmup is "random", an action, or a callable; got {warmup!r}: did you mean "random"?'
+            )
         if not callable(warmup) and not isinstance(warmup, str):
             _check_inside(space, warmup, "the warm-up action")
 
     def seed(self, seed: int) -> None:
         """Make the draws that follow a function of `seed`, apart from the environment's own random numbers."""
-        self.queue_space.seed(int(np.random.SeedSequence([seed, self.delay, 0xDEAD]).generate_state(1)[0]))
+        self.queue_space.seed(
+            int(np.random.SeedSequence([seed, self.delay, 0xDEAD]).generate_state(1)[0])
+        )
 
     @property
     def needs_observation(self) -> bool:
@@ -265,13 +284,17 @@ class WarmUp:
                 _check_inside(self._space, action, "each action that a warm-up callable returns")
         if not actions:
             return self.queue_space.sample()
-        return map_leaves(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), self._space, *actions)
+        return map_leaves(
+            lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), self._space, *actions
+        )
 
 
 def _check_inside(space: spaces.Space, action: Any, what: str) -> None:
     try:
         leaves = checked_leaves(space, action)
-        inside = all(part.contains(leaf) for part, leaf in zip(leaf_spaces(space), leaves, strict=True))
+        inside = all(
+            part.contains(leaf) for part, leaf in zip(leaf_spaces(space), leaves, strict=True)
+        )
     except ValueError:
         inside = False
     if not inside:

@@ -23,7 +23,13 @@ class AcrobotState(NamedTuple):
 def velocities(physics: jax.Array, torque: jax.Array, params: AcrobotParams) -> jax.Array:
     """The time derivative of the four numbers: Sutton and Barto's equations."""
     angle_1, angle_2, speed_1, speed_2 = physics
-    m1, m2, l1, g, inertia = params.mass_1, params.mass_2, params.length_1, params.gravity, params.inertia
+    m1, m2, l1, g, inertia = (
+        params.mass_1,
+        params.mass_2,
+        params.length_1,
+        params.gravity,
+        params.inertia,
+    )
     c1, c2 = params.length_1 * params.centre, params.length_2 * params.centre
     sin_2, cos_2 = jnp.sin(angle_2), jnp.cos(angle_2)
     d1 = m1 * c1**2 + m2 * (l1**2 + c2**2 + 2 * l1 * c2 * cos_2) + 2 * inertia
@@ -66,7 +72,9 @@ class Acrobot(AcrobotSettings, Environment):
         physics = jax.random.uniform(key, (4,), minval=-0.1, maxval=0.1)
         return observe(physics), AcrobotState(physics, jnp.zeros((), jnp.int32))
 
-    def step_env(self, key: Key, state: AcrobotState, action: jax.Array, params: AcrobotParams) -> Step:
+    def step_env(
+        self, key: Key, state: AcrobotState, action: jax.Array, params: AcrobotParams
+    ) -> Step:
         """Reward -1 for each step that does not reach the height."""
         normal = jax.random.normal(key, (4,))
         now = params._replace(

@@ -31,10 +31,17 @@ def _euler(physics: Any, action: Any, params: CartPoleParams) -> tuple[Any, ...]
     mass = params.mass_cart + params.mass_pole
     pole = params.mass_pole * params.half_length
     push = (jnp.where(action == 1, params.force, -params.force) + pole * theta_dot**2 * sin) / mass
-    theta_acc = (params.gravity * sin - cos * push) / (params.half_length * (4.0 / 3.0 - params.mass_pole * cos**2 / mass))
+    theta_acc = (params.gravity * sin - cos * push) / (
+        params.half_length * (4.0 / 3.0 - params.mass_pole * cos**2 / mass)
+    )
     x_acc = push - pole * theta_acc * cos / mass
     seconds = params.seconds
-    return x + seconds * x_dot, x_dot + seconds * x_acc, theta + seconds * theta_dot, theta_dot + seconds * theta_acc
+    return (
+        x + seconds * x_dot,
+        x_dot + seconds * x_acc,
+        theta + seconds * theta_dot,
+        theta_dot + seconds * theta_acc,
+    )
 
 
 def expert(observation: Any) -> jax.Array:
@@ -45,7 +52,9 @@ def expert(observation: Any) -> jax.Array:
 
 def predict(observation: jax.Array, queue: jax.Array, params: CartPoleParams) -> jax.Array:
     """Where the cart and pole will be when the pending actions have been executed, at the nominal masses."""
-    return jax.lax.scan(lambda physics, action: (accelerate(physics, action, params), None), observation, queue)[0]
+    return jax.lax.scan(
+        lambda physics, action: (accelerate(physics, action, params), None), observation, queue
+    )[0]
 
 
 def expert_warmup(observation: jax.Array, delay: int, key: Key | None) -> jax.Array:
@@ -67,7 +76,9 @@ class CartPole(CartPoleSettings, Environment):
         physics = jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
         return physics, CartPoleState(physics, jnp.zeros((), jnp.int32))
 
-    def step_env(self, key: Key, state: CartPoleState, action: jax.Array, params: CartPoleParams) -> Step:
+    def step_env(
+        self, key: Key, state: CartPoleState, action: jax.Array, params: CartPoleParams
+    ) -> Step:
         """Reward 1 for each step, the last included."""
         normal = jax.random.normal(key, (3,))
         now = params._replace(
@@ -76,14 +87,20 @@ class CartPole(CartPoleSettings, Environment):
             half_length=perturbed(params.half_length, params.length_noise, normal[2], jnp),
         )
         physics = accelerate(state.physics, action, now)
-        terminated = (jnp.abs(physics[0]) > params.position_limit) | (jnp.abs(physics[2]) > params.angle_limit)
+        terminated = (jnp.abs(physics[0]) > params.position_limit) | (
+            jnp.abs(physics[2]) > params.angle_limit
+        )
         return physics, CartPoleState(physics, state.time + 1), jnp.ones(()), terminated, {}
 
     def shaped_reward(self, observation: jax.Array) -> jax.Array:
         """What the authors' code trains on instead of 1: it falls as the cart leaves the centre and the pole its balance."""
         limits = CartPoleParams()
         x, theta = jnp.abs(observation[0]), jnp.abs(observation[2])
-        return (limits.position_limit - x) / limits.position_limit + (limits.angle_limit - theta) / limits.angle_limit - 1.3
+        return (
+            (limits.position_limit - x) / limits.position_limit
+            + (limits.angle_limit - theta) / limits.angle_limit
+            - 1.3
+        )
 
     def warm_up(self, observation: jax.Array, capacity: int, delay: jax.Array) -> jax.Array:
         """A queue with room for `capacity` actions, whose last `delay` are what the expert would choose without a delay."""

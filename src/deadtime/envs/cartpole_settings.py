@@ -48,5 +48,7 @@ class CartPoleSettings(PerturbedSettings):
     def observation_space(self, params: CartPoleParams | None = None) -> spaces.Box:
         """Return the space of position, velocity, angle and angular velocity."""
         params = params or self.default_params
-        high = np.array([params.position_limit * 2, np.inf, params.angle_limit * 2, np.inf], np.float32)
+        high = np.array(
+            [params.position_limit * 2, np.inf, params.angle_limit * 2, np.inf], np.float32
+        )
         return spaces.Box(-high, high)

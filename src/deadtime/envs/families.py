@@ -46,7 +46,9 @@ def family_of(name: Any) -> Family:
     known = environment_names()
     gym = FAMILIES["gym"]
     hint = nearest(str(name), [*known, *(f"{gym.prefix}{one}" for one in gymnasium.registry)])
-    raise ValueError(f"no environment is called {name!r:.200}{hint}: choose one of {', '.join(known)}")
+    raise ValueError(
+        f"no environment is called {name!r:.200}{hint}: choose one of {', '.join(known)}"
+    )
 
 
 def make(name: str, **settings: Any) -> Any:
@@ -57,13 +59,17 @@ def make(name: str, **settings: Any) -> Any:
             return family.make(name, settings)
     except (ValueError, ImportError):
         raise
-    except Exception as error:  # gymnax checks little of what it is given, each environment in its own way
+    except (
+        Exception
+    ) as error:  # gymnax checks little of what it is given, each environment in its own way
         raise ValueError(
             f"{name} can't be made with {settings or 'no settings'} ({error!r:.200}): give it settings that it takes"
         ) from error
 
 
-def check_options(name: str, options: Collection[str], others: set[str], elsewhere: Collection[str] = ()) -> None:
+def check_options(
+    name: str, options: Collection[str], others: set[str], elsewhere: Collection[str] = ()
+) -> None:
     """Raise if an option is neither the environment's nor among `others`; those known `elsewhere` are left to others."""
     asked = {option: None for option in options if option not in elsewhere or option in others}
     family_of(name).check_settings(name, asked, others)
@@ -73,5 +79,9 @@ def register() -> None:
     """Make the environments known to `gymnasium.make`."""
     where = "deadtime.envs.registered"
     gymnasium.register("deadtime/Maze-v0", f"{where}:MazeEnv")
-    gymnasium.register("deadtime/NoisyCartPole-v1", f"{where}:NoisyCartPoleEnv", max_episode_steps=500)
-    gymnasium.register("deadtime/NoisyAcrobot-v1", f"{where}:NoisyAcrobotEnv", max_episode_steps=500)
+    gymnasium.register(
+        "deadtime/NoisyCartPole-v1", f"{where}:NoisyCartPoleEnv", max_episode_steps=500
+    )
+    gymnasium.register(
+        "deadtime/NoisyAcrobot-v1", f"{where}:NoisyAcrobotEnv", max_episode_steps=500
+    )

@@ -96,7 +96,9 @@ class Family(Protocol):
         """Raise if a name from a file asks for a module that the user neither imported nor allowed."""
         return
 
-    def check_settings(self, name: str, settings: Mapping[str, Any], others: Collection[str] = ()) -> None:
+    def check_settings(
+        self, name: str, settings: Mapping[str, Any], others: Collection[str] = ()
+    ) -> None:
         """Raise if a setting is neither a member's nor among `others`."""
         own = self.setting_names(name)
         if own is None:
@@ -105,7 +107,9 @@ class Family(Protocol):
         for setting in settings:
             if setting not in known:
                 takes = ", ".join(known)
-                raise ValueError(f"{name} has no setting {setting!r}{nearest(setting, known)}: it takes {takes}")
+                raise ValueError(
+                    f"{name} has no setting {setting!r}{nearest(setting, known)}: it takes {takes}"
+                )
 
     def return_limits(self, settings: Mapping[str, Any]) -> Limits:
         """Return the least and the largest return of an episode, infinite where they are not known."""
@@ -119,13 +123,17 @@ class Family(Protocol):
         """Return the settings that the authors' protocol has, where they differ from the usual ones."""
         return {}
 
-    def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+    def gymnasium_form(
+        self, environment: Any, delay: int, policy: Any = None, **making: Any
+    ) -> gym.Env:
         """Return a member as a Gymnasium environment under a delay, with the warm-up that training uses."""
         raise NotImplementedError
 
     def pool(self, lanes: Sequence[Lane], name: str) -> Pool:
         """Start environments outside the compiled program, a lane each; `name` is for errors."""
-        raise ValueError(f"environments of {self.name} do not run outside a program; got {name}: choose another")
+        raise ValueError(
+            f"environments of {self.name} do not run outside a program; got {name}: choose another"
+        )
 
     def can_draw(self, environment: Any) -> bool:
         """Return whether `watch` can draw a member."""

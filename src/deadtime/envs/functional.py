@@ -64,11 +64,15 @@ class Environment(Protocol):
         """Step, and start the next episode if this one ended: observation, state, reward, terminated, truncated, info."""
         params = self.default_params if params is None else params
         key_step, key_reset = jax.random.split(key)
-        final_obs, final_state, reward, terminated, info = self.step_env(key_step, state, action, params)
+        final_obs, final_state, reward, terminated, info = self.step_env(
+            key_step, state, action, params
+        )
         truncated = self.is_truncated(final_state, params)
         started = self.reset_env(key_reset, params)
         ended = terminated | truncated
-        obs, state = jax.tree.map(lambda new, old: jnp.where(ended, new, old), started, (final_obs, final_state))
+        obs, state = jax.tree.map(
+            lambda new, old: jnp.where(ended, new, old), started, (final_obs, final_state)
+        )
         return obs, state, reward, terminated, truncated, {**info, "final_observation": final_obs}
 
 
@@ -98,7 +102,9 @@ class Delayed(Environment):
         if isinstance(self.env, Delayed):
             raise second_delay(self.env.delay, self.delay)
         if isinstance(self.warmup, str) and self.warmup != "random":
-            raise ValueError(f'warmup is "random", an action, or a callable; got {self.warmup!r}: did you mean "random"?')
+            raise ValueError(
+                f'warmup is "random", an action, or a callable; got {self.warmup!r}: did you mean "random"?'
+            )
         if not callable(self.warmup) and not isinstance(self.warmup, str):
             _check_fixed(self.warmup, self.action_space(self.default_params))
 
@@ -131,7 +137,9 @@ class Delayed(Environment):
         if isinstance(self.warmup, str):
             return _random_actions(space, key, self.delay)
         if not callable(self.warmup):
-            return jnp.broadcast_to(jnp.asarray(self.warmup, _dtype(space)), (self.delay, *space.shape))
+            return jnp.broadcast_to(
+                jnp.asarray(self.warmup, _dtype(space)), (self.delay, *space.shape)
+            )
         actions = jnp.asarray(self.warmup(obs, self.delay, key), _dtype(space))
         if actions.shape != (self.delay, *space.shape):
             raise ValueError(
@@ -146,7 +154,9 @@ class Delayed(Environment):
     def step_env(self, key: Key, state: DelayedState, action: Any, params: Any) -> Step:
         """Execute the oldest pending action; `action` joins the end of the queue."""
         executed, queue = push(state.queue, action)
-        obs, env_state, reward, terminated, info = self.env.step_env(key, state.env_state, executed, params)
+        obs, env_state, reward, terminated, info = self.env.step_env(
+            key, state.env_state, executed, params
+        )
         info = {**info, "executed_action": executed, "pending_actions": queue}
         return obs, DelayedState(env_state, queue), reward, terminated, info
 
@@ -156,8 +166,14 @@ class Delayed(Environment):
 
     def step(self, key: Key, state: DelayedState, action: Any, params: Any = None) -> AutoresetStep:
         """As `Environment.step`; ``info["pending_actions"]`` is the queue to act on, ``final_pending_actions`` the old one."""
-        obs, state, reward, terminated, truncated, info = Environment.step(self, key, state, action, params)
-        info = {**info, "pending_actions": state.queue, "final_pending_actions": info["pending_actions"]}
+        obs, state, reward, terminated, truncated, info = Environment.step(
+            self, key, state, action, params
+        )
+        info = {
+            **info,
+            "pending_actions": state.queue,
+            "final_pending_actions": info["pending_actions"],
+        }
         return obs, state, reward, terminated, truncated, info
 
 
@@ -176,10 +192,14 @@ def _dtype(space: Any) -> Any:
 def _check_fixed(action: Any, space: Any) -> None:
     given = np.asarray(action)
     if given.shape != tuple(space.shape) or not bool(space.contains(given)):
-        raise ValueError(f"each warm-up action must lie in the action space {space}; got {action!r}: choose one inside it")
+        raise ValueError(
+            f"each warm-up action must lie in the action space {space}; got {action!r}: choose one inside it"
+        )
 
 
 def _random_actions(space: Any, key: Key, delay: int) -> jax.Array:
-    if isinstance(space, spaces.Discrete):  # a remainder is biased by less than n / 2^32 and half the price of randint
+    if isinstance(
+        space, spaces.Discrete
+    ):  # a remainder is biased by less than n / 2^32 and half the price of randint
         return int(space.start) + (jax.random.bits(key, (delay,)) % int(space.n)).astype(jnp.int32)
     return jax.vmap(space.sample)(jax.random.split(key, delay)).astype(_dtype(space))

@@ -89,7 +89,11 @@ def outside(name: str, settings: dict[str, Any]) -> Outside:
         draws = "rgb_array" in env.metadata.get("render_modes", [])
     finally:
         env.close()
-    changed = {key: value for key, value in plain.items() if not np.array_equal(usual.get(key, Parameter.empty), value)}
+    changed = {
+        key: value
+        for key, value in plain.items()
+        if not np.array_equal(usual.get(key, Parameter.empty), value)
+    }
     return Outside(known, actions, numbers, draws, changed)
 
 
@@ -100,9 +104,14 @@ def _accepted(known: str) -> tuple[list[str] | None, dict[str, Any]]:
         _asked(known, lambda: _imported(module))
     spec = _asked(known, lambda: gym.spec(registered))
     entry = spec.entry_point
-    creator = _asked(known, lambda: gym.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry)
+    creator = _asked(
+        known,
+        lambda: gym.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry,
+    )
     parameters = signature(creator).parameters if creator is not None else {}
-    usual = {key: one.default for key, one in parameters.items() if one.default is not Parameter.empty}
+    usual = {
+        key: one.default for key, one in parameters.items() if one.default is not Parameter.empty
+    }
     usual |= {_OWN: spec.max_episode_steps, **spec.kwargs}
     if creator is None or any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values()):
         return None, usual
@@ -203,12 +212,18 @@ class GymFamily(Family):
     def check_name(self, name: str) -> None:
         """Raise if a record has an id of the wrong form."""
         if not re.fullmatch(_FORM, name.removeprefix(PREFIX)):
-            raise ValueError(f"an environment's name is a word such as gym:CartPole-v1; got {name!r:.100}: train it again")
+            raise ValueError(
+                f"an environment's name is a word such as gym:CartPole-v1; got {name!r:.100}: train it again"
+            )
 
     def check_import(self, name: str, allowed: Collection[str] = ()) -> None:
         """Raise if a name from a file asks for a module that the user neither imported nor allowed."""
         module = name.removeprefix(PREFIX).rpartition(":")[0]
-        if module and module not in {*sys.modules, *allowed, *os.environ.get(ALLOWED, "").split(",")}:
+        if module and module not in {
+            *sys.modules,
+            *allowed,
+            *os.environ.get(ALLOWED, "").split(","),
+        }:
             raise ValueError(
                 f"a file can't have modules imported; this one asks for {module!r:.100}: if you trust it, "
                 f"import it first, or set {ALLOWED}={module:.100}"
@@ -220,7 +235,9 @@ class GymFamily(Family):
         limit = environment.settings.get(_OWN, usual)
         return limit if limit is not None and limit > 0 else LONGEST_EPISODE
 
-    def gymnasium_form(self, environment: Outside, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+    def gymnasium_form(
+        self, environment: Outside, delay: int, policy: Any = None, **making: Any
+    ) -> gym.Env:
         """Return the environment under a delay; its episodes end."""
         env = environment.make(**making)
         limited = env.spec is not None and env.spec.max_episode_steps is not None

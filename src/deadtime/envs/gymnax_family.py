@@ -45,18 +45,26 @@ class GymnaxFamily(Family):
             raise ImportError(f"{name} needs gymnax ({error}): pip install gymnax six") from error
         if short not in gymnax.registered_envs:
             hint = nearest(short, gymnax.registered_envs)
-            raise ValueError(f"gymnax has no environment {short!r}{hint}: see gymnax.registered_envs")
+            raise ValueError(
+                f"gymnax has no environment {short!r}{hint}: see gymnax.registered_envs"
+            )
         try:
             return _made(short, json.dumps(settings, sort_keys=True))
         except TypeError as error:
-            raise ValueError(f"{name} can't be made with {settings} ({error}): give it settings that it takes") from None
+            raise ValueError(
+                f"{name} can't be made with {settings} ({error}): give it settings that it takes"
+            ) from None
 
     def check_name(self, name: str) -> None:
         """Raise if a record has a name of the wrong form."""
         if not re.fullmatch(_FORM, name.removeprefix(PREFIX)):
-            raise ValueError(f"an environment's name is a word such as gymnax:CartPole-v1; got {name!r:.100}: train it again")
+            raise ValueError(
+                f"an environment's name is a word such as gymnax:CartPole-v1; got {name!r:.100}: train it again"
+            )
 
-    def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+    def gymnasium_form(
+        self, environment: Any, delay: int, policy: Any = None, **making: Any
+    ) -> gym.Env:
         """Raise: gymnax's environments have no Gymnasium form here."""
         raise ValueError(
             "gymnax:NAME has no Gymnasium form here; these have: mazes, walk, cartpole, acrobot, gym:ID and atari:NAME: "

@@ -43,7 +43,9 @@ class MazeFamily(Family):
         """Return the limits of a return: every step costs, and the goal pays 1."""
         return -1.0, 1.0
 
-    def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+    def gymnasium_form(
+        self, environment: Any, delay: int, policy: Any = None, **making: Any
+    ) -> gym.Env:
         """Return the maze as a Gymnasium environment under a delay."""
         settings = {one.name: getattr(environment, one.name) for one in fields(MazeSettings)}
         return ActionDelay(gym.make("deadtime/Maze-v0", **settings), delay)

@@ -25,16 +25,22 @@ MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 def check_size(size: Any) -> int:
     """Return `size` as an int, or say what is wrong with it."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 2:
-        raise ValueError(f"size is the number of cells on a side, 2 or more; got {size!r}: pass a whole number such as 10")
+        raise ValueError(
+            f"size is the number of cells on a side, 2 or more; got {size!r}: pass a whole number such as 10"
+        )
     if size > LARGEST:
-        raise ValueError(f"a maze has at most {LARGEST} cells on a side; got {size!r:.50}: pass a smaller size")
+        raise ValueError(
+            f"a maze has at most {LARGEST} cells on a side; got {size!r:.50}: pass a smaller size"
+        )
     return int(size)
 
 
 def check_maze_seed(seed: Any) -> int:
     """Return `seed` as an int, or say what is wrong with it."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"maze_seed is a whole number, 0 or more; got {seed!r}: each number gives one maze")
+        raise ValueError(
+            f"maze_seed is a whole number, 0 or more; got {seed!r}: each number gives one maze"
+        )
     return int(seed)
 
 
@@ -67,7 +73,9 @@ def _carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
     return leads_to
 
 
-def model(leads_to: Int[np.ndarray, "S 4"], noise: float) -> tuple[Float[np.ndarray, "S 4 S"], Float[np.ndarray, "S 4"]]:
+def model(
+    leads_to: Int[np.ndarray, "S 4"], noise: float
+) -> tuple[Float[np.ndarray, "S 4 S"], Float[np.ndarray, "S 4"]]:
     """The exact (P, r) of a maze: with probability `noise` an action is replaced by a uniformly random one.
 
     The goal keeps its agent and pays nothing, so the return of an episode is the sum of r.
@@ -78,7 +86,9 @@ def model(leads_to: Int[np.ndarray, "S 4"], noise: float) -> tuple[Float[np.ndar
 def finite(leads_to: Int[np.ndarray, "S 4"], noise: float) -> Finite:
     """The same maze as arrays to step through; the outcome of the action itself comes first, since it is the most likely."""
     cells = len(leads_to)
-    orders = np.array([[action, *(other for other in range(4) if other != action)] for action in range(4)])
+    orders = np.array(
+        [[action, *(other for other in range(4) if other != action)] for action in range(4)]
+    )
     successors = leads_to[:, orders] if noise else leads_to[:, :, None]
     shares = np.cumsum([1 - 3 * noise / 4, noise / 4, noise / 4, noise / 4])[: successors.shape[2]]
     shares[-1] = 1.0
@@ -99,7 +109,12 @@ def draw_text(leads_to: Int[np.ndarray, "S 4"], cell: int) -> str:
     lines = ["+" + "---+" * size]
     for row in range(size):
         cells = range(row * size, (row + 1) * size)
-        lines.append("|" + "".join(f" {inside.get(c, ' ')} " + (" " if leads_to[c, 1] != c else "|") for c in cells))
+        lines.append(
+            "|"
+            + "".join(
+                f" {inside.get(c, ' ')} " + (" " if leads_to[c, 1] != c else "|") for c in cells
+            )
+        )
         lines.append("+" + "".join("   +" if leads_to[c, 2] != c else "---+" for c in cells))
     return "\n".join(lines)
 
@@ -112,7 +127,10 @@ def draw_image(leads_to: Int[np.ndarray, "S 4"], cell: int, pixels: int = 24) ->
 
     def paint(c: int, color: tuple[int, int, int], margin: int) -> None:
         top, left = (c // size) * pixels + wall, (c % size) * pixels + wall
-        image[top + margin : top + pixels - wall - margin, left + margin : left + pixels - wall - margin] = color
+        image[
+            top + margin : top + pixels - wall - margin,
+            left + margin : left + pixels - wall - margin,
+        ] = color
 
     paint(size * size - 1, (120, 190, 120), 0)
     paint(cell, (0, 90, 181), pixels // 6)

@@ -27,7 +27,9 @@ def check_noise(noise: Any) -> float:
 def check_perturb(perturb: Any) -> bool:
     """Whether lengths are perturbed along with masses."""
     if not isinstance(perturb, str) or perturb not in PERTURB:
-        raise ValueError(f'perturb is "masses" or "masses+lengths"; got {perturb!r}: choose one of the two')
+        raise ValueError(
+            f'perturb is "masses" or "masses+lengths"; got {perturb!r}: choose one of the two'
+        )
     return perturb == "masses+lengths"
 
 

@@ -38,7 +38,9 @@ class PhysicalFamily(Family):
         perturb = environment.perturb if "perturb" in given else "masses+lengths"
         return {"perturb": perturb} if environment.noise else {}
 
-    def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+    def gymnasium_form(
+        self, environment: Any, delay: int, policy: Any = None, **making: Any
+    ) -> gym.Env:
         """Return the system as a Gymnasium environment under a delay."""
         settings = {"noise": environment.noise, "perturb": environment.perturb}
         bare = gym.make(self.gymnasium_id, **settings)

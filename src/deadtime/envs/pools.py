@@ -170,7 +170,9 @@ class LocalPool:
     def _view(self, obs: Any, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         seen = np.array(obs, np.float32)
         if not np.isfinite(seen).all():
-            raise ValueError(f"observations are finite numbers; {self._name} gave {obs!r}: mend the environment, or wrap it")
+            raise ValueError(
+                f"observations are finite numbers; {self._name} gave {obs!r}: mend the environment, or wrap it"
+            )
         return seen, info["pending_actions"]
 
     def save(self) -> list[bytes]:

@@ -61,8 +61,12 @@ class NoisyAcrobotEnv(AcrobotEnv):
         for name, draw in zip(names, normal, strict=False):
             setattr(self, name, perturbed(getattr(AcrobotEnv, name), self.noise, draw, np))
         if self._lengths:
-            self.LINK_COM_POS_1 = self.LINK_LENGTH_1 * AcrobotEnv.LINK_COM_POS_1 / AcrobotEnv.LINK_LENGTH_1
-            self.LINK_COM_POS_2 = self.LINK_LENGTH_2 * AcrobotEnv.LINK_COM_POS_2 / AcrobotEnv.LINK_LENGTH_2
+            self.LINK_COM_POS_1 = (
+                self.LINK_LENGTH_1 * AcrobotEnv.LINK_COM_POS_1 / AcrobotEnv.LINK_LENGTH_1
+            )
+            self.LINK_COM_POS_2 = (
+                self.LINK_LENGTH_2 * AcrobotEnv.LINK_COM_POS_2 / AcrobotEnv.LINK_LENGTH_2
+            )
             names += ["LINK_COM_POS_1", "LINK_COM_POS_2"]
         try:
             return super().step(a)
@@ -76,7 +80,9 @@ class MazeEnv(gym.Env):
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}  # noqa: RUF012
 
-    def __init__(self, size: int = 10, noise: float = 0.0, maze_seed: int = 0, render_mode: str | None = None):
+    def __init__(
+        self, size: int = 10, noise: float = 0.0, maze_seed: int = 0, render_mode: str | None = None
+    ):
         """`noise` is the probability that an action is replaced by a uniformly random one."""
         self.render_mode = render_mode
         self.noise, self._leads_to = check_noise(noise), carve(size, maze_seed)
@@ -89,7 +95,9 @@ class MazeEnv(gym.Env):
         """The exact transition probabilities P and rewards r of this maze."""
         return model(self._leads_to, self.noise)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict]:
         """Begin in the top left cell."""
         super().reset(seed=seed)
         self.cell, self._time = 0, 0
@@ -98,7 +106,9 @@ class MazeEnv(gym.Env):
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
         """Reward 1 for reaching the goal, -1/(10 N²) for any other step; 10 N² steps at most."""
         if not self.action_space.contains(action):
-            raise ValueError(f"a maze action is 0 (up), 1 (right), 2 (down) or 3 (left); got {action!r}: choose one of these")
+            raise ValueError(
+                f"a maze action is 0 (up), 1 (right), 2 (down) or 3 (left); got {action!r}: choose one of these"
+            )
         if self.np_random.random() < self.noise:
             action = self.np_random.integers(4)
         self.cell = int(self._leads_to[self.cell, action])
@@ -122,10 +132,15 @@ class WalkEnv(gym.Env):
     def __init__(self, length: int = 40, momentum: float = 0.6, near: int = 3):
         """`momentum` is the probability of a step away from 0, and `near` the largest |x| at which action 0 pays."""
         self.settings = WalkSettings(length, momentum, near)
-        self.action_space, self.observation_space = self.settings.action_space(), self.settings.observation_space()
+        self.action_space, self.observation_space = (
+            self.settings.action_space(),
+            self.settings.observation_space(),
+        )
         self.x, self._time = 0, 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict]:
         """Begin at 0."""
         super().reset(seed=seed)
         self.x, self._time = 0, 0
@@ -134,9 +149,17 @@ class WalkEnv(gym.Env):
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
         """Pay 1 if the action suits the position, then walk; the last step ends the walk."""
         if not self.action_space.contains(action):
-            raise ValueError(f"an action of the walk is 0 (near) or 1 (far); got {action!r}: choose one of these")
+            raise ValueError(
+                f"an action of the walk is 0 (near) or 1 (far); got {action!r}: choose one of these"
+            )
         reward = float((abs(self.x) > self.settings.near) == (action == 1))
         away = self.np_random.random() < (self.settings.momentum if self.x else 0.5)
         self.x += 1 if away == (self.x >= 0) else -1
         self._time += 1
-        return self.settings.number(self.x, self._time), reward, self._time >= self.settings.length, False, {}
+        return (
+            self.settings.number(self.x, self._time),
+            reward,
+            self._time >= self.settings.length,
+            False,
+            {},
+        )

@@ -26,8 +26,14 @@ def rendered(env: Any) -> tuple[Draw, Arrows]:
         try:
             image = Image.fromarray(np.asarray(env.render(), np.uint8))
         except (error.Error, ImportError) as problem:
-            raise ValueError(f"{env} can't draw itself ({problem}): install what it names") from problem
-        return image.resize((WIDEST, round(image.height * WIDEST / image.width))) if image.width > WIDEST else image
+            raise ValueError(
+                f"{env} can't draw itself ({problem}): install what it names"
+            ) from problem
+        return (
+            image.resize((WIDEST, round(image.height * WIDEST / image.width)))
+            if image.width > WIDEST
+            else image
+        )
 
     return draw, None
 
@@ -40,10 +46,13 @@ def screens(env: Any) -> tuple[Draw, Arrows]:
     def draw(obs: Any, ghost: Any) -> Image.Image:
         image = Image.new("RGB", (2 * size[0] + 8 if foresees else size[0], size[1] + 20), "white")
         words = ImageDraw.Draw(image)
-        for i, (emulator, about) in enumerate([(lane.real, "now"), (lane.ahead, "when the queue is done")][: 1 + foresees]):
+        for i, (emulator, about) in enumerate(
+            [(lane.real, "now"), (lane.ahead, "when the queue is done")][: 1 + foresees]
+        ):
             words.text((i * (size[0] + 8) + 4, 2), about, GHOST if i else INK, font)
             image.paste(
-                Image.fromarray(emulator.ale.getScreenRGB()).resize(size, Image.Resampling.NEAREST), (i * (size[0] + 8), 20)
+                Image.fromarray(emulator.ale.getScreenRGB()).resize(size, Image.Resampling.NEAREST),
+                (i * (size[0] + 8), 20),
             )
         return image
 
@@ -52,7 +61,11 @@ def screens(env: Any) -> tuple[Draw, Arrows]:
 
 def _pushed(meaning: str) -> tuple[int, ...]:
     """Return the direction of a joystick's action, and whether it fires."""
-    return ("DOWN" in meaning) - ("UP" in meaning), ("RIGHT" in meaning) - ("LEFT" in meaning), int("FIRE" in meaning)
+    return (
+        ("DOWN" in meaning) - ("UP" in meaning),
+        ("RIGHT" in meaning) - ("LEFT" in meaning),
+        int("FIRE" in meaning),
+    )
 
 
 def maze(leads_to: np.ndarray) -> Draw:
@@ -63,7 +76,9 @@ def maze(leads_to: np.ndarray) -> Draw:
         image = Image.fromarray(draw_image(leads_to, cell, CELL))
         if ghost != cell:
             top, left = (ghost // size) * CELL + 3, (ghost % size) * CELL + 3
-            ImageDraw.Draw(image).ellipse((left + 6, top + 6, left + CELL - 9, top + CELL - 9), outline=GHOST, width=3)
+            ImageDraw.Draw(image).ellipse(
+                (left + 6, top + 6, left + CELL - 9, top + CELL - 9), outline=GHOST, width=3
+            )
         return image
 
     return draw
@@ -76,7 +91,11 @@ def cartpole(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
     draw.line((0, 190, 480, 190), fill=INK, width=1)
     for (x, _, angle, _), solid in ((obs, True), (ghost, False)):
         middle = 240 + float(np.clip(x, -5, 5)) * 90
-        draw.rectangle((middle - 26, 176, middle + 26, 204), fill=INK if solid else None, outline=INK if solid else FADED)
+        draw.rectangle(
+            (middle - 26, 176, middle + 26, 204),
+            fill=INK if solid else None,
+            outline=INK if solid else FADED,
+        )
         tip = (middle + 140 * np.sin(float(angle)), 176 - 140 * np.cos(float(angle)))
         draw.line((middle, 176, *tip), fill=SOLID if solid else FADED, width=9 if solid else 4)
     return image
@@ -88,9 +107,16 @@ def acrobot(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
     draw = ImageDraw.Draw(image)
     draw.line((0, 140, 480, 140), fill=(120, 190, 120), width=2)
     for (cos_1, sin_1, cos_2, sin_2, *_), solid in ((obs, True), (ghost, False)):
-        first, second = np.arctan2(sin_1, cos_1), np.arctan2(sin_1, cos_1) + np.arctan2(sin_2, cos_2)
+        first, second = (
+            np.arctan2(sin_1, cos_1),
+            np.arctan2(sin_1, cos_1) + np.arctan2(sin_2, cos_2),
+        )
         elbow = np.array([240 + 100 * np.sin(first), 240 + 100 * np.cos(first)])
         hand = elbow + 100 * np.array([np.sin(second), np.cos(second)])
         for a, b, color in ((np.array([240, 240]), elbow, INK), (elbow, hand, SOLID)):
-            draw.line((*map(float, a), *map(float, b)), fill=color if solid else FADED, width=10 if solid else 4)
+            draw.line(
+                (*map(float, a), *map(float, b)),
+                fill=color if solid else FADED,
+                width=10 if solid else 4,
+            )
     return image

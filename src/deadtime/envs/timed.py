@@ -22,7 +22,9 @@ class TimedEnv(gym.Wrapper):
             self._patient.end()
             raise
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
         return self._patient.call(self.env.reset, seed=seed, options=options, seconds=self._seconds)
 

@@ -41,7 +41,9 @@ class WalkFamily(Family):
         """Return the limits of a return: a step pays 0 or 1."""
         return 0.0, float(settings.get("length", WalkSettings.length))
 
-    def gymnasium_form(self, environment: Any, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+    def gymnasium_form(
+        self, environment: Any, delay: int, policy: Any = None, **making: Any
+    ) -> gym.Env:
         """Return the walk as a Gymnasium environment under a delay."""
         from deadtime.envs.registered import WalkEnv  # noqa: PLC0415  (help and records need no environment)
 

@@ -31,13 +31,19 @@ class WalkSettings:
         for name, (value, least, rule) in whole.items():
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 usual = getattr(WalkSettings, name)
-                raise ValueError(f"{name} is a whole number, {rule}; got {value!r}: pass one such as {usual}")
+                raise ValueError(
+                    f"{name} is a whole number, {rule}; got {value!r}: pass one such as {usual}"
+                )
             object.__setattr__(self, name, int(value))
         if self.length > LARGEST:
-            raise ValueError(f"a walk has at most {LARGEST} steps; got length {self.length!r:.50}: pass a smaller one")
+            raise ValueError(
+                f"a walk has at most {LARGEST} steps; got length {self.length!r:.50}: pass a smaller one"
+            )
         number = isinstance(self.momentum, int | float) and not isinstance(self.momentum, bool)
         if not number or not 0.5 <= self.momentum <= 1:
-            raise ValueError(f"momentum is a probability in [0.5, 1]; got {self.momentum!r}: 0.5 is a walk without any")
+            raise ValueError(
+                f"momentum is a probability in [0.5, 1]; got {self.momentum!r}: 0.5 is a walk without any"
+            )
         object.__setattr__(self, "momentum", float(self.momentum))
 
     @property
@@ -69,13 +75,23 @@ class WalkSettings:
         x = x - self.length
         sign = np.where(x < 0, -1, 1)
         inside = (np.abs(x) <= time) & (time < self.length)
-        after = [np.where(inside, self.number(x + step, time + 1), np.arange(wide * long)) for step in (sign, -sign)]
+        after = [
+            np.where(inside, self.number(x + step, time + 1), np.arange(wide * long))
+            for step in (sign, -sign)
+        ]
         successors = np.repeat(np.stack(after, axis=-1)[:, None], 2, axis=1).astype(np.int32)
         away = np.where(x == 0, 0.5, self.momentum)
         cumulative = np.repeat(np.stack([away, np.ones_like(away)], axis=-1)[:, None], 2, axis=1)
         pays = (np.abs(x) > self.near)[:, None] == np.array([False, True])
         rewards = np.repeat(np.where(inside[:, None], pays, 0.0)[:, :, None], 2, axis=2)
-        return Finite(successors, cumulative, rewards, time == self.length, int(self.number(0, 0)), self.length)
+        return Finite(
+            successors,
+            cumulative,
+            rewards,
+            time == self.length,
+            int(self.number(0, 0)),
+            self.length,
+        )
 
     def model(self) -> tuple[Float[np.ndarray, "S 2 S"], Float[np.ndarray, "S 2"]]:
         """Return the exact transition probabilities P and rewards r."""

@@ -86,7 +86,9 @@ class LSTM(eqx.Module):
         """One step."""
         keep = lambda x: x  # noqa: E731
         of_input, of_output, of_cell = self.norms or (keep, keep, keep)
-        gates = of_input(self.from_input @ x) + of_output(self.from_output @ memory.output) + self.bias
+        gates = (
+            of_input(self.from_input @ x) + of_output(self.from_output @ memory.output) + self.bias
+        )
         take, hold, show, candidate = jnp.split(gates, 4)
         cell = jax.nn.sigmoid(hold) * memory.cell + jax.nn.sigmoid(take) * jnp.tanh(candidate)
         return Memory(cell, jax.nn.sigmoid(show) * jnp.tanh(of_cell(cell)))
@@ -99,7 +101,9 @@ class ActorCritic(eqx.Module):
     biases: list[Array]
     lstm: LSTM
 
-    def __call__(self, memory: Memory, obs: Float[Array, " D"]) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
+    def __call__(
+        self, memory: Memory, obs: Float[Array, " D"]
+    ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
         """What is remembered after an observation, the policy's logits, and the value."""
         x = obs
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
@@ -117,17 +121,34 @@ def nothing(units: int) -> Memory:
 def new_actor_critic(key: Array, observation: int, actions: int, settings: A2C) -> ActorCritic:
     """Orthogonal weights (√2 in the first layers, 1 in the others) and zero biases, as in Stable-Baselines."""
     units, widths = settings.lstm, (observation, *settings.hidden)
-    key_policy, key_value, key_input, key_output, *keys = jax.random.split(key, 4 + len(settings.hidden))
-    weights = [new_orthogonal(k, out, into, 2.0**0.5) for k, (into, out) in zip(keys, pairwise(widths), strict=True)]
-    weights.append(jnp.concatenate([new_orthogonal(key_policy, actions, units), new_orthogonal(key_value, 1, units)]))
+    key_policy, key_value, key_input, key_output, *keys = jax.random.split(
+        key, 4 + len(settings.hidden)
+    )
+    weights = [
+        new_orthogonal(k, out, into, 2.0**0.5)
+        for k, (into, out) in zip(keys, pairwise(widths), strict=True)
+    ]
+    weights.append(
+        jnp.concatenate(
+            [new_orthogonal(key_policy, actions, units), new_orthogonal(key_value, 1, units)]
+        )
+    )
     lstm = new_lstm(key_input, key_output, widths[-1], units, settings.layer_norm)
     return ActorCritic(weights, [jnp.zeros(weight.shape[0]) for weight in weights], lstm)
 
 
-def new_lstm(key_input: Array, key_output: Array, inputs: int, units: int, layer_norm: bool) -> LSTM:
+def new_lstm(
+    key_input: Array, key_output: Array, inputs: int, units: int, layer_norm: bool
+) -> LSTM:
     """Orthogonal weights of gain 1, zero biases, and norms that change nothing more."""
-    gates = new_orthogonal(key_input, 4 * units, inputs), new_orthogonal(key_output, 4 * units, units)
-    whole, cell = Norm(jnp.ones(4 * units), jnp.zeros(4 * units)), Norm(jnp.ones(units), jnp.zeros(units))
+    gates = (
+        new_orthogonal(key_input, 4 * units, inputs),
+        new_orthogonal(key_output, 4 * units, units),
+    )
+    whole, cell = (
+        Norm(jnp.ones(4 * units), jnp.zeros(4 * units)),
+        Norm(jnp.ones(units), jnp.zeros(units)),
+    )
     return LSTM(*gates, jnp.zeros(4 * units), (whole, whole, cell) if layer_norm else None)
 
 
@@ -163,7 +184,11 @@ def step_loss(
     log_policy = jax.nn.log_softmax(logits)
     entropy = -jnp.sum(jnp.exp(log_policy) * log_policy)
     advantage = jax.lax.stop_gradient(gained - value)
-    return value_weight * (gained - value) ** 2 - advantage * log_policy[action] - entropy_weight * entropy
+    return (
+        value_weight * (gained - value) ** 2
+        - advantage * log_policy[action]
+        - entropy_weight * entropy
+    )
 
 
 def rollout_loss(
@@ -175,7 +200,9 @@ def rollout_loss(
     def step(memory: Memory, item: Any) -> tuple[Memory, Array]:
         obs, action, gained, over = item
         memory, logits, value = net(memory, obs)
-        return forget(memory, over), step_loss(logits, value, action, gained, value_weight, entropy_weight)
+        return forget(memory, over), step_loss(
+            logits, value, action, gained, value_weight, entropy_weight
+        )
 
     return jax.lax.scan(step, memory, (obs, actions, gained, ended), unroll=True)[1].mean()
 

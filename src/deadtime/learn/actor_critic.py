@@ -92,7 +92,9 @@ class RecurrentActorCritic:
         memory, logits, _ = state.net(actor.memory, actor.obs)
         return jnp.argmax(logits), memory
 
-    def record(self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, done: Done) -> Step:
+    def record(
+        self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, done: Done
+    ) -> Step:
         """Return what a rollout keeps of a step."""
         reward = setup.numbers.reward_scale * done.reward
         after = state.net(done.memory, done.obs)[2]

@@ -42,7 +42,9 @@ class Extent(NamedTuple):
 
 def save(path: Path, state: Any, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
     """Write a pytree and further arrays, whole or not at all; where that can't be done, say so once and go on."""
-    parts = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))} | arrays
+    parts = {
+        f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))
+    } | arrays
     said = json.dumps(about)
     try:
         files.folder_in(path.parent.parent, path.parent.name)
@@ -95,7 +97,9 @@ def _check_sizes(file: Any, wanted: dict[str, Any], extent: Extent) -> None:
         if numbers > most:
             raise ValueError(f"{name} has at most {most:,} numbers; got {numbers:,}")
     if others > _OTHER_BYTES:
-        raise ValueError(f"what it holds beside a run's state is larger than {_OTHER_BYTES:,} bytes")
+        raise ValueError(
+            f"what it holds beside a run's state is larger than {_OTHER_BYTES:,} bytes"
+        )
 
 
 def _check(about: dict[str, Any], ended: np.ndarray, extent: Extent) -> None:
@@ -103,16 +107,22 @@ def _check(about: dict[str, Any], ended: np.ndarray, extent: Extent) -> None:
     steps, *resumed_at = files.listed([about["steps"], *about.setdefault("resumed_at", [])], int)
     (seconds,) = files.listed([about["seconds"]], float)
     if not 0 <= steps < extent.length + extent.stride:
-        raise ValueError(f"a run of {extent.length} steps has done none or more of them; got {steps}")
+        raise ValueError(
+            f"a run of {extent.length} steps has done none or more of them; got {steps}"
+        )
     if not all(0 <= step <= steps for step in resumed_at):
         raise ValueError(f"a run went on at steps that it has done; got {resumed_at} of {steps}")
     if not 0 <= seconds < math.inf:
         raise ValueError(f"a run takes 0 seconds or more; got {seconds}")
     *runs, at, earned = ended.T
     whole_numbers = all((column == np.floor(column)).all() for column in (*runs, at))
-    inside = ((at >= 0) & (at < steps)).all() and all(((run >= 0) & (run < extent.runs)).all() for run in runs)
+    inside = ((at >= 0) & (at < steps)).all() and all(
+        ((run >= 0) & (run < extent.runs)).all() for run in runs
+    )
     if not (whole_numbers and inside and np.isfinite(earned).all()):
-        raise ValueError(f"episodes end in steps that were done, with finite returns; got {ended.tolist()!s:.99}")
+        raise ValueError(
+            f"episodes end in steps that were done, with finite returns; got {ended.tolist()!s:.99}"
+        )
 
 
 @contextmanager
@@ -123,7 +133,9 @@ def of_this_run(path: Path) -> Iterator[None]:
     except (MemoryError, OSError):
         raise
     except Exception as error:
-        raise ValueError(f"{path} is no checkpoint of this run ({error}): delete it, and the run begins anew") from error
+        raise ValueError(
+            f"{path} is no checkpoint of this run ({error}): delete it, and the run begins anew"
+        ) from error
 
 
 def _sum(arrays: dict[str, np.ndarray], said: str) -> str:

@@ -61,7 +61,9 @@ def program_of(spec: DeepRun, device: str) -> Program:
     return Program(kind, view if own else None, settings, capacity)
 
 
-def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[tuple[Program, list[tuple[RunT, int]]]]:
+def parts_of(
+    pairs: Sequence[tuple[RunT, int]], device: str
+) -> list[tuple[Program, list[tuple[RunT, int]]]]:
     """Return the pairs that share a program; on a CPU each is alone."""
     if device != "gpu":
         return [(program_of(spec, device), [(spec, seed)]) for spec, seed in pairs]
@@ -82,7 +84,9 @@ def setups_of(pairs: Sequence[Pair], width: int) -> Setup:
         return spec.delay, params, spec.length, numbers, VIEWS[spec.agent].code
 
     parts = [one(spec, seed) for spec, seed in padded]
-    delay, params, steps, numbers, view = jax.tree.map(lambda *values: jnp.asarray(np.array(values)), *parts)
+    delay, params, steps, numbers, view = jax.tree.map(
+        lambda *values: jnp.asarray(np.array(values)), *parts
+    )
     keys = jax.vmap(jax.random.key)(jnp.array([seed for _, seed in padded]))
     counts = delay.astype(jnp.int32), params, steps.astype(jnp.int32)
     return Setup(keys, *counts, numbers, view)
@@ -152,7 +156,9 @@ class CompiledGroup:
         """Train for a chunk of steps; return the steps of all runs."""
         each = compiled_loop.stride(self.program)
         length = -(-min(CHUNK_STEPS, self.length - self.done) // each) * each
-        self._runs, returns = compiled_loop.run_chunk(self.program, self._setups, self._runs, jnp.int32(self.done), length)
+        self._runs, returns = compiled_loop.run_chunk(
+            self.program, self._setups, self._runs, jnp.int32(self.done), length
+        )
         self._ended.append(_episodes(np.asarray(returns), self.done))
         done = self.done
         self.done += length
@@ -202,7 +208,9 @@ class CompiledGroup:
     def _evaluated(self, setups: Setup, learners: Any, episodes: int) -> np.ndarray:
         params = self.program.env.default_params
         limit = int(getattr(params, "max_steps_in_episode", 500))
-        return np.asarray(compiled_loop.evaluate_all(self.program, setups, learners, episodes, limit))
+        return np.asarray(
+            compiled_loop.evaluate_all(self.program, setups, learners, episodes, limit)
+        )
 
     def _evaluated_elsewhere(self, learners: Any) -> dict[int, np.ndarray]:
         """Return the scores under other delays, by a run's place in the group."""

@@ -117,7 +117,9 @@ def step(
     keys = named_keys(program, now)
     action, memory = of.act(program, setup, learner, actor, keys)
     executed, queue = push(actor.queue, action, setup.delay)
-    obs, state, reward, terminated, _ = env.step_env(keys["environment"], actor.env, executed, setup.params)
+    obs, state, reward, terminated, _ = env.step_env(
+        keys["environment"], actor.env, executed, setup.params
+    )
     ended = terminated | env.is_truncated(state, setup.params)
     earned = earned + reward
     if hasattr(env, "shaped_reward"):
@@ -130,7 +132,9 @@ def step(
     return after, left, kept, jnp.where(ended & (now.t < setup.steps), earned, jnp.nan)
 
 
-def actor_after(program: Program, actor: Actor, done: Done, state: Any, ended: Array, start: Any) -> Actor:
+def actor_after(
+    program: Program, actor: Actor, done: Done, state: Any, ended: Array, start: Any
+) -> Actor:
     """Return the actor after a step: in the same episode, or at the next one's `start`."""
 
     def chosen(new: Any, old: Any) -> Any:
@@ -146,7 +150,9 @@ def actor_after(program: Program, actor: Actor, done: Done, state: Any, ended: A
     return Actor(env, obs, queue, history, age, memory)
 
 
-def turn(program: Program, setup: Setup, run: Run, now: Ahead) -> tuple[Run, Float[Array, " stride"]]:
+def turn(
+    program: Program, setup: Setup, run: Run, now: Ahead
+) -> tuple[Run, Float[Array, " stride"]]:
     """Make a turn; return the run after it and the returns of episodes that ended.
 
     With several actors or steps, `now` has a row a step and an entry an actor.
@@ -190,7 +196,9 @@ def run_chunk(
         return jax.lax.scan(all_runs, runs, every)
     of, width = program.learner, len(setups.delay)
     shape = length // stride(program), of.rollout(program), of.actors(program), width
-    every = jax.tree.map(lambda leaf: jnp.moveaxis(leaf.reshape(*shape, *leaf.shape[2:]), 3, 1), every)
+    every = jax.tree.map(
+        lambda leaf: jnp.moveaxis(leaf.reshape(*shape, *leaf.shape[2:]), 3, 1), every
+    )
     runs, ended = jax.lax.scan(all_runs, runs, every)
     return runs, jnp.swapaxes(ended, 1, 2).reshape(length, -1)
 
@@ -202,7 +210,9 @@ def begin_all(program: Program, setups: Setup) -> Run:
 
 
 @partial(compiled, static_argnums=(0, 3, 4))
-def evaluate_all(program: Program, setups: Setup, learners: Any, episodes: int, limit: int) -> Float[Array, "runs episodes"]:
+def evaluate_all(
+    program: Program, setups: Setup, learners: Any, episodes: int, limit: int
+) -> Float[Array, "runs episodes"]:
     """Return the plain return of each held-out episode of each run, of at most `limit` steps."""
 
     def one_run(setup: Setup, learner: Any) -> Array:
@@ -211,7 +221,9 @@ def evaluate_all(program: Program, setups: Setup, learners: Any, episodes: int, 
     return jax.vmap(one_run)(setups, learners)
 
 
-def held_out(program: Program, setup: Setup, learner: Any, episodes: int, limit: int) -> Float[Array, " episodes"]:
+def held_out(
+    program: Program, setup: Setup, learner: Any, episodes: int, limit: int
+) -> Float[Array, " episodes"]:
     """Return the plain returns of one run's held-out episodes."""
     env = program.env
 
@@ -221,7 +233,9 @@ def held_out(program: Program, setup: Setup, learner: Any, episodes: int, limit:
             key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
             action, memory = program.learner.decide(program, setup, learner, actor, key_model)
             executed, queue = push(actor.queue, action, setup.delay)
-            obs, state, reward, terminated, _ = env.step_env(key_env, actor.env, executed, setup.params)
+            obs, state, reward, terminated, _ = env.step_env(
+                key_env, actor.env, executed, setup.params
+            )
             earned = earned + jnp.where(going, reward, 0.0)
             going = going & ~terminated & ~env.is_truncated(state, setup.params)
             actor = actor._replace(env=state, obs=obs, queue=queue, memory=memory)

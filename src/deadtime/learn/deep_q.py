@@ -78,7 +78,9 @@ def _model(program: Program) -> ForwardModel:
     return forward_model(program.settings.model) if program.predicts else SIMULATOR
 
 
-def q_values(program: Program, q: MLP, obs: Float[Array, " D"], queue: Array, setup: Setup) -> Float[Array, " A"]:
+def q_values(
+    program: Program, q: MLP, obs: Float[Array, " D"], queue: Array, setup: Setup
+) -> Float[Array, " A"]:
     """Return Q of what the view shows: an observation (real or predicted), and perhaps the queue."""
     if program.queue_room == 0:
         return q(obs)
@@ -92,7 +94,9 @@ def q_values(program: Program, q: MLP, obs: Float[Array, " D"], queue: Array, se
     return q(jnp.concatenate([obs, shown]))
 
 
-def predicted(program: Program, setup: Setup, state: QState, actor: Actor, key: Array) -> Float[Array, "members D"]:
+def predicted(
+    program: Program, setup: Setup, state: QState, actor: Actor, key: Array
+) -> Float[Array, "members D"]:
     """Return the observations that the next action may be executed in, one for each model."""
     if not program.predicts:
         return actor.obs[None]
@@ -100,7 +104,9 @@ def predicted(program: Program, setup: Setup, state: QState, actor: Actor, key: 
     return states if program.view is not None else jnp.where(setup.view.predicts, states, actor.obs)
 
 
-def greedy(program: Program, setup: Setup, state: QState, actor: Actor, key: Array) -> Int[Array, ""]:
+def greedy(
+    program: Program, setup: Setup, state: QState, actor: Actor, key: Array
+) -> Int[Array, ""]:
     """Return the best action on average over the predictions."""
     states = predicted(program, setup, state, actor, key)
     values = jax.vmap(lambda obs: q_values(program, state.q, obs, actor.queue, setup))(states)
@@ -146,7 +152,9 @@ def updated(
         obs, queue = seen
         return q_values(program, q, obs, queue, setup)
 
-    loss, gradient = jax.value_and_grad(double_q.batch_loss)(state.q, state.target, values, shown, numbers)
+    loss, gradient = jax.value_and_grad(double_q.batch_loss)(
+        state.q, state.target, values, shown, numbers
+    )
     finite = jnp.isfinite(loss)
     rate = learning_rate(setup, t)
     of = _model(program)
@@ -162,7 +170,9 @@ def updated(
         (q, weights), moments = _adam(program).descend(*both, state.moments, rate)
         model = of.with_weights(model, weights)
     updates = state.updates + 1
-    target = double_q.followed(q, state.target, updates, numbers.target_period_updates, numbers.target_rate)
+    target = double_q.followed(
+        q, state.target, updates, numbers.target_period_updates, numbers.target_rate
+    )
     return QState(q, target, model, moments, updates, state.diverged_at), finite
 
 
@@ -207,7 +217,9 @@ class DeepQ:
         """Return no memory."""
         return ()
 
-    def act(self, program: Program, setup: Setup, state: QState, actor: Actor, keys: Keys) -> tuple[Int[Array, ""], Any]:
+    def act(
+        self, program: Program, setup: Setup, state: QState, actor: Actor, keys: Keys
+    ) -> tuple[Int[Array, ""], Any]:
         """Return the greedy action or, as often as exploration wants, any."""
         best = greedy(program, setup, state, actor, keys["model"])
         draw = jax.random.uniform(keys["explore"], (2,))
@@ -216,11 +228,15 @@ class DeepQ:
         random = (draw[1] * program.env.num_actions).astype(jnp.int32)
         return jnp.where(draw[0] < epsilon, random, best), ()
 
-    def decide(self, program: Program, setup: Setup, state: QState, actor: Actor, key: Array) -> tuple[Int[Array, ""], Any]:
+    def decide(
+        self, program: Program, setup: Setup, state: QState, actor: Actor, key: Array
+    ) -> tuple[Int[Array, ""], Any]:
         """Return the greedy action."""
         return greedy(program, setup, state, actor, key), ()
 
-    def record(self, program: Program, setup: Setup, state: QState, actor: Actor, done: Done) -> Kept:
+    def record(
+        self, program: Program, setup: Setup, state: QState, actor: Actor, done: Done
+    ) -> Kept:
         """Return the transition of a step."""
         return Kept(*transition(program, setup, actor, done), actor.age)
 

@@ -61,7 +61,9 @@ def double_q_loss(
     return huber(q[action] - jax.lax.stop_gradient(target))
 
 
-def measured(reward: Any, terminated: Any, discount: Any, centre: Any, scaled: Any) -> tuple[Any, Any]:
+def measured(
+    reward: Any, terminated: Any, discount: Any, centre: Any, scaled: Any
+) -> tuple[Any, Any]:
     """Return the reward and the discount of a transition for a Q that is moved and stretched.
 
     Q is measured from `centre` / (1 - γ) and, if `scaled`, in units of 1 / (1 - γ). The greedy

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    policy: Any, env: Any, delay: int | None = None, episodes: int = 100, seed: int = 0, **settings: Any
+    policy: Any,
+    env: Any,
+    delay: int | None = None,
+    episodes: int = 100,
+    seed: int = 0,
+    **settings: Any,
 ) -> Float[np.ndarray, " episodes"]:
     """Return the return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
 
@@ -30,7 +35,9 @@ def evaluate(
     observations and actions are as in their training.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed is a whole number, 0 or more; got {seed!r}: each number gives one episode")
+        raise ValueError(
+            f"seed is a whole number, 0 or more; got {seed!r}: each number gives one episode"
+        )
     if delay is not None and hasattr(policy, "at_delay"):
         policy = policy.at_delay(delay)
     name = env if isinstance(env, str) else ""
@@ -49,7 +56,9 @@ def evaluate(
     return np.array([_episode(policy, env, one) for one in seeds])
 
 
-def delayed_environment(name: str, settings: dict[str, Any], delay: int, policy: Any = None) -> gym.Env:
+def delayed_environment(
+    name: str, settings: dict[str, Any], delay: int, policy: Any = None
+) -> gym.Env:
     """Return an environment by name as a Gymnasium one under a delay, with the warm-up that training uses.
 
     Emulators look ahead if `policy` needs it.
@@ -71,7 +80,9 @@ def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
     return policy.act(obs, info.get("pending_actions", ()), *ahead)
 
 
-def play(pool: Pool, act: Callable[[Played], np.ndarray], stopped: Callable[[], bool]) -> Float[np.ndarray, " lanes"]:
+def play(
+    pool: Pool, act: Callable[[Played], np.ndarray], stopped: Callable[[], bool]
+) -> Float[np.ndarray, " lanes"]:
     """Return the return of one episode on each lane of a pool; NaN where it was stopped.
 
     A lane whose episode is over rests, and one that is lost with its worker plays another.

@@ -33,7 +33,9 @@ class ForwardModel(Protocol):
     def init(self, program: Program, key: Array) -> Any:
         """Return the state of a model that knows nothing."""
 
-    def predict(self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array) -> Float[Array, "members D"]:
+    def predict(
+        self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array
+    ) -> Float[Array, "members D"]:
         """Return the observations in which the next action may be executed, one for each member."""
 
     def weights(self, state: Any) -> Any:
@@ -92,7 +94,9 @@ class ModelState(eqx.Module):
         return arrays
 
 
-def new_model(key: Array, kind: str, observation: int, actions: int, hidden: tuple[int, ...], members: int) -> ModelState:
+def new_model(
+    key: Array, kind: str, observation: int, actions: int, hidden: tuple[int, ...], members: int
+) -> ModelState:
     """Return a model that knows nothing; one of kind "simulator" is as small as can be."""
     inputs = observation + (actions if kind == "change" else 1)
     widths = (inputs, *hidden, observation) if kind != "simulator" else (1, 1)
@@ -114,7 +118,9 @@ class NeuralModel:
         sizes = program.observation, program.env.num_actions, settings.hidden, settings.members
         return new_model(key, self.kind, *sizes)
 
-    def predict(self, program: Program, setup: Setup, state: ModelState, actor: Actor, key: Array) -> Float[Array, "members D"]:
+    def predict(
+        self, program: Program, setup: Setup, state: ModelState, actor: Actor, key: Array
+    ) -> Float[Array, "members D"]:
         """Return what each network predicts."""
 
         def one(net: MLP) -> Array:
@@ -169,7 +175,9 @@ class SimulatorModel:
         members = program.settings.members if program.predicts else 1
         return new_model(key, "simulator", *sizes, members)
 
-    def predict(self, program: Program, setup: Setup, state: ModelState, actor: Actor, key: Array) -> Float[Array, "members D"]:
+    def predict(
+        self, program: Program, setup: Setup, state: ModelState, actor: Actor, key: Array
+    ) -> Float[Array, "members D"]:
         """Return where the environment goes, once for each member."""
 
         def step(k: Array, at: Any, action: Array, i: Array) -> Any:
@@ -195,7 +203,9 @@ class SimulatorModel:
         """Return the state as it is."""
         return state
 
-    def loss(self, program: Program, state: ModelState, weights: tuple[()], batch: Transition) -> float:
+    def loss(
+        self, program: Program, state: ModelState, weights: tuple[()], batch: Transition
+    ) -> float:
         """Return no loss."""
         return 0.0
 
@@ -209,7 +219,14 @@ CHANGE = NeuralModel("change")
 SIMULATOR = SimulatorModel()
 
 
-def predict(model: ModelState, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], action: Int[Array, ""]) -> Array:
+def predict(
+    model: ModelState,
+    net: MLP,
+    kind: str,
+    actions: int,
+    obs: Float[Array, " D"],
+    action: Int[Array, ""],
+) -> Array:
     """The next observation, as one of the networks sees it."""
     if kind == "learned":
         return net(jnp.append(obs, action.astype(jnp.float32)))
@@ -218,14 +235,22 @@ def predict(model: ModelState, net: MLP, kind: str, actions: int, obs: Float[Arr
     return obs + model.changes.mean + model.changes.deviation * change
 
 
-def error(model: ModelState, net: MLP, kind: str, actions: int, obs: Array, action: Array, next_obs: Array) -> Array:
+def error(
+    model: ModelState, net: MLP, kind: str, actions: int, obs: Array, action: Array, next_obs: Array
+) -> Array:
     """The mean squared error of one prediction, in units of usual changes where the model knows them."""
     off = predict(model, net, kind, actions, obs, action) - next_obs
     return jnp.mean((off / model.changes.deviation if kind == "change" else off) ** 2)
 
 
 def rolled(
-    model: ModelState, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], queue: Int[Array, " C"], delay: Any
+    model: ModelState,
+    net: MLP,
+    kind: str,
+    actions: int,
+    obs: Float[Array, " D"],
+    queue: Int[Array, " C"],
+    delay: Any,
 ) -> Float[Array, " D"]:
     """Where one of the networks goes from `obs` through the last `delay` actions of the queue."""
     if len(queue) and roll_kernel.available():
@@ -235,15 +260,30 @@ def rolled(
         bias = net.biases[-1] + model.changes.mean / model.changes.deviation
         net = MLP(net.weights, [*net.biases[:-1], bias])
         scales = 1 / model.inputs.deviation, zeros, ones, model.changes.deviation
-        state = model.inputs.mean + roll_kernel.roll(net, scales, True, obs - model.inputs.mean, queue, delay)
-        return jnp.where(delay > 0, state, obs)  # to the bit: less the mean and plus the mean is rounded
+        state = model.inputs.mean + roll_kernel.roll(
+            net, scales, True, obs - model.inputs.mean, queue, delay
+        )
+        return jnp.where(
+            delay > 0, state, obs
+        )  # to the bit: less the mean and plus the mean is rounded
     if not len(queue) or len(net.weights) == 1:
-        return roll(lambda state, action, i: predict(model, net, kind, actions, state, action), obs, queue, delay)
+        return roll(
+            lambda state, action, i: predict(model, net, kind, actions, state, action),
+            obs,
+            queue,
+            delay,
+        )
     return _joined(model, net, kind, actions, obs, queue, delay)
 
 
 def _joined(
-    model: ModelState, net: MLP, kind: str, actions: int, obs: Float[Array, " D"], queue: Int[Array, " C"], delay: Any
+    model: ModelState,
+    net: MLP,
+    kind: str,
+    actions: int,
+    obs: Float[Array, " D"],
+    queue: Int[Array, " C"],
+    delay: Any,
 ) -> Float[Array, " D"]:
     """`rolled` in fewer operations: the last layer of one step and the first of the next are one matrix.
 
@@ -256,7 +296,10 @@ def _joined(
     pushed = queue.astype(jnp.float32)[:, None] * first[:, d] + first_bias
     if residual:
         unit, state = model.inputs.deviation, (obs - model.inputs.mean) / model.inputs.deviation
-        outward, constant = model.changes.deviation[:, None] * last, model.changes.deviation * last_bias + model.changes.mean
+        outward, constant = (
+            model.changes.deviation[:, None] * last,
+            model.changes.deviation * last_bias + model.changes.mean,
+        )
         pushed = first[:, d:].T[queue] + first_bias
     around, along = inward @ (outward / unit[:, None]), inward @ (constant / unit)
     start, capacity = inward @ state, queue.shape[0]
@@ -265,7 +308,9 @@ def _joined(
         x = jax.nn.relu(seen + pushed[i])
         for weight, bias in zip(middle, middle_biases, strict=True):
             x = jax.nn.relu(weight @ x + bias)
-        live = i >= capacity - delay  # once it is, it stays so: before, the state is where it starts
+        live = (
+            i >= capacity - delay
+        )  # once it is, it stays so: before, the state is where it starts
         seen = jnp.where(live, around @ x + along + (seen if residual else 0.0), start)
         hidden = jnp.where(live, x + hidden, 0.0) if residual else x
     if residual:
@@ -273,13 +318,17 @@ def _joined(
     return jnp.where(delay > 0, outward @ hidden + constant, obs)
 
 
-def roll(step: Callable[[Any, Array, Array], Any], start: Any, queue: Int[Array, " C"], delay: Any) -> Any:
+def roll(
+    step: Callable[[Any, Array, Array], Any], start: Any, queue: Int[Array, " C"], delay: Any
+) -> Any:
     """Apply `step(state, action, i)` for each pending action, the last `delay` of the queue, oldest first."""
     capacity = queue.shape[0]
 
     def one(state: Any, i: Array) -> tuple[Any, None]:
         after = step(state, queue[i], i)
-        return jax.tree.map(lambda new, old: jnp.where(i >= capacity - delay, new, old), after, state), None
+        return jax.tree.map(
+            lambda new, old: jnp.where(i >= capacity - delay, new, old), after, state
+        ), None
 
     if capacity == 0:
         return start

@@ -60,7 +60,9 @@ def new_frame_actor_critic(key: Array, settings: PixelA2C) -> FrameActorCriticNe
         new_orthogonal(key_hidden, hidden, torso_outputs(settings.channels), 2.0**0.5),
         jnp.zeros(hidden),
         new_lstm(key_input, key_output, hidden, units, settings.layer_norm),
-        jnp.concatenate([new_orthogonal(key_policy, MOST_ACTIONS, units), new_orthogonal(key_value, 1, units)]),
+        jnp.concatenate(
+            [new_orthogonal(key_policy, MOST_ACTIONS, units), new_orthogonal(key_value, 1, units)]
+        ),
         jnp.zeros(MOST_ACTIONS + 1),
     )
 
@@ -102,9 +104,13 @@ def rollout_loss(
         memory, logits, value = net.decide(forget(memory, first), looked, actions)
         return memory, (logits, value)
 
-    _, (logits, values) = jax.lax.scan(step, memory, (jax.vmap(net.look)(seen.frames), seen.first), unroll=True)
+    _, (logits, values) = jax.lax.scan(
+        step, memory, (jax.vmap(net.look)(seen.frames), seen.first), unroll=True
+    )
     following = jax.lax.stop_gradient(jnp.append(values[1:], after))
-    gained = returns(came.reward, following, came.terminal, jnp.append(~came.known[1:], False), settings.discount)
+    gained = returns(
+        came.reward, following, came.terminal, jnp.append(~came.known[1:], False), settings.discount
+    )
     losses = jax.vmap(step_loss, (0, 0, 0, 0, None, None))(
         logits, values, seen.action, gained, settings.value_weight, settings.entropy_weight
     )

@@ -67,7 +67,9 @@ def begin(program: Program, setups: Setup) -> State:
     return State(jax.vmap(learner)(setups), memory, memory, seen, came)
 
 
-def _every_lane(setup: Setup, net: FrameActorCriticNetwork, memory: Memory, shown: Array) -> tuple[Memory, Array, Array]:
+def _every_lane(
+    setup: Setup, net: FrameActorCriticNetwork, memory: Memory, shown: Array
+) -> tuple[Memory, Array, Array]:
     return jax.vmap(net, (0, 0, None))(memory, shown, setup.actions)
 
 
@@ -84,7 +86,9 @@ def _acted(
 ) -> tuple[Memory, Seen, Int[Array, "R E"]]:
     """Return the memory now, the rollout with what is shown and chosen, and the actions alone."""
 
-    def one(setup: Setup, net: FrameActorCriticNetwork, memory: Memory, shown: Array) -> tuple[Memory, Array]:
+    def one(
+        setup: Setup, net: FrameActorCriticNetwork, memory: Memory, shown: Array
+    ) -> tuple[Memory, Array]:
         memory, logits, _ = _every_lane(setup, net, memory, shown)
         key = jax.random.fold_in(jax.random.fold_in(setup.key, 1), t)
         return memory, jax.random.categorical(key, logits)
@@ -112,7 +116,9 @@ def _greedy(
 
 
 @partial(compiled_products, static_argnums=0, donate_argnums=2)
-def _updated(program: Program, setups: Setup, state: State, shown: Array, t: Int[Array, ""]) -> State:
+def _updated(
+    program: Program, setups: Setup, state: State, shown: Array, t: Int[Array, ""]
+) -> State:
     """Update every run from the rollout that led to what is shown now, where the next one begins.
 
     Where an episode has ended something else is shown, and no return asks for its value.
@@ -138,7 +144,9 @@ def _updated(program: Program, setups: Setup, state: State, shown: Array, t: Int
         new, finite = a2c.updated(learner, loss, settings, *limits)
         return kept(new, learner, finite, t)
 
-    learner = jax.vmap(one, (0, 0, 0, 0, 0, 1, 1))(setups, state.learner, state.begun, memory, shown, state.seen, state.came)
+    learner = jax.vmap(one, (0, 0, 0, 0, 0, 1, 1))(
+        setups, state.learner, state.begun, memory, shown, state.seen, state.came
+    )
     return State(learner, memory, memory, state.seen, state.came)
 
 
@@ -148,7 +156,9 @@ class FrameActorCritic(LearnsByTurn):
     overlaps = False
     begin = staticmethod(begin)
 
-    def choose(self, program: Program, setups: Setup, state: State, seen: Played, t: int) -> tuple[Int[Array, "R E"], State]:
+    def choose(
+        self, program: Program, setups: Setup, state: State, seen: Played, t: int
+    ) -> tuple[Int[Array, "R E"], State]:
         """Return actions drawn from the policy; if a rollout is whole, after an update from it."""
         first, turn = seen.age == 0, t // program.lanes
         if turn and turn % program.settings.rollout == 0:

@@ -30,7 +30,9 @@ class Torso(eqx.Module):
     def __call__(self, frames: UInt8[Array, "4 84 84"]) -> Float[Array, " n"]:
         """One forward pass."""
         x: Array = jnp.moveaxis(frames, 0, -1)
-        for (size, stride), weight, bias in zip(CONVOLUTIONS, self.weights, self.biases, strict=True):
+        for (size, stride), weight, bias in zip(
+            CONVOLUTIONS, self.weights, self.biases, strict=True
+        ):
             x = patches(x, size, stride)
             x = jax.nn.relu(x.astype(jnp.float32) @ weight + bias)
         return x.ravel()
@@ -43,7 +45,9 @@ def patches(x: Array, size: int, stride: int) -> Array:
     x = jnp.swapaxes(x, 1, 2).reshape(height // stride, width // stride, stride * stride * channels)
     steps = size // stride
     rows, columns = x.shape[0] - steps + 1, x.shape[1] - steps + 1
-    return jnp.concatenate([x[i : i + rows, j : j + columns] for i in range(steps) for j in range(steps)], axis=-1)
+    return jnp.concatenate(
+        [x[i : i + rows, j : j + columns] for i in range(steps) for j in range(steps)], axis=-1
+    )
 
 
 def new_torso(key: Array, channels: tuple[int, ...]) -> Torso:
@@ -67,7 +71,9 @@ class QNetwork(eqx.Module):
     """A row an action, and for dueling one more for the value."""
     out_bias: Float[Array, " A+1"]
 
-    def __call__(self, frames: UInt8[Array, "4 84 84"], queue: Float[Array, " q"], actions: Any) -> Float[Array, " A"]:
+    def __call__(
+        self, frames: UInt8[Array, "4 84 84"], queue: Float[Array, " q"], actions: Any
+    ) -> Float[Array, " A"]:
         """Q of the game's own actions; what a game lacks is -∞."""
         x = self.hidden @ jnp.concatenate([self.torso(frames), queue]) + self.hidden_bias
         x = jax.nn.relu(x if self.norm is None else self.norm(x))
@@ -84,7 +90,10 @@ def new_q(key: Array, settings: PixelQ, queue_inputs: int) -> QNetwork:
     key_torso, key_hidden, key_out, key_queue = jax.random.split(key, 4)
     seen, hidden = torso_outputs(settings.channels), settings.hidden
     scale = (2.0 / seen) ** 0.5
-    of_frames, of_queue = jax.random.normal(key_hidden, (hidden, seen)), jax.random.normal(key_queue, (hidden, queue_inputs))
+    of_frames, of_queue = (
+        jax.random.normal(key_hidden, (hidden, seen)),
+        jax.random.normal(key_queue, (hidden, queue_inputs)),
+    )
     norm = Norm(jnp.ones(hidden), jnp.zeros(hidden)) if settings.layer_norm else None
     out = jax.random.normal(key_out, (MOST_ACTIONS + settings.dueling, hidden)) * 0.1 / hidden**0.5
     return QNetwork(
@@ -99,13 +108,24 @@ def new_q(key: Array, settings: PixelQ, queue_inputs: int) -> QNetwork:
 
 def named_arrays(net: Any) -> dict[str, np.ndarray]:
     """A network's arrays by where they are in it."""
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(net)}
+    return {
+        jax.tree_util.keystr(path): np.asarray(leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(net)
+    }
 
 
 def with_arrays(like: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The network of those arrays, in the shape of another."""
-    check_fit(arrays, {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(like)})
-    return jax.tree_util.tree_map_with_path(lambda path, _: jnp.asarray(arrays[jax.tree_util.keystr(path)]), like)
+    check_fit(
+        arrays,
+        {
+            jax.tree_util.keystr(path): leaf
+            for path, leaf in jax.tree_util.tree_leaves_with_path(like)
+        },
+    )
+    return jax.tree_util.tree_map_with_path(
+        lambda path, _: jnp.asarray(arrays[jax.tree_util.keystr(path)]), like
+    )
 
 
 def one_hot_queue(queue: Int[Array, " C"], delay: Any, sees: Any) -> Float[Array, " n"]:

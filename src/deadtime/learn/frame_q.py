@@ -38,7 +38,9 @@ class FrameQState(NamedTuple):
     replay: Row
 
 
-def values(program: Program, setup: Setup, q: QNetwork, frames: Array, queue: Array) -> Float[Array, " A"]:
+def values(
+    program: Program, setup: Setup, q: QNetwork, frames: Array, queue: Array
+) -> Float[Array, " A"]:
     """Return Q of what a run is shown."""
     sees_queue = program.code(setup).sees_queue
     return q(frames, one_hot_queue(queue, setup.delay, sees_queue), setup.actions)
@@ -66,7 +68,9 @@ def _greedy(program: Program, setup: Setup, q: QNetwork, shown: Array, queue: Ar
 
 
 @partial(compiled_products, static_argnums=0)
-def choose(program: Program, setups: Setup, q: QNetwork, shown: Array, queue: Array, t: Array) -> Int[Array, "R E"]:
+def choose(
+    program: Program, setups: Setup, q: QNetwork, shown: Array, queue: Array, t: Array
+) -> Int[Array, "R E"]:
     """Return each lane's greedy action or, as often as exploration wants, any."""
     settings = program.settings
 
@@ -83,7 +87,9 @@ def choose(program: Program, setups: Setup, q: QNetwork, shown: Array, queue: Ar
 
 
 @partial(compiled_products, static_argnums=0)
-def greedy(program: Program, setups: Setup, q: QNetwork, shown: Array, queue: Array) -> Int[Array, "R E"]:
+def greedy(
+    program: Program, setups: Setup, q: QNetwork, shown: Array, queue: Array
+) -> Int[Array, "R E"]:
     """Return each lane's best action."""
     return jax.vmap(partial(_greedy, program))(setups, q, shown, queue)
 
@@ -127,11 +133,15 @@ def _updated(program: Program, setup: Setup, state: QState, batch: Batch, t: Arr
     def values_of(q: QNetwork, seen: Any) -> Array:
         return values(program, setup, q, *seen)
 
-    loss, gradient = jax.value_and_grad(double_q.batch_loss)(state.q, state.target, values_of, batch, settings)
+    loss, gradient = jax.value_and_grad(double_q.batch_loss)(
+        state.q, state.target, values_of, batch, settings
+    )
     rate = settings.learning_rate
     q, moments = _adam(program).descend(state.q, gradient, state.moments, rate)
     updates = state.updates + 1
-    target = double_q.followed(q, state.target, updates, settings.target_period_updates, settings.target_rate)
+    target = double_q.followed(
+        q, state.target, updates, settings.target_period_updates, settings.target_rate
+    )
     size = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
     finite = jnp.isfinite(loss) & jnp.isfinite(size)
     return kept(QState(q, target, (), moments, updates, state.diverged_at), state, finite, t)
@@ -143,17 +153,23 @@ class FrameQ(LearnsByTurn):
     overlaps = True
     begin = staticmethod(begin)
 
-    def choose(self, program: Program, setups: Setup, state: FrameQState, seen: Played, t: int) -> tuple[Any, FrameQState]:
+    def choose(
+        self, program: Program, setups: Setup, state: FrameQState, seen: Played, t: int
+    ) -> tuple[Any, FrameQState]:
         """Return the actions of all lanes."""
         seeing = seen.shown, seen.queue
         return choose(program, setups, state.learner.q, *seeing, np.int32(t)), state
 
-    def learn(self, program: Program, setups: Setup, state: FrameQState, turn: Turn, index: int) -> FrameQState:
+    def learn(
+        self, program: Program, setups: Setup, state: FrameQState, turn: Turn, index: int
+    ) -> FrameQState:
         """Store a turn, and update as often as belongs to it."""
         row = frame_replay.row_of(program, setups, turn)
         return learn(program, setups, state, row, np.int32(index), updates_at(program, index))
 
-    def decide(self, program: Program, setups: Setup, learner: QState, memory: Any, seen: Played) -> tuple[Array, Any]:
+    def decide(
+        self, program: Program, setups: Setup, learner: QState, memory: Any, seen: Played
+    ) -> tuple[Array, Any]:
         """Return the best action of each lane."""
         return greedy(program, setups, learner.q, seen.shown, seen.queue), memory
 

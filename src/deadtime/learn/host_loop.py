@@ -190,7 +190,9 @@ class HostGroup:
         self._actions = None
         self._pool.send(chosen.ravel() if self._frames else chosen)
         if self._turn is not None:
-            self._state = self._learner.learn(self.program, self._setups, self._state, self._turn, self._index)
+            self._state = self._learner.learn(
+                self.program, self._setups, self._state, self._turn, self._index
+            )
             self._turn = None
         played = self._pool.receive()
         before, self._seen = self._seen, self._looked(played)
@@ -227,7 +229,9 @@ class HostGroup:
     def _finish(self) -> None:
         """Learn from the last turn, and wait until that is done."""
         if self._turn is not None:
-            self._state = self._learner.finish(self.program, self._setups, self._state, self._turn, self.done)
+            self._state = self._learner.finish(
+                self.program, self._setups, self._state, self._turn, self.done
+            )
             self._turn = None
         jax.block_until_ready(self._state)
 

@@ -111,7 +111,9 @@ def seen_of(program: Program, runs: int, played: Played) -> Played:
     if program.env is not None:
         return played
     known = ~played.lost
-    ends = {name: getattr(played, name) & known for name in ("terminated", "truncated", "life_lost")}
+    ends = {
+        name: getattr(played, name) & known for name in ("terminated", "truncated", "life_lost")
+    }
     played = played._replace(queue=fitted(played.queue, program.capacity), **ends)
     shape = runs, len(known) // runs
     return jax.tree.map(lambda part: part.reshape(*shape, *part.shape[1:]).copy(), played)

@@ -21,7 +21,9 @@ Scores = dict[int | None, list[float]]
 """The mean score of each run under other delays; None is the run's own."""
 
 
-def scores_under(program: Program, pairs: Sequence[Pair], setups: Setup, learner: Any, stop: Event) -> Scores:
+def scores_under(
+    program: Program, pairs: Sequence[Pair], setups: Setup, learner: Any, stop: Event
+) -> Scores:
     """Return the scores of runs under their own delay and those that their specs ask for."""
     delays = {m for spec, _ in pairs for m in spec.evaluation_delays}
     if program.env is not None:

@@ -34,19 +34,25 @@ class HostedLearner(Protocol):
     def restart(self, program: Program, state: Any, seen: Played) -> Any:
         """Return the state at the beginning of new episodes."""
 
-    def choose(self, program: Program, setups: Setup, state: Any, seen: Played, t: int) -> tuple[Any, Any]:
+    def choose(
+        self, program: Program, setups: Setup, state: Any, seen: Played, t: int
+    ) -> tuple[Any, Any]:
         """Return the actions of all lanes at environment step t, and the state then."""
 
     def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
         """Return the state after it has learned from the turn with this index."""
 
-    def learn_and_choose(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> tuple[Any, Any]:
+    def learn_and_choose(
+        self, program: Program, setups: Setup, state: Any, turn: Turn, t: int
+    ) -> tuple[Any, Any]:
         """Learn from the last turn, and choose at environment step t, from what it led to."""
 
     def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
         """Return the state after the last turn of all."""
 
-    def decide(self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Played) -> tuple[Array, Any]:
+    def decide(
+        self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Played
+    ) -> tuple[Array, Any]:
         """Return the best action of each lane, and the memories then; None is an empty memory."""
 
     def policy_arrays(self, program: Program, learner: Any) -> dict[str, np.ndarray]:
@@ -64,11 +70,15 @@ class LearnsByTurn:
         """Return the state after it has learned from the turn with this index."""
         raise NotImplementedError
 
-    def choose(self, program: Program, setups: Setup, state: Any, seen: Played, t: int) -> tuple[Any, Any]:
+    def choose(
+        self, program: Program, setups: Setup, state: Any, seen: Played, t: int
+    ) -> tuple[Any, Any]:
         """Return the actions of all lanes at environment step t, and the state then."""
         raise NotImplementedError
 
-    def learn_and_choose(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> tuple[Any, Any]:
+    def learn_and_choose(
+        self, program: Program, setups: Setup, state: Any, turn: Turn, t: int
+    ) -> tuple[Any, Any]:
         """Learn from the last turn, and choose at environment step t, from what it led to."""
         state = self.learn(program, setups, state, turn, t // program.lanes - 1)
         return self.choose(program, setups, state, turn.after, t)

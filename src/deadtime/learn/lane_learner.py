@@ -117,7 +117,9 @@ def _moved(program: Program, actors: Actor, given: Given) -> Actor:
     return Actor((), jnp.asarray(given.obs), jnp.asarray(given.queue), history, age, memory)
 
 
-def _learned_and_chosen(program: Program, setup: Setup, run: LaneRun, given: Given, t: Array) -> tuple[Array, LaneRun]:
+def _learned_and_chosen(
+    program: Program, setup: Setup, run: LaneRun, given: Given, t: Array
+) -> tuple[Array, LaneRun]:
     """Learn from the steps that begin at t, and choose at those that follow."""
     run = _learned(program, setup, run, given, t)
     return _chosen(program, setup, run, t + len(given.chosen))
@@ -164,7 +166,9 @@ class LaneLearner:
         """Return the run at the beginning of new episodes."""
         return state._replace(actors=_started(program, seen.shown, seen.queue))
 
-    def choose(self, program: Program, setups: Setup, state: LaneRun, seen: Played, t: int) -> tuple[np.ndarray, LaneRun]:
+    def choose(
+        self, program: Program, setups: Setup, state: LaneRun, seen: Played, t: int
+    ) -> tuple[np.ndarray, LaneRun]:
         """Return the actions of all lanes."""
         actions, state = self._choose(setups, state, np.int32(t))
         return np.asarray(actions), state
@@ -178,11 +182,15 @@ class LaneLearner:
         actions, state = self._learn_and_choose(setups, state, given, first)
         return np.asarray(actions), state
 
-    def learn(self, program: Program, setups: Setup, state: LaneRun, turn: Turn, index: int) -> LaneRun:
+    def learn(
+        self, program: Program, setups: Setup, state: LaneRun, turn: Turn, index: int
+    ) -> LaneRun:
         """Raise: this learner learns before it chooses."""
         raise NotImplementedError
 
-    def finish(self, program: Program, setups: Setup, state: LaneRun, turn: Turn, t: int) -> LaneRun:
+    def finish(
+        self, program: Program, setups: Setup, state: LaneRun, turn: Turn, t: int
+    ) -> LaneRun:
         """Learn from the last turn of all."""
         return self.learn_and_choose(program, setups, state, turn, t)[1]
 

@@ -45,16 +45,22 @@ class LearnerCode(Protocol):
     def new_memory(self, program: Program) -> Any:
         """Return the memory of an actor at the start of an episode; () if it has none."""
 
-    def act(self, program: Program, setup: Setup, state: Any, actor: Actor, keys: Keys) -> tuple[Array, Any]:
+    def act(
+        self, program: Program, setup: Setup, state: Any, actor: Actor, keys: Keys
+    ) -> tuple[Array, Any]:
         """Return an action for training, and the actor's next memory."""
 
-    def decide(self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array) -> tuple[Array, Any]:
+    def decide(
+        self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array
+    ) -> tuple[Array, Any]:
         """Return the action that the learner takes for the best, and the actor's next memory."""
 
     def record(self, program: Program, setup: Setup, state: Any, actor: Actor, done: Done) -> Any:
         """Return what is kept of one step."""
 
-    def update(self, program: Program, setup: Setup, state: Any, replay: Any, kept: Any, t: Any, keys: Keys) -> tuple[Any, Any]:
+    def update(
+        self, program: Program, setup: Setup, state: Any, replay: Any, kept: Any, t: Any, keys: Keys
+    ) -> tuple[Any, Any]:
         """Return state and replay after learning from what was kept up to environment step t.
 
         With `updates_once`, `kept` is a pair: the actors' memories before the rollout, and their

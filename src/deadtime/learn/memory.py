@@ -25,7 +25,9 @@ def check_memory(bytes_at_once: int, runs: int) -> None:
     """Refuse, before anything is allocated, what would not fit: a state and, while it is stepped, as much again."""
     device, needed = jax.devices()[0], 2 * bytes_at_once
     stats = device.memory_stats() or {}
-    free = 0.9 * (stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else free_memory())
+    free = 0.9 * (
+        stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else free_memory()
+    )
     if needed > free:
         raise MemoryError(
             f"{runs} runs at once need {needed / 2**30:.3g} GiB; {free / 2**30:.3g} GiB are free: "

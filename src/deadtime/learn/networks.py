@@ -38,16 +38,22 @@ def new_mlp(key: Array, widths: tuple[int, ...], used_inputs: Any) -> MLP:
     weights = []
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         limit = jnp.sqrt(6.0 / ((used_inputs if i == 0 else inputs) + outputs))
-        weights.append(limit * jax.random.uniform(jax.random.fold_in(key, i), (outputs, inputs), minval=-1.0))
+        weights.append(
+            limit * jax.random.uniform(jax.random.fold_in(key, i), (outputs, inputs), minval=-1.0)
+        )
     return MLP(weights, [jnp.zeros(width) for width in widths[1:]])
 
 
-def new_orthogonal(key: Array, rows: int, columns: int, gain: float = 1.0) -> Float[Array, "rows columns"]:
+def new_orthogonal(
+    key: Array, rows: int, columns: int, gain: float = 1.0
+) -> Float[Array, "rows columns"]:
     """`gain` times a random matrix whose shorter side is orthonormal: the polar factor of a normal one.
 
     It is found by Newton and Schulz' iteration. LAPACK's factorisations, mapped over runs, can wait for one another forever
     in XLA's CPU threads.
     """
     tall = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
-    tall = jax.lax.fori_loop(0, 40, lambda _, w: 1.5 * w - 0.5 * w @ (w.T @ w), tall / jnp.sqrt(jnp.sum(tall**2)))
+    tall = jax.lax.fori_loop(
+        0, 40, lambda _, w: 1.5 * w - 0.5 * w @ (w.T @ w), tall / jnp.sqrt(jnp.sum(tall**2))
+    )
     return gain * (tall if rows >= columns else tall.T)

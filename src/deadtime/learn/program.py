@@ -15,7 +15,9 @@ from deadtime.runtime.views import Code, View
 
 compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
 """`jax.jit` to the same bits in every process: on a GPU no kernel is chosen by timing it."""
-compiled_products = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False})
+compiled_products = partial(
+    jax.jit, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+)
 """The same for large products: without timing, the vendor's kernels are the faster ones."""
 
 

@@ -29,17 +29,31 @@ class Table(NamedTuple):
 
 def by_state(states: int, actions: int) -> Table:
     """A plain table: row s for state s."""
-    return Table(np.zeros(1, np.int32), np.zeros((1, 1), np.uint64), np.zeros((states, actions)), np.full(1, states, np.int64))
+    return Table(
+        np.zeros(1, np.int32),
+        np.zeros((1, 1), np.uint64),
+        np.zeros((states, actions)),
+        np.full(1, states, np.int64),
+    )
 
 
 def by_queue(actions: int, delay: int) -> Table:
     """An empty table over (state, queue)."""
-    slots, keys = np.zeros(4 * _ROWS, np.int32), np.zeros((_ROWS, words_of(actions, delay)), np.uint64)
+    slots, keys = (
+        np.zeros(4 * _ROWS, np.int32),
+        np.zeros((_ROWS, words_of(actions, delay)), np.uint64),
+    )
     return Table(slots, keys, np.zeros((_ROWS, actions)), np.ones(1, np.int64))
 
 
 @numba.njit(cache=True)
-def pack(key: UInt64[np.ndarray, " words"], state: int, queue: Int64[np.ndarray, " steps"], m: int, bits: int) -> None:
+def pack(
+    key: UInt64[np.ndarray, " words"],
+    state: int,
+    queue: Int64[np.ndarray, " steps"],
+    m: int,
+    bits: int,
+) -> None:
     """Write the key of the state and the first m actions of `queue`."""
     key[0] = state
     per_word = 64 // bits
@@ -52,7 +66,12 @@ def pack(key: UInt64[np.ndarray, " words"], state: int, queue: Int64[np.ndarray,
 
 @numba.njit(cache=True)
 def push_key(
-    key: UInt64[np.ndarray, " words"], state: int, actions: Int64[np.ndarray, " steps"], first: int, m: int, bits: int
+    key: UInt64[np.ndarray, " words"],
+    state: int,
+    actions: Int64[np.ndarray, " steps"],
+    first: int,
+    m: int,
+    bits: int,
 ) -> None:
     """The key of the next pair, whose queue begins at `actions[first]`: every word drops its oldest and takes one more."""
     key[0] = state

@@ -30,12 +30,19 @@ class Replay(NamedTuple):
 
 def new_replay(capacity: int, observation: int, queue: int) -> Replay:
     """An empty ring; `queue` is 0 for views that do not see it."""
-    return Replay(jnp.zeros((capacity, 2 * observation + 3 + (queue + 1 if queue else 0))), jnp.zeros((), jnp.int32))
+    return Replay(
+        jnp.zeros((capacity, 2 * observation + 3 + (queue + 1 if queue else 0))),
+        jnp.zeros((), jnp.int32),
+    )
 
 
 def store(replay: Replay, item: Transition, keep: Any) -> Replay:
     """Write a transition if `keep`; the next queue is the queue and one action more, so one row holds both."""
-    numbers = [item.obs, item.next_obs, jnp.stack([item.action.astype(jnp.float32), item.reward, jnp.float32(item.terminated)])]
+    numbers = [
+        item.obs,
+        item.next_obs,
+        jnp.stack([item.action.astype(jnp.float32), item.reward, jnp.float32(item.terminated)]),
+    ]
     if item.queue.shape[0]:
         numbers += [item.queue.astype(jnp.float32), item.next_queue[-1:].astype(jnp.float32)]
     slot = replay.stored % replay.rows.shape[0]
@@ -46,7 +53,9 @@ def store(replay: Replay, item: Transition, keep: Any) -> Replay:
 def sample(replay: Replay, key: Array, batch: int, observation: int) -> Transition:
     """A batch with replacement from what is stored."""
     held = jnp.minimum(replay.stored, replay.rows.shape[0])
-    rows = replay.rows[(jax.random.bits(key, (batch,)) % jnp.maximum(held, 1).astype(jnp.uint32)).astype(jnp.int32)]
+    rows = replay.rows[
+        (jax.random.bits(key, (batch,)) % jnp.maximum(held, 1).astype(jnp.uint32)).astype(jnp.int32)
+    ]
     d, scalars = observation, rows[:, 2 * observation : 2 * observation + 3]
     slots = rows[:, 2 * d + 3 :].astype(jnp.int32)
     return Transition(

@@ -32,12 +32,20 @@ def roll(
     size, n = max(16, *(1 << (max(w.shape) - 1).bit_length() for w in net.weights)), len(obs)
     pad = lambda x: jnp.pad(x, [(0, size - k) for k in x.shape])  # noqa: E731
     layers = [pad(part) for layer in zip(net.weights, net.biases, strict=True) for part in layer]
-    given = (jnp.reshape(delay, 1).astype(jnp.int32), queue.astype(jnp.int32), pad(obs), *map(pad, affine), *layers)
+    given = (
+        jnp.reshape(delay, 1).astype(jnp.int32),
+        queue.astype(jnp.int32),
+        pad(obs),
+        *map(pad, affine),
+        *layers,
+    )
     how: dict[str, Any] = {"interpret": True}
     if on_gpu():
         from jax.experimental.pallas import triton  # noqa: PLC0415
 
-        how = {"compiler_params": triton.CompilerParams(num_warps=1 if size <= 32 else 4, num_stages=1)}
+        how = {
+            "compiler_params": triton.CompilerParams(num_warps=1 if size <= 32 else 4, num_stages=1)
+        }
     shape = jax.ShapeDtypeStruct((size,), jnp.float32)
     return pallas.pallas_call(partial(_kernel, n, one_hot), out_shape=shape, **how)(*given)[:n]
 

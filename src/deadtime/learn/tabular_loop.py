@@ -47,7 +47,11 @@ def run_seeds(
 
 def check_workers(spec: TabularRun, seeds: int, keep_policies: bool) -> int:
     """As many threads as there are cores and memory for; refuses what would not fit even one at a time."""
-    kept, threads, (pairs, size) = seeds if keep_policies else 1, min(seeds, cores()), table_of(spec)
+    kept, threads, (pairs, size) = (
+        seeds if keep_policies else 1,
+        min(seeds, cores()),
+        table_of(spec),
+    )
     growing, held, free = 3 * size, size * kept, 0.9 * free_memory()
     if growing + held > free:
         raise MemoryError(
@@ -92,7 +96,8 @@ class TabularGroup:
         self._offline = view.solves_offline
         self._settings = replace(spec.learner, epsilon=1.0) if self._offline else spec.learner
         self._streams, self._held_out = (
-            np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2, np.uint64) for use in range(2)
+            np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2, np.uint64)
+            for use in range(2)
         )
         self._returns = np.empty(0, np.float32)
         self._reached = False
@@ -102,7 +107,9 @@ class TabularGroup:
         ((spec, _),) = self.pairs
         block = 1 if spec.until_return is not None else max(1, spec.episodes // _BLOCKS)
         count = min(block, spec.episodes - self.done)
-        self._agent, new = run_episodes(self._env, self._agent, self._settings, self._streams, count, learn=True)
+        self._agent, new = run_episodes(
+            self._env, self._agent, self._settings, self._streams, count, learn=True
+        )
         self._returns = np.append(self._returns, new)
         self.done += count
         if spec.until_return is not None and self.done >= _LAST:
@@ -122,7 +129,9 @@ class TabularGroup:
     def close(self) -> None:
         """End nothing: all is in this process."""
 
-    def outcomes(self, seconds: float, keep_policies: bool, stop: Event) -> list[tuple[TabularRun, Outcome]]:
+    def outcomes(
+        self, seconds: float, keep_policies: bool, stop: Event
+    ) -> list[tuple[TabularRun, Outcome]]:
         """Evaluate the agent; return its outcome."""
         ((spec, seed),) = self.pairs
         if self._offline:
@@ -145,13 +154,21 @@ def _solved(agent: Agent, env: Finite, discount: float) -> np.ndarray:
     mdp = estimate(agent.model, discount)
     solution = solve(mdp, 0, horizon=env.max_steps if discount == 1 else None)
     if not solution.converged:
-        raise ValueError(f"mbs solves its model exactly; it was {solution.message} (discount {discount}): lower the discount")
+        raise ValueError(
+            f"mbs solves its model exactly; it was {solution.message} (discount {discount}): lower the discount"
+        )
     values = solution.values.reshape(-1)
     return mdp.r + discount * (mdp.P @ values).reshape(mdp.r.shape)
 
 
 def _outcome(
-    spec: TabularRun, seed: int, returns: np.ndarray, reached: bool, score: float, seconds: float, agent: Agent | None
+    spec: TabularRun,
+    seed: int,
+    returns: np.ndarray,
+    reached: bool,
+    score: float,
+    seconds: float,
+    agent: Agent | None,
 ) -> Outcome:
     edges = np.linspace(0, spec.episodes, min(_BLOCKS, spec.episodes) + 1).astype(int)
     parts = [returns[low:high] for low, high in pairwise(edges)]
@@ -164,6 +181,8 @@ def _outcome(
         status="reached" if reached else "complete",
         seconds=seconds,
         points=edges[1:],
-        curve=np.array([part.mean(dtype=float) if len(part) else np.nan for part in parts], np.float32),
+        curve=np.array(
+            [part.mean(dtype=float) if len(part) else np.nan for part in parts], np.float32
+        ),
         policy={} if agent is None else to_arrays(agent),
     )

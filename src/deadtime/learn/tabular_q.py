@@ -60,7 +60,9 @@ def new_agent(env: Finite, view: View, delay: int) -> Agent:
     """Return an agent that knows nothing: every value is 0, which is optimistic where steps cost."""
     kinds = SEES[: LAW + 1]
     if view.sees not in kinds:
-        raise ValueError(f"a table is asked by {', '.join(kinds)}; got a view that sees {view.sees}: choose another")
+        raise ValueError(
+            f"a table is asked by {', '.join(kinds)}; got a view that sees {view.sees}: choose another"
+        )
     states, actions, outcomes = env.successors.shape
     table = by_queue(actions, delay) if view.sees == "queue" else by_state(states, actions)
     model = empty(states, actions, outcomes) if view.predicts else empty(1, actions, 1)
@@ -90,7 +92,12 @@ def _memory(env: Finite, agent: Agent) -> Memory:
 
 
 def run_episodes(
-    env: Finite, agent: Agent, settings: QLearning, streams: UInt64[np.ndarray, " 2"], episodes: int, learn: bool
+    env: Finite,
+    agent: Agent,
+    settings: QLearning,
+    streams: UInt64[np.ndarray, " 2"],
+    episodes: int,
+    learn: bool,
 ) -> tuple[Agent, Float32[np.ndarray, " episodes"]]:
     """Run whole episodes, learning or not; returns the agent (its table may have moved) and each episode's return."""
     returns = np.empty(episodes, np.float32)

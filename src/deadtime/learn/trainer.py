@@ -101,7 +101,9 @@ def _as_they_end(
         yield from done
 
 
-def train_group(group: Group, progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None) -> list[Finished]:
+def train_group(
+    group: Group, progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
+) -> list[Finished]:
     """Train a group; return its outcomes. A group that was stopped has none, but a checkpoint."""
     path = None if checkpoints is None else checkpoints / f"{group.name}.safetensors"
     with group.device(), closing(group):

@@ -8,7 +8,15 @@ with extras_needed():
     from deadtime.planning.delayed_value import at_queue, exact_values, recursive_values
     from deadtime.planning.iteration import Solution
     from deadtime.planning.mdp import MDP
-    from deadtime.planning.process import Policy, law_at, markov, path_probability, queue_aware, simulate, stationary
+    from deadtime.planning.process import (
+        Policy,
+        law_at,
+        markov,
+        path_probability,
+        queue_aware,
+        simulate,
+        stationary,
+    )
     from deadtime.planning.solvers import solve
 
 __all__ = [

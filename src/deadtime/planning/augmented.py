@@ -32,17 +32,28 @@ _BLOCK = 128
 def queue_shape(mdp: MDP, delay: int) -> tuple[int, ...]:
     """The shape (S, A, …, A) of an array over augmented states."""
     if check_delay(delay) > 63:
-        raise ValueError(f'arrays have at most 63 queue axes; got delay {delay}: shorten it, or try the method "beliefs"')
+        raise ValueError(
+            f'arrays have at most 63 queue axes; got delay {delay}: shorten it, or try the method "beliefs"'
+        )
     return (mdp.states, *([mdp.actions] * check_delay(delay)))
 
 
-def check_memory(mdp: MDP, delay: int, bytes_a_state: float, what: str = "the augmented problem", remedy: str = "") -> None:
+def check_memory(
+    mdp: MDP,
+    delay: int,
+    bytes_a_state: float,
+    what: str = "the augmented problem",
+    remedy: str = "",
+) -> None:
     """Refuse, before anything is allocated, what would not fit into the memory that is free."""
     log = math.log10(mdp.states) + check_delay(delay) * math.log10(mdp.actions)
     count = 10.0 ** min(log, 300)
     needed, free = count * bytes_a_state, free_memory()
     if needed > 0.9 * free:
-        remedy = remedy or 'shorten the delay, or try the method "beliefs", which merges what has the same future'
+        remedy = (
+            remedy
+            or 'shorten the delay, or try the method "beliefs", which merges what has the same future'
+        )
         raise MemoryError(
             f"{what} has S·A^m = {mdp.states}·{mdp.actions}^{delay} = 10^{log:.1f} states and needs {needed / 2**30:.3g} GiB; "
             f"{free / 2**30:.3g} GiB are free: {remedy}"
@@ -67,7 +78,9 @@ def _improve(indptr, indices, data, r, gamma, v, after, policy, tie):  # type: i
             for i in range(high - low):
                 best = kept = mean[i * actions]
                 chosen = 0
-                for a in range(1, actions):  # selections instead of branches, which values of a real problem mispredict
+                for a in range(
+                    1, actions
+                ):  # selections instead of branches, which values of a real problem mispredict
                     new = mean[i * actions + a]
                     best = max(best, new)
                     better = new > kept + tie
@@ -135,7 +148,9 @@ class Operator:
         self._work = mdp.P.nnz * self.shape[1]
         self._parts = (mdp.P.indptr, mdp.P.indices, mdp.P.data, mdp.r, mdp.gamma)
 
-    def improve(self, v: Float[np.ndarray, "S Q"], after: np.ndarray, policy: np.ndarray, tie: float = 0.0) -> None:
+    def improve(
+        self, v: Float[np.ndarray, "S Q"], after: np.ndarray, policy: np.ndarray, tie: float = 0.0
+    ) -> None:
         """Write T v into `after` and its greedy policy, ties to the lowest index, into `policy`."""
         if self.delay:
             on_threads(self._work, _improve, *self._parts, v, after, policy, tie)
@@ -153,7 +168,9 @@ class Operator:
             on_threads(self._work, _follow, *self._parts, v, after, policy)
             return
         rows = np.arange(self.mdp.states) * self.mdp.actions + policy[:, 0]
-        after[:] = (self.mdp.r.ravel()[rows] + self.mdp.gamma * (self.mdp.P[rows] @ v[:, 0]))[:, None]
+        after[:] = (self.mdp.r.ravel()[rows] + self.mdp.gamma * (self.mdp.P[rows] @ v[:, 0]))[
+            :, None
+        ]
 
     def chain(self, policy: Int[np.ndarray, "S Q"]) -> tuple[csr_array, np.ndarray]:
         """F^π and g^π written out, for problems small enough."""
@@ -167,7 +184,9 @@ class Operator:
         rows = mdp.P[s * mdp.actions + a0]
         after = rest * mdp.actions + policy.ravel()
         columns = rows.indices.astype(np.int64) * queues + np.repeat(after, np.diff(rows.indptr))
-        return csr_array((rows.data, columns, rows.indptr), shape=(states * queues,) * 2), mdp.r[s, a0]
+        return csr_array((rows.data, columns, rows.indptr), shape=(states * queues,) * 2), mdp.r[
+            s, a0
+        ]
 
 
 def augment(mdp: MDP, delay: int) -> MDP:

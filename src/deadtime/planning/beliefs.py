@@ -69,7 +69,9 @@ class BeliefSolution:
     @property
     def converged(self) -> bool:
         """Whether the values are within the tolerance."""
-        return bool(self.solution.converged and self.error_bound <= max(self.tol, self.solution.error_bound))
+        return bool(
+            self.solution.converged and self.error_bound <= max(self.tol, self.solution.error_bound)
+        )
 
     @property
     def iterations(self) -> int:
@@ -84,7 +86,9 @@ class BeliefSolution:
     @property
     def error_bound(self) -> float:
         """Bounds the error of every delayed value, that of merging laws which agree to `SAME` only included."""
-        worth = float(np.abs(self.mdp.r).max() + self.mdp.gamma * np.abs(self.solution.values).max())
+        worth = float(
+            np.abs(self.mdp.r).max() + self.mdp.gamma * np.abs(self.solution.values).max()
+        )
         steps = self.horizon if self.horizon is not None else 1 / (1 - self.mdp.gamma)
         return float(self.solution.error_bound + self.beliefs.moved * worth * steps)
 
@@ -109,7 +113,9 @@ class BeliefSolution:
         if self.horizon is None:
             return int(self.solution.policy[found])
         time = check_time(time, self.horizon)
-        return int(self.solution.policy[time, found]) if time < len(self.solution.policy) else 0  # never executed
+        return (
+            int(self.solution.policy[time, found]) if time < len(self.solution.policy) else 0
+        )  # never executed
 
     def value(self, state: int, queue: Any = ()) -> float:
         """The optimal value with the pending actions' own rewards: what `Solution.value` gives."""
@@ -120,7 +126,9 @@ class BeliefSolution:
             earned += discount * float(law @ self.mdp.r[:, action])
             law = law @ self.mdp.P[action :: self.mdp.actions]
             discount *= self.mdp.gamma
-        return earned + (discount * self.delayed_value(state, queue) if steps == len(queue) else 0.0)
+        return earned + (
+            discount * self.delayed_value(state, queue) if steps == len(queue) else 0.0
+        )
 
 
 def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
@@ -143,7 +151,9 @@ def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
         extend.append(labels.reshape(-1, mdp.actions))
         members = csr_array(after[first])
         ends = csr_array(members @ ends)
-    return Beliefs(extend, csr_array(ends), MDP(after, np.asarray(ends @ mdp.r), mdp.gamma, check=False), moved)
+    return Beliefs(
+        extend, csr_array(ends), MDP(after, np.asarray(ends @ mdp.r), mdp.gamma, check=False), moved
+    )
 
 
 def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) -> csr_array:
@@ -154,7 +164,8 @@ def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) 
     for a in range(mdp.actions):
         columns = extend[members.indices, a]
         moved = csr_array(
-            (members.data.copy(), columns, members.indptr.copy()), shape=(members.shape[0], int(extend.max()) + 1)
+            (members.data.copy(), columns, members.indptr.copy()),
+            shape=(members.shape[0], int(extend.max()) + 1),
         )
         moved.sum_duplicates()
         rows.append(moved)
@@ -189,7 +200,9 @@ def solve_beliefs(
     """Plan on the classes: `solve(mdp, delay, method="beliefs")`."""
     beliefs = nested_laws(mdp, delay, max_classes)
     left = None if horizon is None else max(horizon - delay, 0)
-    solution = solve_augmented(beliefs.problem, 0, METHODS[0], tol=tol, horizon=left, max_iterations=max_iterations)
+    solution = solve_augmented(
+        beliefs.problem, 0, METHODS[0], tol=tol, horizon=left, max_iterations=max_iterations
+    )
     return BeliefSolution(solution, beliefs, mdp, delay, tol, horizon)
 
 

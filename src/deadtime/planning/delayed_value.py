@@ -25,25 +25,41 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
-def _step(mdp: MDP, delay: int, rule: np.ndarray, later: np.ndarray, reward: np.ndarray) -> np.ndarray:
+def _step(
+    mdp: MDP, delay: int, rule: np.ndarray, later: np.ndarray, reward: np.ndarray
+) -> np.ndarray:
     """One step of the recursion, backwards."""
-    ahead = (mdp.P @ later).reshape(mdp.states, mdp.actions if delay == 0 else mdp.actions**delay, -1)
+    ahead = (mdp.P @ later).reshape(
+        mdp.states, mdp.actions if delay == 0 else mdp.actions**delay, -1
+    )
     if delay == 0:
         ahead = ahead.reshape(mdp.states, 1, mdp.actions)
     return (rule * (reward + mdp.gamma * ahead)).sum(axis=-1)
 
 
-def recursive_values(mdp: MDP, policy: Policy, delay: int, tol: float = 1e-10) -> tuple[Float[np.ndarray, " *x"], float]:
+def recursive_values(
+    mdp: MDP, policy: Policy, delay: int, tol: float = 1e-10
+) -> tuple[Float[np.ndarray, " *x"], float]:
     """v_0(s, q) for every state and queue by the recursion, and a bound on what stopping it leaves out."""
     if mdp.gamma >= 1:
-        raise ValueError(f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon")
+        raise ValueError(
+            f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon"
+        )
     check_policy(mdp, delay, policy)
     if not tol > 0:
-        raise ValueError(f"tol is the largest error allowed, above 0; got {tol!r}: choose one such as 1e-10")
-    check_memory(mdp, delay, 8 * (mdp.actions + 3), "the delayed value function", "shorten the delay")
+        raise ValueError(
+            f"tol is the largest error allowed, above 0; got {tol!r}: choose one such as 1e-10"
+        )
+    check_memory(
+        mdp, delay, 8 * (mdp.actions + 3), "the delayed value function", "shorten the delay"
+    )
     reward = delayed_reward(mdp, delay)
     largest = max(float(np.abs(mdp.r).max()), 1e-300)
-    steps = 0 if mdp.gamma == 0 else max(math.ceil(math.log(tol * (1 - mdp.gamma) / largest, mdp.gamma)), 0)
+    steps = (
+        0
+        if mdp.gamma == 0
+        else max(math.ceil(math.log(tol * (1 - mdp.gamma) / largest, mdp.gamma)), 0)
+    )
     v = np.zeros((mdp.states, mdp.actions**delay))
     for t in range(steps, -1, -1):
         v = _step(mdp, delay, policy.rule(t), v, reward)
@@ -53,18 +69,29 @@ def recursive_values(mdp: MDP, policy: Policy, delay: int, tol: float = 1e-10) -
 def exact_values(mdp: MDP, policy: Policy, delay: int) -> Float[np.ndarray, " *x"]:
     """v_0(s, q) for every state and queue as the solution of the linear system over (phase, state, queue)."""
     if mdp.gamma >= 1:
-        raise ValueError(f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon")
+        raise ValueError(
+            f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon"
+        )
     check_policy(mdp, delay, policy)
     size = mdp.states * mdp.actions**delay
     needed = 200.0 * policy.period * mdp.P.nnz / mdp.states
-    check_memory(mdp, delay, needed, "the linear system of the delayed value", "shorten the delay, or use recursive_values")
+    check_memory(
+        mdp,
+        delay,
+        needed,
+        "the linear system of the delayed value",
+        "shorten the delay, or use recursive_values",
+    )
     operator = Operator(mdp, delay)
     chains = [operator.chain(np.full(operator.shape, a))[0] for a in range(mdp.actions)]
     reward = delayed_reward(mdp, delay)
     blocks, means = [], []
     for k in range(policy.period):
         rule = np.broadcast_to(policy.rule(k), (*operator.shape, mdp.actions)).reshape(size, -1)
-        move = sum((chains[a].multiply(rule[:, a, None]) for a in range(mdp.actions)), csr_array((size, size)))
+        move = sum(
+            (chains[a].multiply(rule[:, a, None]) for a in range(mdp.actions)),
+            csr_array((size, size)),
+        )
         parts = [csr_array((size, size))] * policy.period
         parts[(k + 1) % policy.period] = csr_array(move)
         blocks.append(hstack(parts))
@@ -74,7 +101,9 @@ def exact_values(mdp: MDP, policy: Policy, delay: int) -> Float[np.ndarray, " *x
     return values[:size].reshape(queue_shape(mdp, delay))
 
 
-def at_queue(mdp: MDP, delay: int, values: Float[np.ndarray, " *x"], start: Any, queue: Any) -> float:
+def at_queue(
+    mdp: MDP, delay: int, values: Float[np.ndarray, " *x"], start: Any, queue: Any
+) -> float:
     """The value at a start and a queue; laws of either average over it: v^{μ_0:μ_{m-1}, π}(s_0)."""
     values = np.asarray(values)
     if values.shape != queue_shape(mdp, delay):

@@ -94,11 +94,15 @@ def alternating(gamma: float = 0.9) -> MDP:
     return MDP(np.repeat(np.eye(2)[None], 2, axis=0), 1 - np.eye(2), gamma)
 
 
-def random_mdp(rng: np.random.Generator, states: int, actions: int, gamma: float, successors: int | None = None) -> MDP:
+def random_mdp(
+    rng: np.random.Generator, states: int, actions: int, gamma: float, successors: int | None = None
+) -> MDP:
     """Random transition probabilities, to all states or to `successors` of them, and standard normal rewards."""
     P = np.zeros((states, actions, states))
     for s in range(states):
         for a in range(actions):
-            reached = rng.choice(states, states if successors is None else successors, replace=False)
+            reached = rng.choice(
+                states, states if successors is None else successors, replace=False
+            )
             P[s, a, reached] = rng.dirichlet(np.ones(len(reached)))
     return MDP(P, rng.normal(size=(states, actions)), gamma)

@@ -18,7 +18,15 @@ import numpy as np
 from scipy.sparse import eye_array
 from scipy.sparse.linalg import splu
 
-from deadtime.planning.augmented import Operator, changes, check_memory, delayed_reward, on_threads, pending_reward, queue_shape
+from deadtime.planning.augmented import (
+    Operator,
+    changes,
+    check_memory,
+    delayed_reward,
+    on_threads,
+    pending_reward,
+    queue_shape,
+)
 from deadtime.planning.mdp import MDP, check_augmented_state
 from deadtime.planning.process import Policy, queue_aware
 
@@ -33,7 +41,9 @@ _EPS = np.finfo(np.float64).eps
 def check_time(time: Any, horizon: int) -> int:
     """A step of a problem with a horizon, or what is wrong with it."""
     if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
-        raise ValueError(f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: nothing is decided after it")
+        raise ValueError(
+            f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: nothing is decided after it"
+        )
     return int(time)
 
 
@@ -91,14 +101,20 @@ class Solution:
     def action(self, state: int, queue: Any = (), time: int = 0) -> int:
         """The action to choose in one augmented state (at step `time` of a problem with a horizon)."""
         at = check_augmented_state(self.mdp, self.delay, state, queue)
-        return int(self.policy[at] if self.horizon is None else self.policy[check_time(time, self.horizon)][at])
+        return int(
+            self.policy[at]
+            if self.horizon is None
+            else self.policy[check_time(time, self.horizon)][at]
+        )
 
     def as_policy(self) -> Policy:
         """Return the solution as a policy to simulate or evaluate; after a horizon its rules repeat."""
         return queue_aware(self.mdp, self.delay, self.policy)
 
 
-def solve_augmented(mdp: MDP, delay: int, method: str, *, tol: float, horizon: int | None, max_iterations: int) -> Solution:
+def solve_augmented(
+    mdp: MDP, delay: int, method: str, *, tol: float, horizon: int | None, max_iterations: int
+) -> Solution:
     """Return the optimum of the augmented problem by one of `METHODS`; `solvers.solve` checks the arguments."""
     if horizon is None and (kappa := _contraction(mdp)) >= 1:
         raise ValueError(
@@ -108,19 +124,29 @@ def solve_augmented(mdp: MDP, delay: int, method: str, *, tol: float, horizon: i
     size = operator.policy_type(0).nbytes
     if horizon is not None:
         check_memory(
-            mdp, delay, 16 + size * (horizon + 1), f"the problem with horizon {horizon}", "shorten the horizon or the delay"
+            mdp,
+            delay,
+            16 + size * (horizon + 1),
+            f"the problem with horizon {horizon}",
+            "shorten the horizon or the delay",
         )
         return _solve_horizon(operator, int(horizon))
     check_memory(mdp, delay, 16 + 2 * size)
     queue_shape(mdp, delay)
-    solver = {"policy_iteration": _policy_iteration, "value_iteration": _modified}.get(method, _modified)
+    solver = {"policy_iteration": _policy_iteration, "value_iteration": _modified}.get(
+        method, _modified
+    )
     return solver(operator, tol, max_iterations, 0 if method == "value_iteration" else 8)
 
 
 def _shaped(operator: Operator, solution: Solution) -> Solution:
     shape = queue_shape(operator.mdp, operator.delay)
     lead = () if solution.horizon is None else (solution.horizon,)
-    return replace(solution, values=solution.values.reshape(shape), policy=solution.policy.reshape(*lead, *shape))
+    return replace(
+        solution,
+        values=solution.values.reshape(shape),
+        policy=solution.policy.reshape(*lead, *shape),
+    )
 
 
 def _contraction(mdp: MDP) -> float:
@@ -140,7 +166,13 @@ def _tie(mdp: MDP, largest: float) -> float:
 
 
 def _ended(
-    operator: Operator, v: np.ndarray, policy: np.ndarray, iterations: int, change: float, tol: float, cut: bool
+    operator: Operator,
+    v: np.ndarray,
+    policy: np.ndarray,
+    iterations: int,
+    change: float,
+    tol: float,
+    cut: bool,
 ) -> Solution:
     """Say how it ended; `change` is max |T v - v| at the values v that are returned."""
     error = _bound(operator.mdp, change, float(np.abs(v).max()))
@@ -149,7 +181,9 @@ def _ended(
         message = f"not converged: after {iterations} iterations the error may be {error:.3g}, above tol {tol:.3g}: "
         message += "raise max_iterations" if cut else "raise tol, doubles can't show more"
     converged = bool(error <= tol)
-    solution = Solution(v, policy, iterations, change, error, converged, message, operator.mdp, operator.delay, tol)
+    solution = Solution(
+        v, policy, iterations, change, error, converged, message, operator.mdp, operator.delay, tol
+    )
     return _shaped(operator, solution)
 
 
@@ -190,7 +224,9 @@ def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) 
     return _ended(operator, v, policy, iteration, change, tol, moved < 5)
 
 
-def _policy_iteration(operator: Operator, tol: float, max_iterations: int, _sweeps: int) -> Solution:
+def _policy_iteration(
+    operator: Operator, tol: float, max_iterations: int, _sweeps: int
+) -> Solution:
     """The paper's mA-PI (Alg. 1): evaluate, take the greedy policy of lowest index, until it stays or gains only rounding."""
     mdp, policy = operator.mdp, np.zeros(operator.shape, operator.policy_type)
     after, v = np.empty(operator.shape), np.full(operator.shape, -np.inf)
@@ -199,7 +235,9 @@ def _policy_iteration(operator: Operator, tol: float, max_iterations: int, _swee
         last, v, evaluations = v, evaluate(operator, policy), evaluations + 1
         before, tie = policy.copy(), _tie(mdp, float(np.abs(v).max()))
         operator.improve(v, after, policy, tie=tie)
-        rounding = float((v - last).max()) <= tie or float(np.abs(after - v).max()) <= 16 * tie  # that of the evaluation
+        rounding = (
+            float((v - last).max()) <= tie or float(np.abs(after - v).max()) <= 16 * tie
+        )  # that of the evaluation
         stays = bool((policy == before).all()) or rounding
     low, high, _ = on_threads(v.size, changes, after, v)
     return _ended(operator, v, policy, evaluations, max(abs(low), abs(high)), tol, not stays)
@@ -224,7 +262,11 @@ def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.nda
 
 
 def _solve_horizon(operator: Operator, horizon: int) -> Solution:
-    v, after, largest = np.zeros(operator.shape), np.empty(operator.shape), float(np.abs(operator.mdp.r).max())
+    v, after, largest = (
+        np.zeros(operator.shape),
+        np.empty(operator.shape),
+        float(np.abs(operator.mdp.r).max()),
+    )
     policy = np.zeros((horizon, *operator.shape), operator.policy_type)
     for step in range(horizon - 1, -1, -1):
         operator.improve(v, after, policy[step], tie=16 * _EPS * largest)
@@ -233,7 +275,9 @@ def _solve_horizon(operator: Operator, horizon: int) -> Solution:
     row = int(np.diff(operator.mdp.P.indptr).max())
     error = 2 * (row + 3) * _EPS * horizon * largest
     message = f"converged: exact to rounding, {horizon} steps backwards"
-    solution = Solution(v, policy, horizon, 0.0, error, True, message, operator.mdp, operator.delay, error, horizon)
+    solution = Solution(
+        v, policy, horizon, 0.0, error, True, message, operator.mdp, operator.delay, error, horizon
+    )
     return _shaped(operator, solution)
 
 
@@ -251,23 +295,43 @@ def _delayed(solution: Solution) -> Delayed:
         u = np.zeros(shape[:2])
         for _ in range(solution.horizon - delay):
             u = sweep(u).max(axis=-1)
-        greedy = _first_best(sweep(u)) if solution.horizon <= delay else solution.policy[0].reshape(shape[:2])
+        greedy = (
+            _first_best(sweep(u))
+            if solution.horizon <= delay
+            else solution.policy[0].reshape(shape[:2])
+        )
         return Delayed(u.reshape(value_shape), greedy.reshape(value_shape), solution.error_bound)
     low, high = mdp.r.min() / (1 - gamma), mdp.r.max() / (1 - gamma)
     scale, u = gamma**delay, np.zeros(shape[:2])
     if scale > 1e-8:
-        u = np.clip((solution.values.reshape(shape[:2]) - pending_reward(mdp, delay)) / scale, low, high)
+        u = np.clip(
+            (solution.values.reshape(shape[:2]) - pending_reward(mdp, delay)) / scale, low, high
+        )
     for step in range(100_000):
         ahead = sweep(u)
         change = ahead.max(axis=-1) - u
         span, middle = float(change.max() - change.min()), float(change.max() + change.min()) / 2
-        error = _bound(mdp, float(np.abs(change).max()), float(np.abs(u).max()) + delay * float(np.abs(mdp.r).max()))
+        error = _bound(
+            mdp,
+            float(np.abs(change).max()),
+            float(np.abs(u).max()) + delay * float(np.abs(mdp.r).max()),
+        )
         if error <= 0.1 * solution.tol or (span <= 4 * _EPS * float(np.abs(u).max()) and step > 3):
             break
-        u = u + change + (gamma * middle / (1 - gamma) if gamma * span < 0.1 * solution.tol * (1 - gamma) else 0.0)
+        u = (
+            u
+            + change
+            + (
+                gamma * middle / (1 - gamma)
+                if gamma * span < 0.1 * solution.tol * (1 - gamma)
+                else 0.0
+            )
+        )
     return Delayed(u.reshape(value_shape), _first_best(ahead).reshape(value_shape), error)
 
 
 def _first_best(values: np.ndarray) -> np.ndarray:
     """The lowest index among the best, up to rounding."""
-    return np.argmax(values >= values.max(axis=-1, keepdims=True) - 1e-13 * float(np.abs(values).max()), axis=-1)
+    return np.argmax(
+        values >= values.max(axis=-1, keepdims=True) - 1e-13 * float(np.abs(values).max()), axis=-1
+    )

@@ -34,20 +34,34 @@ class MDP:
         states, actions = r.shape
         dense = self.P if issparse(self.P) else np.asarray(self.P)
         if dense.dtype.kind not in "iuf":
-            dense = dense.astype(np.float64)  # others are converted once they are sparse, which takes less memory
+            dense = dense.astype(
+                np.float64
+            )  # others are converted once they are sparse, which takes less memory
         wanted = (states * actions, states) if issparse(self.P) else (states, actions, states)
         if dense.shape != wanted:
-            raise ValueError(f"P has shape {wanted} when r has shape {r.shape}; got {dense.shape}: reorder or reshape it")
-        if self.check and dense.dtype.kind in "iu":  # before such a P that is none takes 30 times its size
+            raise ValueError(
+                f"P has shape {wanted} when r has shape {r.shape}; got {dense.shape}: reorder or reshape it"
+            )
+        if (
+            self.check and dense.dtype.kind in "iu"
+        ):  # before such a P that is none takes 30 times its size
             _check_sums(dense.sum(axis=-1, dtype=np.float64).ravel(), actions)
-        P = csr_array(dense if issparse(dense) else dense.reshape(-1, states), dtype=np.float64, copy=True)
+        P = csr_array(
+            dense if issparse(dense) else dense.reshape(-1, states), dtype=np.float64, copy=True
+        )
         P.sum_duplicates()
         gamma = self.gamma
-        if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.number) or not 0 <= gamma <= 1:
+        if (
+            isinstance(gamma, bool)
+            or not isinstance(gamma, int | float | np.number)
+            or not 0 <= gamma <= 1
+        ):
             raise ValueError(f"gamma lies in [0, 1]; got {gamma!r}: choose a discount such as 0.95")
         if self.check:
             _check(P, r)
-            P.data /= np.repeat(P.sum(axis=1), np.diff(P.indptr))  # what float32 or printing lost, so that rows sum to 1
+            P.data /= np.repeat(
+                P.sum(axis=1), np.diff(P.indptr)
+            )  # what float32 or printing lost, so that rows sum to 1
         P.eliminate_zeros()
         for array in (r, P.data, P.indices, P.indptr):
             array.flags.writeable = False
@@ -77,7 +91,10 @@ def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple
         raise ValueError(
             f"a queue holds as many actions as the delay, {delay}, oldest first; got {_plain(queue)}: give all of them"
         )
-    for what, index, count in (("state", state, mdp.states), *(("pending action", a, mdp.actions) for a in actions)):
+    for what, index, count in (
+        ("state", state, mdp.states),
+        *(("pending action", a, mdp.actions) for a in actions),
+    ):
         check_index(what, index, count)
     return (int(state), *(int(a) for a in actions))
 
@@ -85,7 +102,9 @@ def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple
 def check_index(what: str, index: Any, count: int) -> None:
     """Refuse an index that is not one of 0 … count - 1."""
     if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < count:
-        raise ValueError(f"each {what} is a whole number from 0 to {count - 1}; got {_plain(index)}: count from 0")
+        raise ValueError(
+            f"each {what} is a whole number from 0 to {count - 1}; got {_plain(index)}: count from 0"
+        )
 
 
 def _plain(value: Any) -> str:
@@ -102,7 +121,9 @@ def _check(P: csr_array, r: np.ndarray) -> None:
     if wrong.any():
         k = np.flatnonzero(wrong)[0]
         s, a = divmod(int(rows[k]), actions)
-        raise ValueError(f"P[{s}, {a}, {P.indices[k]}] is {P.data[k]}: probabilities are finite and not negative")
+        raise ValueError(
+            f"P[{s}, {a}, {P.indices[k]}] is {P.data[k]}: probabilities are finite and not negative"
+        )
     _check_sums(P.sum(axis=1), actions)
 
 

@@ -42,7 +42,9 @@ def best_queue_aware(mdp: MDP, delay: int, start: Any, queue: Any, tol: float = 
     return Best(value, queue_aware(mdp, delay, delayed.policy), value + delayed.error_bound, 1)
 
 
-def best_stationary_deterministic(mdp: MDP, delay: int, start: Any, queue: Any, limit: int = 100_000) -> Best:
+def best_stationary_deterministic(
+    mdp: MDP, delay: int, start: Any, queue: Any, limit: int = 100_000
+) -> Best:
     """All A^S rules, each evaluated exactly."""
     count = mdp.actions**mdp.states
     if count > limit:
@@ -50,12 +52,17 @@ def best_stationary_deterministic(mdp: MDP, delay: int, start: Any, queue: Any, 
             f"there are A^S = {count:.3g} stationary rules, above limit = {limit:,}: raise it, or use a smaller MDP"
         )
     rules = (np.array(rule) for rule in product(range(mdp.actions), repeat=mdp.states))
-    found = [(at_queue(mdp, delay, exact_values(mdp, stationary(mdp, rule), delay), start, queue), rule) for rule in rules]
+    found = [
+        (at_queue(mdp, delay, exact_values(mdp, stationary(mdp, rule), delay), start, queue), rule)
+        for rule in rules
+    ]
     value, rule = max(found, key=lambda pair: pair[0])
     return Best(value, stationary(mdp, rule), value, count)
 
 
-def best_stationary_randomized(mdp: MDP, delay: int, start: Any, queue: Any, starts: int = 20, seed: int = 0) -> Best:
+def best_stationary_randomized(
+    mdp: MDP, delay: int, start: Any, queue: Any, starts: int = 20, seed: int = 0
+) -> Best:
     """The best of many local searches over softmax rules, and the optimum over all policies as the bound."""
     rng = np.random.default_rng(seed)
     shape = (mdp.states, mdp.actions)
@@ -64,18 +71,25 @@ def best_stationary_randomized(mdp: MDP, delay: int, start: Any, queue: Any, sta
         values = exact_values(mdp, stationary(mdp, softmax(logits.reshape(shape), axis=1)), delay)
         return -at_queue(mdp, delay, values, start, queue)
 
-    runs = [minimize(loss, rng.normal(scale=2, size=shape).ravel(), method="L-BFGS-B") for _ in range(starts)]
+    runs = [
+        minimize(loss, rng.normal(scale=2, size=shape).ravel(), method="L-BFGS-B")
+        for _ in range(starts)
+    ]
     best = min(runs, key=lambda run: run.fun)
     policy = stationary(mdp, softmax(best.x.reshape(shape), axis=1))
     value = -float(best.fun)
     if mdp.actions**mdp.states <= 4096:
         vertex = best_stationary_deterministic(mdp, delay, start, queue)
-        value, policy = max(((value, policy), (vertex.value, vertex.policy)), key=lambda pair: pair[0])
+        value, policy = max(
+            ((value, policy), (vertex.value, vertex.policy)), key=lambda pair: pair[0]
+        )
     bound = best_queue_aware(mdp, delay, start, queue).upper_bound
     return Best(value, policy, max(bound, value), sum(run.nfev for run in runs))
 
 
-def best_markov_deterministic(mdp: MDP, delay: int, start: Any, queue: Any, horizon: int, max_nodes: int = 1_000_000) -> Best:
+def best_markov_deterministic(
+    mdp: MDP, delay: int, start: Any, queue: Any, horizon: int, max_nodes: int = 1_000_000
+) -> Best:
     """The best sequence of rules d_t: S → A for `horizon` decisions, by branch and bound; later decisions only widen the bound.
 
     A Markov policy can't see the queue, so what it controls is the law of (s, queue), which moves deterministically. The search
@@ -85,19 +99,31 @@ def best_markov_deterministic(mdp: MDP, delay: int, start: Any, queue: Any, hori
     A^(states reached at a time): fine for a handful of reachable states or near-deterministic dynamics, not beyond.
     """
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise ValueError(f"horizon is a whole number of decisions, 1 or more; got {horizon!r}: choose one such as 10")
+        raise ValueError(
+            f"horizon is a whole number of decisions, 1 or more; got {horizon!r}: choose one such as 10"
+        )
     search = _MarkovSearch(mdp, delay, horizon, max_nodes)
     found = search.best(0, initial_law(mdp, delay, start, queue), -np.inf)
     assert found is not None  # every return is above -inf
     value, rules = found
-    tail = np.inf if mdp.gamma == 1 else mdp.gamma**horizon * max(float(mdp.r.max()), 0.0) / (1 - mdp.gamma)
+    tail = (
+        np.inf
+        if mdp.gamma == 1
+        else mdp.gamma**horizon * max(float(mdp.r.max()), 0.0) / (1 - mdp.gamma)
+    )
     return Best(value, markov(mdp, np.array(rules)), value + tail, search.nodes)
 
 
 class _MarkovSearch:
     def __init__(self, mdp: MDP, delay: int, horizon: int, max_nodes: int):
         self.mdp, self.delay, self.horizon, self.max_nodes = mdp, delay, horizon, max_nodes
-        check_memory(mdp, delay, 8 * (horizon + mdp.actions + 4), "the search", "shorten the delay or the horizon")
+        check_memory(
+            mdp,
+            delay,
+            8 * (horizon + mdp.actions + 4),
+            "the search",
+            "shorten the delay or the horizon",
+        )
         self.reward = delayed_reward(mdp, delay)
         self.nodes = 0
         self.solved: dict[tuple[int, bytes], tuple[float, list[np.ndarray]]] = {}
@@ -107,7 +133,9 @@ class _MarkovSearch:
             ahead = (mdp.P @ self.bounds[-1]).reshape(mdp.states, -1, mdp.actions)
             self.bounds.append((self.reward + mdp.gamma * ahead).max(axis=-1))
 
-    def best(self, time: int, law: np.ndarray, wanted: float) -> tuple[float, list[np.ndarray]] | None:
+    def best(
+        self, time: int, law: np.ndarray, wanted: float
+    ) -> tuple[float, list[np.ndarray]] | None:
         """The best return from `time` on and its rules, exactly, if it is above `wanted`; None if it is not."""
         if time == self.horizon:
             return (0.0, []) if wanted < 0 else None
@@ -122,7 +150,9 @@ class _MarkovSearch:
                 f"the search passed max_nodes = {self.max_nodes:,}: raise it, or shorten the horizon of {self.horizon}"
             )
         value, rules, gamma = wanted, None, self.mdp.gamma
-        for bound, earned, after, rule in sorted(self._branches(time, law), key=lambda branch: -branch[0]):
+        for bound, earned, after, rule in sorted(
+            self._branches(time, law), key=lambda branch: -branch[0]
+        ):
             if bound <= value:
                 break
             later = self.best(time + 1, after, (value - earned) / gamma if gamma else -np.inf)
@@ -142,5 +172,7 @@ class _MarkovSearch:
             hot = np.eye(self.mdp.actions)[rule][:, None, :]
             earned = float((law[:, :, None] * hot * self.reward).sum())
             after = advance(self.mdp, self.delay, law, hot)
-            bound = earned + self.mdp.gamma * float((after * self.bounds[self.horizon - time - 1]).sum())
+            bound = earned + self.mdp.gamma * float(
+                (after * self.bounds[self.horizon - time - 1]).sum()
+            )
             yield bound + 1e-15, earned, after, rule

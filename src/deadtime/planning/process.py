@@ -65,7 +65,9 @@ def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
     return _policy(mdp, rule, queue_shape(mdp, delay), "a queue-aware policy")
 
 
-def _policy(mdp: MDP, rule: Any, shape: tuple[int, ...], what: str, *, one: bool = True, many: bool = True) -> Policy:
+def _policy(
+    mdp: MDP, rule: Any, shape: tuple[int, ...], what: str, *, one: bool = True, many: bool = True
+) -> Policy:
     """Return the policy of `one` rule or of `many`, one a step; the numbers' type says what they are."""
     given = np.asarray(rule)
     if given.dtype.kind not in "iuf":
@@ -81,7 +83,9 @@ def _policy(mdp: MDP, rule: Any, shape: tuple[int, ...], what: str, *, one: bool
         other = "floats for probabilities" if actions else "integers for actions"
         axes = ", ".join(map(str, wanted))
         forms = [f"({axes})"] * one + [f"(steps, {axes}) with at least one step"] * many
-        raise ValueError(f"{what} of {kind} has shape {' or '.join(forms)}; got {given.shape}: reshape it, or give {other}")
+        raise ValueError(
+            f"{what} of {kind} has shape {' or '.join(forms)}; got {given.shape}: reshape it, or give {other}"
+        )
     return Policy(_probabilities(mdp, given, what).reshape(len(given), mdp.states, -1, mdp.actions))
 
 
@@ -105,7 +109,10 @@ def _probabilities(mdp: MDP, given: np.ndarray, what: str) -> Float[np.ndarray, 
 def check_policy(mdp: MDP, delay: int, policy: Policy) -> None:
     """Refuse a policy of another problem or another delay."""
     _, states, queues, actions = policy.probabilities.shape
-    if (states, actions) != (mdp.states, mdp.actions) or queues not in (1, mdp.actions ** check_delay(delay)):
+    if (states, actions) != (mdp.states, mdp.actions) or queues not in (
+        1,
+        mdp.actions ** check_delay(delay),
+    ):
         raise ValueError(
             f"this policy is for {states} states, {actions} actions and {queues} queues; the problem has {mdp.states}, "
             f"{mdp.actions} and, at delay {delay}, {mdp.actions**delay}: make it with the same MDP and delay"
@@ -139,7 +146,9 @@ def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarra
     return law
 
 
-def advance(mdp: MDP, delay: int, law: Float[np.ndarray, "S Q"], rule: Float[np.ndarray, "S Q A"]) -> Float[np.ndarray, "S Q"]:
+def advance(
+    mdp: MDP, delay: int, law: Float[np.ndarray, "S Q"], rule: Float[np.ndarray, "S Q A"]
+) -> Float[np.ndarray, "S Q"]:
     """The law of (s, queue) one step later."""
     if delay == 0:
         return (mdp.P.T @ (law[:, 0, None] * rule[:, 0]).ravel())[:, None]
@@ -147,7 +156,9 @@ def advance(mdp: MDP, delay: int, law: Float[np.ndarray, "S Q"], rule: Float[np.
     return mdp.P.T @ joint
 
 
-def law_at(mdp: MDP, policy: Policy, delay: int, start: Any, queue: Any, time: int) -> Float[np.ndarray, " *x"]:
+def law_at(
+    mdp: MDP, policy: Policy, delay: int, start: Any, queue: Any, time: int
+) -> Float[np.ndarray, " *x"]:
     """The exact law of (s_t, queue) as an array of shape (S, A, …, A)."""
     check_policy(mdp, delay, policy)
     if isinstance(time, bool) or not isinstance(time, int | np.integer) or time < 0:
@@ -173,14 +184,18 @@ def path_probability(
     """
     states, actions = tuple(path[::2]), tuple(path[1::2])
     if len(states) != len(actions) + 1:
-        raise ValueError(f"a path is s_0, a_0, s_1, …, s_t, an odd number of entries; got {len(path)}: end it with a state")
+        raise ValueError(
+            f"a path is s_0, a_0, s_1, …, s_t, an odd number of entries; got {len(path)}: end it with a state"
+        )
     if isinstance(policy, Policy):
         check_policy(mdp, delay, policy)
     check_augmented_state(mdp, delay, states[0], queue)
     for state, action in zip(states[1:], actions, strict=True):
         check_index("state of a path", state, mdp.states)
         check_index("action of a path", action, mdp.actions)
-    probability = 1.0 if start is None else float(_start_laws(mdp, delay, start, queue)[0][states[0]])
+    probability = (
+        1.0 if start is None else float(_start_laws(mdp, delay, start, queue)[0][states[0]])
+    )
     for k, action in enumerate(actions):
         if k < delay:
             probability *= float(action == queue[k])
@@ -188,7 +203,11 @@ def path_probability(
             seen = k - delay
             if isinstance(policy, Policy):
                 rule = policy.rule(seen)
-                pending = int(np.ravel_multi_index(actions[seen:k], (mdp.actions,) * delay)) if rule.shape[1] > 1 else 0
+                pending = (
+                    int(np.ravel_multi_index(actions[seen:k], (mdp.actions,) * delay))
+                    if rule.shape[1] > 1
+                    else 0
+                )
                 probability *= float(rule[states[seen], pending, action])
             else:
                 probability *= float(policy(tuple(path[: 2 * seen + 1]))[action])
@@ -231,7 +250,15 @@ def _run(indptr, indices, data, rules, state, queue, draws, states, executed):  
 
 
 def simulate(
-    mdp: MDP, policy: Policy, delay: int, start: Any, queue: Any, *, steps: int, paths: int, seed: int
+    mdp: MDP,
+    policy: Policy,
+    delay: int,
+    start: Any,
+    queue: Any,
+    *,
+    steps: int,
+    paths: int,
+    seed: int,
 ) -> tuple[Int[np.ndarray, "paths steps+1"], Int[np.ndarray, "paths steps"]]:
     """Sample paths: the states s_0 … s_steps and the executed actions."""
     rng = np.random.default_rng(seed)
@@ -243,9 +270,20 @@ def simulate(
         pending[:, k] = rng.choice(mdp.actions, size=paths, p=one / one.sum())
     states, executed = np.empty((paths, steps + 1), np.int64), np.empty((paths, steps), np.int64)
     block = max(_DRAWS // max(steps, 1), 1)
-    for low in range(0, paths, block):  # the draws of a block follow those of the last, so its length changes no path
+    for low in range(
+        0, paths, block
+    ):  # the draws of a block follow those of the last, so its length changes no path
         part = slice(low, min(low + block, paths))
         draws = rng.random((part.stop - low, steps, 2))
         problem = (mdp.P.indptr, mdp.P.indices, mdp.P.data, policy.probabilities)
-        on_threads(draws.size, _run, *problem, state[part], pending[part], draws, states[part], executed[part])
+        on_threads(
+            draws.size,
+            _run,
+            *problem,
+            state[part],
+            pending[part],
+            draws,
+            states[part],
+            executed[part],
+        )
     return states, executed

@@ -48,7 +48,9 @@ def ceiling(environment: Any, delay: int, largest: int = LARGEST) -> Ceiling:
     P, r = environment.model()
     mdp = MDP(P, r, gamma=1.0)
     with suppress(ValueError):  # more distinct predictions than that: merging does not help here
-        solution = solve(mdp, delay, "beliefs", horizon=finite.max_steps, max_classes=2 * mdp.states)
+        solution = solve(
+            mdp, delay, "beliefs", horizon=finite.max_steps, max_classes=2 * mdp.states
+        )
         return Ceiling(_by_beliefs(mdp, solution, finite.start), delay)
     solved = min(delay, largest)
     return Ceiling(_by_sweeps(mdp, solved, finite.start, finite.max_steps), solved)
@@ -84,7 +86,9 @@ def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
     return float(v[start].mean())
 
 
-def mean_ceiling(root: Path, spec: TabularSpec, seeds: Sequence[int], largest: int = LARGEST) -> Ceiling:
+def mean_ceiling(
+    root: Path, spec: TabularSpec, seeds: Sequence[int], largest: int = LARGEST
+) -> Ceiling:
     """Return the mean over seeds, kept in `root` so that a figure is drawn without solving anything twice."""
     known = kept(root)
     version = family_of(spec.env).version
@@ -96,7 +100,9 @@ def mean_ceiling(root: Path, spec: TabularSpec, seeds: Sequence[int], largest: i
     if missing:
         keep(root, known)
     chosen = [found[str(seed)] for seed in seeds]
-    return Ceiling(float(np.mean([value for value, _ in chosen])), min(solved for _, solved in chosen))
+    return Ceiling(
+        float(np.mean([value for value, _ in chosen])), min(solved for _, solved in chosen)
+    )
 
 
 def keep(root: Path, known: Kept) -> None:
@@ -120,7 +126,9 @@ def kept(root: Path) -> Kept:
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
         good = False
     if not good:
-        raise ValueError(f"{path} keeps solved optima and can't be read: delete it, they are solved again")
+        raise ValueError(
+            f"{path} keeps solved optima and can't be read: delete it, they are solved again"
+        )
     return known
 
 

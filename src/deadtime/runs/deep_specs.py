@@ -61,9 +61,13 @@ class DeepSpec:
         else:
             environment = self._checked_environment()
             kept = getattr(environment, "settings", None)  # it knows which differ from its own
-            settings = differing(environment, make(self.env), self.settings) if kept is None else kept
+            settings = (
+                differing(environment, make(self.env), self.settings) if kept is None else kept
+            )
         if shaped and not self.family.shaped:
-            raise ValueError(f"{self.env} has no shaped reward, so {shaped[0]} would do nothing: leave it out")
+            raise ValueError(
+                f"{self.env} has no shaped reward, so {shaped[0]} would do nothing: leave it out"
+            )
         self._check_rewards(shaped)
         self._check_place()
         object.__setattr__(self, "settings", settings)
@@ -71,11 +75,15 @@ class DeepSpec:
     def _check_names(self) -> None:
         """Raise if there is no such environment, agent or preset, or if the agent does not work in the environment."""
         if self.family.loop == "tabular":
-            raise ValueError(f"deep agents learn from numbers or frames; {self.env} has cells: choose another environment")
+            raise ValueError(
+                f"deep agents learn from numbers or frames; {self.env} has cells: choose another environment"
+            )
         agents = tuple(learners_of(self.family))
         remembers = self.agent in VIEWS and VIEWS[self.agent].sees == "history"
         if self.agent not in agents and remembers:
-            others = [name for name in environment_names() if self.agent in learners_of(family_of(name))]
+            others = [
+                name for name in environment_names() if self.agent in learners_of(family_of(name))
+            ]
             raise ValueError(
                 f"{self.agent} trains only where the environment is compiled with it, or on Atari; got {self.env}: choose "
                 f"one of {', '.join(others)}, or an agent of {', '.join(agents)}"
@@ -85,7 +93,9 @@ class DeepSpec:
                 f"{self.env} has no agent {self.agent!r}{nearest(str(self.agent), agents)}: choose one of {', '.join(agents)}"
             )
         if self.preset not in PRESETS:
-            raise ValueError(f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best")
+            raise ValueError(
+                f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best"
+            )
 
     def _check_numbers(self) -> None:
         """Raise if a number of the run is out of range; set those that were left out."""
@@ -93,10 +103,16 @@ class DeepSpec:
         if self.steps is not None and self.steps == self.family.usual_steps:
             object.__setattr__(self, "steps", None)
         for name, usual in self._usual.items():
-            object.__setattr__(self, name, usual if getattr(self, name) is None else getattr(self, name))
+            object.__setattr__(
+                self, name, usual if getattr(self, name) is None else getattr(self, name)
+            )
         if not isinstance(self.evaluation_delays, list | tuple):
-            raise ValueError(f"evaluation_delays are a list; got {self.evaluation_delays!r}: pass (5, 10), say")
-        object.__setattr__(self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays))
+            raise ValueError(
+                f"evaluation_delays are a list; got {self.evaluation_delays!r}: pass (5, 10), say"
+            )
+        object.__setattr__(
+            self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays)
+        )
         if VIEWS[self.agent].sees_queue and {*self.evaluation_delays} - {self.delay}:
             raise ValueError(
                 f"{self.agent} learns only from queues of exactly its own delay, {self.delay}; got evaluation_delays "
@@ -108,7 +124,9 @@ class DeepSpec:
                 isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31
             ):
                 such = 100_000 if name == "steps" else self._usual[name]
-                raise ValueError(f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}")
+                raise ValueError(
+                    f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}"
+                )
 
     def _checked_environment(self) -> Any:
         """Make the environment, raise if this agent can't act in it under this delay, and return it."""
@@ -124,8 +142,12 @@ class DeepSpec:
     def _check_rewards(self, shaped: list[str]) -> None:
         """Raise if rewards would say nothing."""
         if "shaped_bonus" in shaped and not self.learner.shaped:
-            raise ValueError("shaped_bonus is added to the shaped reward, which is off (shaped=False): leave one of them out")
-        measured = isinstance(self.learner, DoubleQ) and (self.learner.scaled or self.learner.centre)
+            raise ValueError(
+                "shaped_bonus is added to the shaped reward, which is off (shaped=False): leave one of them out"
+            )
+        measured = isinstance(self.learner, DoubleQ) and (
+            self.learner.scaled or self.learner.centre
+        )
         if measured and np.float32(self.learner.discount) == 1:
             raise ValueError(
                 f"scaled and centred rewards need 1 - discount, which is 0 here; got discount={self.learner.discount}: "
@@ -174,27 +196,42 @@ class DeepSpec:
         usual = preset(self.preset, self.family, self.agent)
         if not VIEWS[self.agent].predicts and {"model", "members"} & self.changes.keys():
             idle = next(name for name in ("model", "members") if name in self.changes)
-            raise ValueError(f"{self.agent} predicts nothing, so {idle} would do nothing: leave it out")
+            raise ValueError(
+                f"{self.agent} predicts nothing, so {idle} would do nothing: leave it out"
+            )
         known = [f.name for f in fields(usual)]
         for name, value in self.changes.items():
             if name not in known:
-                raise ValueError(f"{self.agent} has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}")
-            object.__setattr__(self, "changes", self.changes | {name: like(getattr(usual, name), name, value)})
+                raise ValueError(
+                    f"{self.agent} has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}"
+                )
+            object.__setattr__(
+                self, "changes", self.changes | {name: like(getattr(usual, name), name, value)}
+            )
         models = PIXEL_MODELS if self.family.frames else tuple(FORWARD_MODELS)
         if self.changes.get("model", models[0]) not in models:
-            raise ValueError(f"no model is called {self.changes['model']!r}: choose one of {', '.join(models)}")
-        kept = {name: value for name, value in self.changes.items() if value != getattr(usual, name)}
+            raise ValueError(
+                f"no model is called {self.changes['model']!r}: choose one of {', '.join(models)}"
+            )
+        kept = {
+            name: value for name, value in self.changes.items() if value != getattr(usual, name)
+        }
         object.__setattr__(self, "changes", kept)
         if self.family.frames and self.changes.get("target_period_updates") == 0:
-            raise ValueError("on Atari the target network is copied; got target_period_updates=0: pass 1 or more")
+            raise ValueError(
+                "on Atari the target network is copied; got target_period_updates=0: pass 1 or more"
+            )
         if self.family.frames and len(self.changes.get("channels", (1, 1, 1))) != 3:
-            raise ValueError(f"channels are those of three convolutions; got {self.changes['channels']}: pass three numbers")
+            raise ValueError(
+                f"channels are those of three convolutions; got {self.changes['channels']}: pass three numbers"
+            )
 
     @property
     def learner(self) -> Any:
         """All settings of the learner (see `preset`)."""
         changes: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in self.changes.items()
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in self.changes.items()
         }
         return replace(preset(self.preset, self.family, self.agent), **changes)
 
@@ -220,7 +257,10 @@ class DeepSpec:
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name == "changes":
-                value = {name: list(one) if isinstance(one, tuple) else one for name, one in value.items()}
+                value = {
+                    name: list(one) if isinstance(one, tuple) else one
+                    for name, one in value.items()
+                }
             if f.name == "evaluation_delays":
                 value = list(value)
             if value not in ({}, [], self._usual.get(f.name, f.default)):
@@ -231,7 +271,11 @@ class DeepSpec:
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
         kind = learners_of(self.family)[self.agent]
-        settings = {name: plain(value) for name, value in vars(self.learner).items() if value != getattr(kind.settings, name)}
+        settings = {
+            name: plain(value)
+            for name, value in vars(self.learner).items()
+            if value != getattr(kind.settings, name)
+        }
         versions = self.family.version, kind.version
         text = json.dumps([self.canonical(), settings, *versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

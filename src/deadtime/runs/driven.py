@@ -21,7 +21,9 @@ _FAILED = {"name": str, "reason": str}
 
 
 @contextmanager
-def alone(root: Path, remedy: str = "name another folder, --out NAME", place: str = "") -> Iterator[None]:
+def alone(
+    root: Path, remedy: str = "name another folder, --out NAME", place: str = ""
+) -> Iterator[None]:
     """Be the only driver of a folder, or on this machine of a `place`; the lock goes with the process."""
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -29,9 +31,13 @@ def alone(root: Path, remedy: str = "name another folder, --out NAME", place: st
     except OSError as error:
         raise OSError(f"records can't be written to {root} ({error.strerror}): {remedy}") from error
     try:
-        if not _locked(lock, fcntl.LOCK_EX, tries=20):  # one who only looks whether it is driven is gone in a moment
+        if not _locked(
+            lock, fcntl.LOCK_EX, tries=20
+        ):  # one who only looks whether it is driven is gone in a moment
             who = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
-            raise ValueError(f"one driver at a time works in a folder; {who} works in {place or root}: wait for it, or stop it")
+            raise ValueError(
+                f"one driver at a time works in a folder; {who} works in {place or root}: wait for it, or stop it"
+            )
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
         yield
@@ -55,7 +61,9 @@ def _opened(root: Path, flags: int) -> int:
     try:
         return files.open_plain(root / _LOCK, flags)
     except ValueError as error:
-        raise ValueError(f"a driver locks its folder by a file; in {root} {error}: delete {root / _LOCK}") from None
+        raise ValueError(
+            f"a driver locks its folder by a file; in {root} {error}: delete {root / _LOCK}"
+        ) from None
 
 
 def _locked(lock: int, how: int, tries: int = 1) -> bool:
@@ -105,4 +113,6 @@ def _like(said: dict[str, Any], form: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _not_ours(why: Exception) -> ValueError:
-    return ValueError(f"{STATUS} is not what a driver writes ({why}): delete it, the next one writes it anew")
+    return ValueError(
+        f"{STATUS} is not what a driver writes ({why}): delete it, the next one writes it anew"
+    )

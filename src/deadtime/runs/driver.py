@@ -58,7 +58,9 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
     if failed:
         for unit, reason in failed:
             console(stderr=True).print(f"failed: {unit.name}: {reason}", soft_wrap=True)
-        console(stderr=True).print(f"{len(failed)} of {len(units)} failed; the same command tries only these again")
+        console(stderr=True).print(
+            f"{len(failed)} of {len(units)} failed; the same command tries only these again"
+        )
     return sum(len(unit.runs) for unit, _ in failed)
 
 
@@ -89,9 +91,13 @@ def check(where: Where) -> None:
     """Raise if the requested engine is not available."""
     if where.engine and where.engine not in ENGINES:
         hint = nearest(where.engine, ENGINES)
-        raise ValueError(f"no engine is called {where.engine!r}{hint}: choose one of {', '.join(ENGINES)}")
+        raise ValueError(
+            f"no engine is called {where.engine!r}{hint}: choose one of {', '.join(ENGINES)}"
+        )
     if where.address and where.engine != "ray":
-        raise ValueError(f"an address is that of a Ray cluster; got {where.address!r} without --engine ray: add it")
+        raise ValueError(
+            f"an address is that of a Ray cluster; got {where.address!r} without --engine ray: add it"
+        )
     if where.retries < 0:
         raise ValueError(f"retries are 0 or more; got {where.retries}: 2 are usual")
 
@@ -110,12 +116,18 @@ def _engine(left: Runs, where: Where, how: How) -> tuple[Any, list[Unit], int]:
         return ray, units_of(left, "gpu" if ray.gpus else "cpu"), ray.gpus
     if all(isinstance(spec, TabularSpec) for spec, _ in left):
         units = units_of(left, "cpu")
-        return (Local() if (where.engine or _usual(units)) == "local" else Inline(cores())), units, 0
+        return (
+            (Local() if (where.engine or _usual(units)) == "local" else Inline(cores())),
+            units,
+            0,
+        )
     with uninterrupted():
         import jax  # noqa: PLC0415  (it takes a while to load)
 
     gpus = gpus_here()
-    if where.engine == "local" or (len(gpus) > 1 and not where.engine):  # then this process takes no GPU itself
+    if where.engine == "local" or (
+        len(gpus) > 1 and not where.engine
+    ):  # then this process takes no GPU itself
         jax.config.update("jax_platforms", "cpu")
         return Local(gpus), units_of(left, "gpu" if gpus else "cpu"), len(gpus)
     with uninterrupted():
@@ -141,7 +153,9 @@ def _add(root: Path, path: Path, store: Store | None) -> None:
     try:
         content = files.plain(path, _UNIT_BYTES)
     except ValueError as error:
-        raise ValueError(f"{path} holds no records that can be read ({error}): delete it and run them again") from None
+        raise ValueError(
+            f"{path} holds no records that can be read ({error}): delete it and run them again"
+        ) from None
     for record in records.unpacked(content, str(path)):
         _add_record(root, record, store)
     path.unlink()
@@ -220,7 +234,9 @@ class Sweep:
     @property
     def checkpoints(self) -> str:
         """The folder or URL of the units' checkpoints."""
-        return str(self.root.resolve() / CHECKPOINTS) if self.store is None else self.store.checkpoints
+        return (
+            str(self.root.resolve() / CHECKPOINTS) if self.store is None else self.store.checkpoints
+        )
 
     @contextmanager
     def checkpoints_noted(self) -> Iterator[None]:
@@ -270,7 +286,8 @@ class Sweep:
         said = {
             "units": len(self.units),
             "done": self.done,
-            "work": sum(unit.work for unit in self.units) - sum(unit.work for unit, _ in self.failed),
+            "work": sum(unit.work for unit in self.units)
+            - sum(unit.work for unit, _ in self.failed),
             "work_done": self.work_done + sum(about["done"] for about in running),
             "seconds": round(monotonic() - self._began, 1),
             "running": [] if last else running,

@@ -131,7 +131,9 @@ class _Worker:
     def __init__(self, gpu: str, narrow: bool, group: int):
         """Start it, on one GPU or on none, for units of one core or of more, in the group of a guard."""
         ours, its = socket.socketpair()
-        device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"} | ({CORES: "1"} if narrow else {})
+        device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"} | (
+            {CORES: "1"} if narrow else {}
+        )
         with its:
             self.process = started(
                 "deadtime.runs.unit_worker",
@@ -171,7 +173,9 @@ class Local:
     def start(self, unit: Unit, checkpoints: str) -> bool:
         """Give it to a process that has nothing to do, if what it needs is free."""
         running = [worker.unit for worker in self._workers if worker.unit is not None]
-        alike = [one for one in running if one.gpus == unit.gpus]  # what is on a GPU takes its memory there
+        alike = [
+            one for one in running if one.gpus == unit.gpus
+        ]  # what is on a GPU takes its memory there
         full = running and (
             sum(min(one.cpus, self._cores) for one in [*running, unit]) > self._cores
             or (not unit.gpus and sum(one.memory for one in alike) + unit.memory > self._memory)
@@ -180,7 +184,9 @@ class Local:
         if full:
             return False
         kind = bool(unit.gpus), unit.cpus == 1
-        idle = [one for one in self._workers if one.unit is None and (bool(one.gpu), one.narrow) == kind]
+        idle = [
+            one for one in self._workers if one.unit is None and (bool(one.gpu), one.narrow) == kind
+        ]
         worker = idle[0] if idle else self._new(unit)
         worker.unit = unit
         with suppress(OSError):  # it has died: `events` finds out
@@ -190,11 +196,15 @@ class Local:
     def _new(self, unit: Unit) -> _Worker:
         taken = {worker.gpu for worker in self._workers if worker.unit is not None}
         free = [gpu for gpu in self._gpus if gpu not in taken]
-        for other in [one for one in self._workers if unit.gpus and one.gpu == free[0]]:  # idle, and of another width
+        for other in [
+            one for one in self._workers if unit.gpus and one.gpu == free[0]
+        ]:  # idle, and of another width
             self._workers.remove(other)
             other.end()
         self._guard = self._guard or Guard()
-        self._workers.append(_Worker(free[0] if unit.gpus else "", unit.cpus == 1, self._guard.group))
+        self._workers.append(
+            _Worker(free[0] if unit.gpus else "", unit.cpus == 1, self._guard.group)
+        )
         return self._workers[-1]
 
     def events(self) -> Iterator[Event]:
@@ -249,14 +259,20 @@ def gpus_here() -> list[str]:
     if platforms and not {"cuda", "gpu"} & {*platforms.split(",")}:
         return []
     if told is not None:
-        return [*takewhile(lambda gpu: gpu not in ("", "-1"), told.split(","))]  # CUDA too goes no further
+        return [
+            *takewhile(lambda gpu: gpu not in ("", "-1"), told.split(","))
+        ]  # CUDA too goes no further
     if not shutil.which("nvidia-smi"):
         return []
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    listed = subprocess.run(
+        ["nvidia-smi", "-L"], capture_output=True, text=True, check=False
+    ).stdout
     return [str(i) for i in range(listed.count("GPU "))]
 
 
 def _how_it_ended(code: int) -> str:
     if code == -9:
-        return "its process was killed (SIGKILL): by someone, or because there was too little memory"
+        return (
+            "its process was killed (SIGKILL): by someone, or because there was too little memory"
+        )
     return f"its process ended with {f'signal {-code}' if code < 0 else f'exit status {code}'}; what it said is above"

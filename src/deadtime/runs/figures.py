@@ -52,13 +52,17 @@ def color_of(agent: str) -> str:
     return _OTHER_COLORS[others.index(agent) % len(_OTHER_COLORS)]
 
 
-def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Figure, Any]:
+def new_figure(
+    width: float, height: float, rows: int = 1, columns: int = 1, **how: Any
+) -> tuple[Figure, Any]:
     """A figure and its axes."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **how)
 
 
-def return_against_delay(axes: Axes, scores: Scores, best: dict[int, tuple[float, bool]], limits: Limits = ANY) -> None:
+def return_against_delay(
+    axes: Axes, scores: Scores, best: dict[int, tuple[float, bool]], limits: Limits = ANY
+) -> None:
     """Draw each agent's mean and interval against the delay, under the exact optimum or its bound.
 
     `scores` are keyed (agent, delay); `limits` are those of a return.
@@ -93,10 +97,14 @@ def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:
         axes.plot(exact, [best[m][0] for m in exact], color="black", lw=1.2, label="exact optimum")
     if bounds:
         x = [*exact[-1:], *bounds]
-        axes.plot(x, [best[m][0] for m in x], color="black", lw=1.2, ls="--", label="upper bound on it")
+        axes.plot(
+            x, [best[m][0] for m in x], color="black", lw=1.2, ls="--", label="upper bound on it"
+        )
 
 
-def learning_curve(axes: Axes, points: np.ndarray, returns: np.ndarray, color: str, label: str) -> None:
+def learning_curve(
+    axes: Axes, points: np.ndarray, returns: np.ndarray, color: str, label: str
+) -> None:
     """Mean training return and its interval, from the returns of every seed (NaN where no episode ended)."""
     found, x = [], []
     for block in np.array_split(np.arange(len(points)), min(25, len(points))):
@@ -107,16 +115,24 @@ def learning_curve(axes: Axes, points: np.ndarray, returns: np.ndarray, color: s
             found.append(statistics.mean(sums[seeds] / there.sum(axis=1)[seeds]))
             x.append(points[block[-1]])
     axes.plot(x, [e.value for e in found], color=color, label=label, lw=1.5)
-    axes.fill_between(x, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0)
+    axes.fill_between(
+        x, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0
+    )
 
 
-def learning_curves(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], best: tuple[float, bool] | None) -> None:
+def learning_curves(
+    axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], best: tuple[float, bool] | None
+) -> None:
     """Those of agents, beside the best that there is."""
     for agent, (points, returns) in curves.items():
         learning_curve(axes, points, returns, color_of(agent), name_of(agent))
     if best is not None:
         axes.axhline(
-            best[0], color="black", lw=1, ls="-" if best[1] else "--", label="exact optimum" if best[1] else "upper bound on it"
+            best[0],
+            color="black",
+            lw=1,
+            ls="-" if best[1] else "--",
+            label="exact optimum" if best[1] else "upper bound on it",
         )
     axes.grid(alpha=0.25)
 
@@ -130,12 +146,22 @@ def heat_map(
     digits: str = ".2f",
 ) -> Any:
     """Numbers in their cells, coloured over `span`."""
-    image = axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=span[0], vmax=span[1])
+    image = axes.imshow(
+        values, origin="lower", aspect="auto", cmap="cividis", vmin=span[0], vmax=span[1]
+    )
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
     dark = span[0] + 0.6 * (span[1] - span[0])
     for (i, j), value in np.ndenumerate(values):
-        axes.text(j, i, f"{value:{digits}}", ha="center", va="center", fontsize=8, color="white" if value < dark else "black")
+        axes.text(
+            j,
+            i,
+            f"{value:{digits}}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if value < dark else "black",
+        )
     return image
 
 
@@ -143,7 +169,16 @@ def shared_legend(figure: Figure, axes: np.ndarray) -> None:
     """One for all axes."""
     handles: dict[str, Any] = {}
     for axis in axes.flat:
-        handles |= {label: line for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+        handles |= {
+            label: line for line, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
         if axis.get_legend():
             axis.get_legend().remove()
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=len(handles),
+        frameon=False,
+        fontsize=9,
+    )

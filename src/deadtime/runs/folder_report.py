@@ -57,7 +57,9 @@ def refused(root: Path, also: Iterable[str] = ()) -> dict[str, str]:
             if records.exists(folder):  # which raises for a link
                 record = records.read(folder)
                 if from_canonical(record.spec).id != record.id:
-                    found[folder.name] = f"{folder} was made by another version of what it uses: train it again"
+                    found[folder.name] = (
+                        f"{folder} was made by another version of what it uses: train it again"
+                    )
         except (ValueError, OSError, ImportError, MemoryError) as error:
             found[folder.name] = str(error)
     return found
@@ -73,11 +75,18 @@ def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Comparison,
         if folder.name in but:
             continue
         record = records.read(folder)
-        if folder_of(record) in but or record.id != from_canonical(record.spec).id:  # of a version that ran it differently
+        if (
+            folder_of(record) in but or record.id != from_canonical(record.spec).id
+        ):  # of a version that ran it differently
             continue
         result = Result(record)
-        about = json.dumps({k: v for k, v in result.record.spec.items() if k not in _APART + _LEARNER}, sort_keys=True)
-        together.setdefault(about, {}).setdefault((result.spec.agent, result.spec.delay), []).append(result)
+        about = json.dumps(
+            {k: v for k, v in result.record.spec.items() if k not in _APART + _LEARNER},
+            sort_keys=True,
+        )
+        together.setdefault(about, {}).setdefault(
+            (result.spec.agent, result.spec.delay), []
+        ).append(result)
     groups: Groups = {}
     for about, group in sorted(together.items()):
         groups |= _parted(about, group)
@@ -91,34 +100,48 @@ def _parted(about: str, group: Mapping[tuple[str, int], list[Result]]) -> Groups
     parts: Groups = {}
     for key, those in group.items():
         for result in those:
-            learner = {name: value for name, value in result.record.spec.items() if name in _LEARNER}
+            learner = {
+                name: value for name, value in result.record.spec.items() if name in _LEARNER
+            }
             said = json.dumps(json.loads(about) | learner, sort_keys=True)
             parts.setdefault(said, {}).setdefault(key, result)
     return parts
 
 
-def _experiment(said: dict[str, Any], group: Mapping[tuple[str, int], Result]) -> tuple[Comparison, Results]:
+def _experiment(
+    said: dict[str, Any], group: Mapping[tuple[str, int], Result]
+) -> tuple[Comparison, Results]:
     title = said["env"]
     for name, value in said.items():
         if isinstance(value, dict):
-            title += "".join(f", {key.replace('_', ' ')} {number}" for key, number in sorted(value.items()))
+            title += "".join(
+                f", {key.replace('_', ' ')} {number}" for key, number in sorted(value.items())
+            )
         elif name not in ("env", "kind"):
             title += f", {name.replace('_', ' ')} {value}"
     title = printable(title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE]}…")
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
     slug = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')[:150]}-{digest}"
-    results: Results = {key: group[key] for key in sorted(group, key=lambda key: (order_of(key[0]), key[1]))}
+    results: Results = {
+        key: group[key] for key in sorted(group, key=lambda key: (order_of(key[0]), key[1]))
+    }
     seeds = sorted({seed for result in results.values() for seed in result.seeds})
 
     def draw(results: Results, root: Path) -> Path:
         figure, axes = new_figure(6.4, 4.2)
         limits = return_limits(next(iter(results.values())).spec)
-        return_against_delay(axes, {key: result.scores for key, result in results.items()}, {}, limits)
-        intervals = ", 95% intervals" * any(len(result.seeds) >= statistics.FEWEST for result in results.values())
+        return_against_delay(
+            axes, {key: result.scores for key, result in results.items()}, {}, limits
+        )
+        intervals = ", 95% intervals" * any(
+            len(result.seeds) >= statistics.FEWEST for result in results.values()
+        )
         put_title(axes, f"{fill(title, 70)}\n{seeds_of(results)}{intervals}")
         return save_picture(figure, root / "figures" / f"{slug}.png")
 
-    return Comparison(slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table), results
+    return Comparison(
+        slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table
+    ), results
 
 
 def seeds_of(results: Results) -> str:
@@ -146,10 +169,19 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
         less: Any = ("", "", "")
         if (first, m) in results:
             ours, its = paired(results[first, m], result, lambda one: one.scores)
-            less = statistics.difference(ours, its, return_limits(result.spec)) if len(its) else less
-        row |= dict(zip((f"{first}_minus_this", "difference_low", "difference_high"), less, strict=True))
+            less = (
+                statistics.difference(ours, its, return_limits(result.spec)) if len(its) else less
+            )
+        row |= dict(
+            zip((f"{first}_minus_this", "difference_low", "difference_high"), less, strict=True)
+        )
         rows.append(
-            row | {"seeds": len(result.seeds), "diverged": len(result.diverged), "never_updated": len(result.untrained)}
+            row
+            | {
+                "seeds": len(result.seeds),
+                "diverged": len(result.diverged),
+                "never_updated": len(result.untrained),
+            }
         )
     return rows
 
@@ -161,13 +193,17 @@ def _first(seeds: list[int]) -> str:
 
 def printed(experiment: Comparison, results: Results) -> Table:
     """Return a table of the greedy returns, for a terminal."""
-    table = Table("delay", "agent", "return", title=Text(f"{experiment.title}: {seeds_of(results)}"))
+    table = Table(
+        "delay", "agent", "return", title=Text(f"{experiment.title}: {seeds_of(results)}")
+    )
     delays = sorted({m for _, m in results})
     for m in delays:
         for (agent, delay), result in results.items():
             if delay == m:
                 notes = [f"diverged: seeds {_first([*result.diverged])}"] if result.diverged else []
-                notes += [f"never updated: seeds {_first(result.untrained)}"] if result.untrained else []
+                notes += (
+                    [f"never updated: seeds {_first(result.untrained)}"] if result.untrained else []
+                )
                 found = statistics.mean(result.scores, return_limits(result.spec))
                 table.add_row(str(m), agent, "; ".join([str(found), *notes]))
         table.add_section()

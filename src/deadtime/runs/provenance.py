@@ -59,8 +59,16 @@ def commit_of(top: Path) -> str | None:
         if folder.is_file():  # of a worktree or a submodule: it names the folder
             folder = top / _text(folder).removeprefix("gitdir:").strip()
         head = _text(folder / "HEAD").strip()
-        shared = folder / _text(folder / "commondir").strip() if (folder / "commondir").exists() else folder
-        found = _resolved(head.removeprefix("ref:").strip(), shared) if head.startswith("ref:") else head
+        shared = (
+            folder / _text(folder / "commondir").strip()
+            if (folder / "commondir").exists()
+            else folder
+        )
+        found = (
+            _resolved(head.removeprefix("ref:").strip(), shared)
+            if head.startswith("ref:")
+            else head
+        )
     except (OSError, ValueError, LookupError, TypeError):
         return None
     return found if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", found) else None

@@ -40,7 +40,9 @@ class Ray:
         here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             self._ray.get_runtime_context().get_node_id(), soft=True
         )
-        self._board = self._ray.remote(num_cpus=0, max_restarts=-1, scheduling_strategy=here)(_Board).remote()
+        self._board = self._ray.remote(num_cpus=0, max_restarts=-1, scheduling_strategy=here)(
+            _Board
+        ).remote()
 
     def _connect(self, address: str | None) -> None:
         if address is None:
@@ -52,7 +54,9 @@ class Ray:
             raise _no_cluster(address) from None
         except RuntimeError as error:  # other versions of Ray or Python there, say
             why = " ".join(str(error).split())
-            raise ConnectionError(f"Ray can't be used ({why}): this driver needs the cluster's own Ray and Python") from error
+            raise ConnectionError(
+                f"Ray can't be used ({why}): this driver needs the cluster's own Ray and Python"
+            ) from error
 
     @property
     def gpus(self) -> int:
@@ -64,17 +68,30 @@ class Ray:
         most = 2 * int(self._ray.cluster_resources().get("CPU", 1)) + 8
         if len(self._running) + len(self._refused) >= most:
             return False
-        widest = max((int(node.get("CPU", 0)) for node in self._nodes if node.get("GPU", 0) >= unit.gpus), default=0)
+        widest = max(
+            (int(node.get("CPU", 0)) for node in self._nodes if node.get("GPU", 0) >= unit.gpus),
+            default=0,
+        )
         largest = max((node.get("memory", 0) for node in self._nodes), default=0)
         memory = 0 if unit.gpus else unit.memory  # what is on a GPU takes its memory there
         if not widest or memory > largest:
-            what = f"{memory / 2**30:.3g} GiB" if widest else "a core and a GPU" if unit.gpus else "a core"
-            self._refused.append(Event(unit, failed=f"it needs {what}, and no node of the cluster has that"))
+            what = (
+                f"{memory / 2**30:.3g} GiB"
+                if widest
+                else "a core and a GPU"
+                if unit.gpus
+                else "a core"
+            )
+            self._refused.append(
+                Event(unit, failed=f"it needs {what}, and no node of the cluster has that")
+            )
             return True
         needs = {"num_cpus": min(unit.cpus, widest), "num_gpus": unit.gpus, "memory": memory}
         task = self._ray.remote(**needs, max_retries=0)(_on_ray)
         limit = os.environ.get(timeouts.VARIABLE, "")
-        self._running[task.remote(unit.to_json(), needs["num_cpus"], limit, checkpoints, self._board)] = unit
+        self._running[
+            task.remote(unit.to_json(), needs["num_cpus"], limit, checkpoints, self._board)
+        ] = unit
         return True
 
     def events(self) -> Iterator[Event]:
@@ -99,7 +116,9 @@ class Ray:
     def _progress(self) -> dict[str, int]:
         try:
             return self._ray.get(self._board.taken.remote(), timeout=5)
-        except self._ray.exceptions.RayError:  # it will start again somewhere, and nothing depends on it
+        except (
+            self._ray.exceptions.RayError
+        ):  # it will start again somewhere, and nothing depends on it
             return {}
 
     def close(self) -> None:
@@ -109,7 +128,11 @@ class Ray:
                 self._cancel(force=False)
                 if self._running:
                     with suppress(Exception):
-                        self._ray.wait(list(self._running), num_returns=len(self._running), timeout=WRITING_SECONDS)
+                        self._ray.wait(
+                            list(self._running),
+                            num_returns=len(self._running),
+                            timeout=WRITING_SECONDS,
+                        )
                 self._cancel(force=True)
             finally:  # also if someone does not want to wait
                 if self._connected:
@@ -137,10 +160,14 @@ class _Head:
             process_group=self._guard.group,
         )
         lines = (line.decode() for line in self._process.stdout)  # type: ignore[union-attr]
-        self.address = next((line.removeprefix(ADDRESS).strip() for line in lines if line.startswith(ADDRESS)), "")
+        self.address = next(
+            (line.removeprefix(ADDRESS).strip() for line in lines if line.startswith(ADDRESS)), ""
+        )
         if not self.address:
             self.end()
-            raise ConnectionError("Ray can't start a cluster on this machine; what it said is above: leave --engine ray out")
+            raise ConnectionError(
+                "Ray can't start a cluster on this machine; what it said is above: leave --engine ray out"
+            )
 
     def end(self) -> None:
         """End the cluster; what of it is left after the grace period is killed."""
@@ -181,7 +208,9 @@ def _check_answers(address: str) -> None:
 
 
 def _no_cluster(address: str | None) -> ConnectionError:
-    return ConnectionError(f"no Ray cluster answers at {address}: start one (`ray start --head`), or leave --address out")
+    return ConnectionError(
+        f"no Ray cluster answers at {address}: start one (`ray start --head`), or leave --address out"
+    )
 
 
 def _ray() -> Any:

@@ -16,7 +16,11 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Keeps Ray to the loopback address, as it does on other systems than Linux by itself."""
 ADDRESS = "address: "
 """Begins the line with the cluster's address."""
-QUIETLY: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False, "configure_logging": False}
+QUIETLY: dict[str, Any] = {
+    "log_to_driver": False,
+    "include_dashboard": False,
+    "configure_logging": False,
+}
 
 
 def main() -> None:

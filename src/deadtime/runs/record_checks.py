@@ -14,7 +14,13 @@ import numpy as np
 
 from deadtime._support.files import listed
 
-KINDS = {"scores": float, "training_scores": float, "seconds": float, "episodes": int, "status": str}
+KINDS = {
+    "scores": float,
+    "training_scores": float,
+    "seconds": float,
+    "episodes": int,
+    "status": str,
+}
 """The kind of each list that has an entry a seed."""
 _LARGEST = float(np.finfo(np.float32).max)
 """The largest return that a curve, a figure and an event can show."""
@@ -70,7 +76,13 @@ def _check_seeds(record: _Record) -> None:
     for one in listed(record.made, dict):
         date.fromisoformat(one["date"])
         made += listed(one["seeds"], int)
-    if not seeds or min(seeds) < 0 or len({*seeds}) < len(seeds) or len({*kept}) < len(kept) or {*kept} - {*seeds}:
+    if (
+        not seeds
+        or min(seeds) < 0
+        or len({*seeds}) < len(seeds)
+        or len({*kept}) < len(kept)
+        or {*kept} - {*seeds}
+    ):
         raise ValueError("its seeds are not each there once, those that were kept among them")
     if sorted(made) != sorted(seeds):
         raise ValueError("it does not say once of each seed how it was made")
@@ -84,7 +96,9 @@ def _check_lists(record: _Record) -> None:
         raise ValueError(f"there are {count} seeds, and not as many of each of {', '.join(KINDS)}")
     for score in record.scores + record.training_scores:
         if not math.isnan(score) and abs(score) > _LARGEST:
-            raise ValueError(f"one of its scores is {score:g}, and returns lie within {_LARGEST:.3g}")
+            raise ValueError(
+                f"one of its scores is {score:g}, and returns lie within {_LARGEST:.3g}"
+            )
     if not all(0 <= seconds < _LONGEST_SECONDS for seconds in record.seconds):
         raise ValueError(f"its seconds are not all from 0 to {_LONGEST_SECONDS:g}")
     if min(record.episodes) < 0:
@@ -95,9 +109,20 @@ def _check_lists(record: _Record) -> None:
 
 def _check_rows(record: _Record) -> None:
     points, curve, others, seeds = record.points, record.curve, record.others, len(record.seeds)
-    if points.ndim != 1 or points.dtype.kind != "i" or not 0 < points.size <= _MOST_POINTS or points.min() < 0:
-        raise ValueError(f"the points of its curve are {points.dtype} of shape {points.shape}, or negative")
+    if (
+        points.ndim != 1
+        or points.dtype.kind != "i"
+        or not 0 < points.size <= _MOST_POINTS
+        or points.min() < 0
+    ):
+        raise ValueError(
+            f"the points of its curve are {points.dtype} of shape {points.shape}, or negative"
+        )
     if curve.shape != (seeds, len(points)) or curve.dtype != np.float32:
-        raise ValueError(f"its curve is {curve.dtype} of shape {curve.shape} at points of shape {points.shape}")
+        raise ValueError(
+            f"its curve is {curve.dtype} of shape {curve.shape} at points of shape {points.shape}"
+        )
     if others.size and (others.ndim != 2 or len(others) != seeds or others.dtype != np.float32):
-        raise ValueError(f"its returns under other delays are {others.dtype} of shape {others.shape}")
+        raise ValueError(
+            f"its returns under other delays are {others.dtype} of shape {others.shape}"
+        )

@@ -73,21 +73,33 @@ class Record:
     """The seeds whose policies were kept."""
     made: list[dict[str, Any]] = field(default_factory=list)
     """When, where and with which versions the seeds were trained."""
-    others: Float32[np.ndarray, "seeds delays"] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    others: Float32[np.ndarray, "seeds delays"] = field(
+        default_factory=lambda: np.zeros((0, 0), np.float32)
+    )
     """Mean greedy return under each of the spec's `evaluation_delays`, where it has some."""
 
     def rows(self, seeds: list[int]) -> Record:
         """Return the record of some of its seeds."""
-        place, wanted, kept = {seed: i for i, seed in enumerate(self.seeds)}, {*seeds}, {*self.policy_seeds}
+        place, wanted, kept = (
+            {seed: i for i, seed in enumerate(self.seeds)},
+            {*seeds},
+            {*self.policy_seeds},
+        )
         chosen = [place[seed] for seed in seeds]
-        made = [{**one, "seeds": [seed for seed in one["seeds"] if seed in wanted]} for one in self.made]
+        made = [
+            {**one, "seeds": [seed for seed in one["seeds"] if seed in wanted]} for one in self.made
+        ]
         lists: dict[str, Any] = {name: [getattr(self, name)[i] for i in chosen] for name in _A_SEED}
         return replace(
             self,
             **lists,
             curve=self.curve[chosen],
             others=self.others[chosen] if self.others.size else self.others,
-            policies={name: part for name, part in self.policies.items() if int(name.split("/")[0]) in wanted},
+            policies={
+                name: part
+                for name, part in self.policies.items()
+                if int(name.split("/")[0]) in wanted
+            },
             policy_seeds=[seed for seed in seeds if seed in kept],
             made=[one for one in made if one["seeds"]],
         )
@@ -116,13 +128,20 @@ def record_of(spec: Any, outcome: Outcome) -> Record:
 
 def joined(first: Record, second: Record) -> Record:
     """Return one record of two of the same spec with different seeds, in the order of seeds."""
-    both = {name: getattr(first, name) + getattr(second, name) for name in (*_A_SEED, "policy_seeds")}
+    both = {
+        name: getattr(first, name) + getattr(second, name) for name in (*_A_SEED, "policy_seeds")
+    }
     made: dict[str, dict[str, Any]] = {}
     for one in first.made + second.made:
-        alike = made.setdefault(json.dumps({**one, "seeds": 0}, sort_keys=True), {**one, "seeds": []})
+        alike = made.setdefault(
+            json.dumps({**one, "seeds": 0}, sort_keys=True), {**one, "seeds": []}
+        )
         alike["seeds"] = [*alike["seeds"], *one["seeds"]]
     merged = [{**one, "seeds": sorted(one["seeds"])} for one in made.values()]
-    rows: dict[str, Any] = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ("curve", "others")}
+    rows: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("curve", "others")
+    }
     whole = replace(first, **both, **rows, policies=first.policies | second.policies, made=merged)
     return whole.rows(sorted(whole.seeds))
 
@@ -150,7 +169,12 @@ def packed(those: list[Record]) -> bytes:
     for i, one in enumerate(those):
         arrays |= {f"{i}/{name}": getattr(one, name) for name in ("points", "curve", "others")}
         arrays |= {f"{i}/policy/{name}": part for name, part in sorted(one.policies.items())}
-    said = json.dumps({"schema": SCHEMA, "records": [{name: getattr(one, name) for name in _SAID} for one in those]})
+    said = json.dumps(
+        {
+            "schema": SCHEMA,
+            "records": [{name: getattr(one, name) for name in _SAID} for one in those],
+        }
+    )
     file = io.BytesIO()
     np.savez(file, said=np.frombuffer(said.encode(), np.uint8), **arrays)
     return file.getvalue()
@@ -167,14 +191,20 @@ def unpacked(content: bytes, name: str = "") -> list[Record]:
             number, _, rest = key.partition("/")
             of.setdefault(number, {})[rest] = array
         if whole["schema"] != SCHEMA:
-            raise ValueError(f"their format is {whole['schema']!r:.50}; this version reads {SCHEMA}")
+            raise ValueError(
+                f"their format is {whole['schema']!r:.50}; this version reads {SCHEMA}"
+            )
         for i, said in enumerate(whole["records"]):
             rows = {row: of[str(i)].pop(row) for row in ("points", "curve", "others")}
             policies = {key.removeprefix("policy/"): part for key, part in of[str(i)].items()}
             found.append(_heard(said, rows, policies))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        remedy = f"use the version that wrote them, or {'delete it and ' * bool(name)}run them again"
-        raise ValueError(f"{name or 'this'} holds no records that can be read ({error}): {remedy}") from error
+        remedy = (
+            f"use the version that wrote them, or {'delete it and ' * bool(name)}run them again"
+        )
+        raise ValueError(
+            f"{name or 'this'} holds no records that can be read ({error}): {remedy}"
+        ) from error
     return found
 
 
@@ -265,9 +295,15 @@ def write(folder: Path, record: Record) -> Path:
 
 def _write(folder: Path, record: Record) -> Path:
     is_other = folder.is_symlink() or (folder.exists() and not folder.is_dir())
-    if is_other or (folder_swap.settled(folder, FILES) and not (folder / RUN).exists() and any(folder.iterdir())):
-        raise ValueError(f"a record is written to a new folder or in place of a record; {folder} is neither: name another")
-    for left in folder.parent.glob(f".{escape(folder.name)}.part-*"):  # only one writes at a time: its process was killed
+    if is_other or (
+        folder_swap.settled(folder, FILES) and not (folder / RUN).exists() and any(folder.iterdir())
+    ):
+        raise ValueError(
+            f"a record is written to a new folder or in place of a record; {folder} is neither: name another"
+        )
+    for left in folder.parent.glob(
+        f".{escape(folder.name)}.part-*"
+    ):  # only one writes at a time: its process was killed
         shutil.rmtree(left, ignore_errors=True)
     part = folder.with_name(f".{folder.name}.part-{os.getpid()}")
     part.mkdir()
@@ -278,7 +314,9 @@ def _write(folder: Path, record: Record) -> Path:
             with (part / POLICIES).open("wb") as file:
                 _write_policies(file, record)
         said = {"schema": SCHEMA, **{name: getattr(record, name) for name in _SAID}}
-        said["files"] = {path.name: _digest(path.read_bytes()) for path in sorted(part.glob("*.npz"))}
+        said["files"] = {
+            path.name: _digest(path.read_bytes()) for path in sorted(part.glob("*.npz"))
+        }
         said["digest"] = _digest(_text(said).encode())
         (part / RUN).write_text(_text(said) + "\n", encoding="utf-8")
         folder_swap.put(part, folder, FILES)
@@ -302,7 +340,9 @@ def _settle(folder: Path) -> None:
 
 def read(folder: Path, policies: bool = False) -> Record:
     """Read a record from its folder or from a pack beside it, or say what is wrong with it."""
-    folder = folder.resolve() if folder.is_symlink() else folder  # who names a link means what it leads to
+    folder = (
+        folder.resolve() if folder.is_symlink() else folder
+    )  # who names a link means what it leads to
     if not folder.parent.is_dir() or (folder.exists() and not folder.is_dir()):
         return read_from(Folder(folder), policies)
     _settle(folder)
@@ -333,9 +373,14 @@ def read_from(source: Source, policies: bool = False) -> Record:
             said["policy_seeds"] = []
             said["files"].pop(POLICIES, None)
         if {*said["files"]} - {CURVES, POLICIES}:
-            raise ValueError(f"its files are {CURVES} and {POLICIES}; got {[*said['files']]!r:.200}")
+            raise ValueError(
+                f"its files are {CURVES} and {POLICIES}; got {[*said['files']]!r:.200}"
+            )
         wanted = (CURVES, POLICIES) if policies else (CURVES,)
-        arrays = {name: _arrays(source, name, expected, name in wanted) for name, expected in said["files"].items()}
+        arrays = {
+            name: _arrays(source, name, expected, name in wanted)
+            for name, expected in said["files"].items()
+        }
         return _heard(said, arrays[CURVES], arrays.get(POLICIES, {}))
     except ValueError as error:
         raise _damaged(source, str(error)) from error

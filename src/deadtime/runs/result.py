@@ -44,10 +44,14 @@ class Result:
     def __repr__(self) -> str:
         """Return what was run and the first scores, rounded."""
         said, count = self.record.spec, len(self.seeds)
-        scores = [f"{score:.1f}" if abs(score) >= 10 else f"{score:.3f}" for score in self.record.scores]
+        scores = [
+            f"{score:.1f}" if abs(score) >= 10 else f"{score:.3f}" for score in self.record.scores
+        ]
         shown = ", ".join(scores[:_SHOWN_SCORES] + ["..."] * (count > _SHOWN_SCORES))
         seeds = f"{count} seed{'s' * (count != 1)}"
-        return printable(f"Result({said['env']}, {said.get('agent')}, delay {said.get('delay', 0)}, {seeds}: {shown})")
+        return printable(
+            f"Result({said['env']}, {said.get('agent')}, delay {said.get('delay', 0)}, {seeds}: {shown})"
+        )
 
     @property
     def spec(self) -> Spec:
@@ -84,7 +88,11 @@ class Result:
     @property
     def untrained(self) -> list[int]:
         """The seeds that were never updated, since they never had a batch: their scores are of random weights."""
-        return [seed for seed, status in zip(self.seeds, self.record.status, strict=True) if status == "never updated"]
+        return [
+            seed
+            for seed, status in zip(self.seeds, self.record.status, strict=True)
+            if status == "never updated"
+        ]
 
     @property
     def curve(self) -> Curve:
@@ -104,7 +112,10 @@ class Result:
         """The command that trains this spec and keeps its policies."""
         said = self.spec.canonical()
         of_the_run = {name: value for name, value in said.items() if name not in _NOT_SETTINGS}
-        settings = {**of_the_run, **{k: v for part in _PARTS for k, v in said.get(part, {}).items()}}
+        settings = {
+            **of_the_run,
+            **{k: v for part in _PARTS for k, v in said.get(part, {}).items()},
+        }
         words = ["deadtime", "train", "--env", self.spec.env, "--agent", self.spec.agent]
         words += ["--delay", str(self.spec.delay)]
         for name, value in settings.items():
@@ -120,7 +131,9 @@ class Result:
 
         seed = self.replayed[0] if seed is None else seed
         arrays = {
-            name.partition("/")[2]: part for name, part in self.record.policies.items() if name.partition("/")[0] == str(seed)
+            name.partition("/")[2]: part
+            for name, part in self.record.policies.items()
+            if name.partition("/")[0] == str(seed)
         }
         if not arrays:
             rule = f"this record holds policies of the seeds {self.replayed} only"

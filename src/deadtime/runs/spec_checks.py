@@ -17,7 +17,9 @@ def check_recorded(env: str, settings: Any) -> None:
     """Raise if a record's environment has no name of the right form, or if its settings are not plain data."""
     family_of(env).check_name(env)
     if not isinstance(settings, dict):
-        raise ValueError(f"settings are a table of names and values; got {settings!r:.100}: train it again")
+        raise ValueError(
+            f"settings are a table of names and values; got {settings!r:.100}: train it again"
+        )
     json.dumps(settings)
 
 
@@ -59,18 +61,28 @@ def like(usual: Any, name: str, value: Any) -> Any:
     }
     kind = type(usual)
     if kind is tuple:
-        good = isinstance(value, list | tuple) and value and all(type(one) is int and one > 0 for one in value)
+        good = (
+            isinstance(value, list | tuple)
+            and value
+            and all(type(one) is int and one > 0 for one in value)
+        )
     elif kind is int:
         least = 0 if name in ("target_period_updates", "skipped_delays", "learning_starts") else 1
-        good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+        good = (
+            not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+        )
         good = good and value == int(value) and value >= least
     elif kind is float:
-        good = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+        good = (
+            not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+        )
     else:
         good = isinstance(value, kind)
     if good and name in _RANGES and not _RANGES[name][0] <= value <= _RANGES[name][1]:
         low, high = _RANGES[name]
-        raise ValueError(f"{name} lies from {low:g} to {high:g}; got {value!r}: its preset has {usual!r}")
+        raise ValueError(
+            f"{name} lies from {low:g} to {high:g}; got {value!r}: its preset has {usual!r}"
+        )
     if not good:
         raise ValueError(f"{name} is {kinds[kind]}; got {value!r}: its preset has {usual!r}")
     return kind(value)

@@ -25,7 +25,9 @@ def from_canonical(said: dict[str, Any]) -> Spec:
     """
     given = {name: value for name, value in said.items() if name != "kind"}
     try:
-        return DeepSpec(**given, recorded=True) if said.get("kind") == "deep" else tabular_from(given)
+        return (
+            DeepSpec(**given, recorded=True) if said.get("kind") == "deep" else tabular_from(given)
+        )
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         rule = f"a record says what was run; got {said!r:.200} ({error!r:.100})"
         raise ValueError(f"{rule}: train it again") from error

@@ -28,11 +28,16 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         """As `0.930 [0.910, 0.950]`."""
-        return f"{self.value:.3f}" + ("" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]")
+        return f"{self.value:.3f}" + (
+            "" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
+        )
 
     def said(self) -> dict[str, Any]:
         """Of a mean, for JSON, which knows no NaN."""
-        return {name: None if np.isnan(one) else one for name, one in zip(("mean", "low", "high"), self, strict=True)}
+        return {
+            name: None if np.isnan(one) else one
+            for name, one in zip(("mean", "low", "high"), self, strict=True)
+        }
 
 
 def seeds_shown(count: int, intervals: str = ", 95% intervals") -> str:
@@ -63,12 +68,16 @@ def difference(first: Scores, second: Scores, limits: Limits = ANY) -> Estimate:
 
 def mean_over(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
     """The mean of the tasks' means."""
-    return _bootstrapped(tasks, lambda drawn: np.mean([task.mean(axis=-1) for task in drawn], axis=0), seed)
+    return _bootstrapped(
+        tasks, lambda drawn: np.mean([task.mean(axis=-1) for task in drawn], axis=0), seed
+    )
 
 
 def median(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
     """The median over all runs of all tasks."""
-    return _bootstrapped(tasks, lambda drawn: np.median(np.concatenate(drawn, axis=-1), axis=-1), seed)
+    return _bootstrapped(
+        tasks, lambda drawn: np.median(np.concatenate(drawn, axis=-1), axis=-1), seed
+    )
 
 
 def iqm(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
@@ -89,7 +98,9 @@ def improvement(first: Sequence[Scores], second: Sequence[Scores], seed: int = 0
     return Estimate(found.value, *np.clip(found[1:], 0.0, 1.0).tolist())
 
 
-def _bootstrapped(tasks: Sequence[Scores], statistic: Callable[[list[np.ndarray]], Any], seed: int) -> Estimate:
+def _bootstrapped(
+    tasks: Sequence[Scores], statistic: Callable[[list[np.ndarray]], Any], seed: int
+) -> Estimate:
     """A statistic and its interval by resampling the seeds of each task by themselves.
 
     Resampling n seeds shows only (n - 1) / n of their variance, so deviations are stretched by the root of the inverse.
@@ -99,6 +110,8 @@ def _bootstrapped(tasks: Sequence[Scores], statistic: Callable[[list[np.ndarray]
     if fewest < FEWEST:
         return Estimate(value, np.nan, np.nan)
     rng = np.random.default_rng(seed)
-    drawn = statistic([task[rng.integers(len(task), size=(RESAMPLES, len(task)))] for task in tasks])
+    drawn = statistic(
+        [task[rng.integers(len(task), size=(RESAMPLES, len(task)))] for task in tasks]
+    )
     low, high = np.percentile(value + (drawn - value) * np.sqrt(fewest / (fewest - 1)), [2.5, 97.5])
     return Estimate(value, float(low), float(high))

@@ -64,7 +64,9 @@ def _at(url: str) -> tuple[Any, str]:
             f"a URL needs fsspec and its package for such URLs; got {url} ({error}): pip install fsspec s3fs, for s3:// say"
         ) from error
     except ValueError as error:
-        raise ValueError(f"a URL is one that fsspec knows; got {url!r} ({error}): s3://BUCKET/FOLDER, say") from None
+        raise ValueError(
+            f"a URL is one that fsspec knows; got {url!r} ({error}): s3://BUCKET/FOLDER, say"
+        ) from None
 
 
 def _patiently(action: Any, *arguments: Any) -> Any:
@@ -75,8 +77,14 @@ def _patiently(action: Any, *arguments: Any) -> Any:
         except FileNotFoundError:
             raise
         except Exception as error:
-            if not left or isinstance(error, PermissionError) or getattr(error, "errno", None) == EROFS:
-                raise OSError(f"the store can't be reached ({type(error).__name__}: {error})") from error
+            if (
+                not left
+                or isinstance(error, PermissionError)
+                or getattr(error, "errno", None) == EROFS
+            ):
+                raise OSError(
+                    f"the store can't be reached ({type(error).__name__}: {error})"
+                ) from error
             sleep(2.0 ** (_TRIES - left - 2))
 
 
@@ -145,7 +153,9 @@ class Store:
         """Make a folder hold the records that are there, and no others."""
         names = self._names()
         contents = (
-            _patiently(self._fs.cat, names) if len(names) > 1 else {name: _patiently(self._fs.cat_file, name) for name in names}
+            _patiently(self._fs.cat, names)
+            if len(names) > 1
+            else {name: _patiently(self._fs.cat_file, name) for name in names}
         )
         for old in (root / name for name in records.names(root)):
             if old.is_dir():
@@ -169,9 +179,13 @@ class Store:
             return []
         for one in found:
             if one["type"] != "file" or one.get("islink"):
-                raise ValueError(f"records at a URL are plain files; {one['name']} is a link, pipe or the like: delete it")
+                raise ValueError(
+                    f"records at a URL are plain files; {one['name']} is a link, pipe or the like: delete it"
+                )
             if (one.get("size") or 0) > free_memory() / 2:
-                raise ValueError(f"a record fits in memory; {one['name']} has {one['size']:,} bytes: delete it")
+                raise ValueError(
+                    f"a record fits in memory; {one['name']} has {one['size']:,} bytes: delete it"
+                )
         return [one["name"] for one in found]
 
     def status(self) -> dict[str, Any]:
@@ -219,7 +233,9 @@ class Store:
 
     def _beat_on(self, root: Path, stop: Event) -> None:
         while not stop.wait(BEAT_SECONDS):
-            with suppress(OSError, ValueError):  # records that can't be put say so to whom it matters
+            with suppress(
+                OSError, ValueError
+            ):  # records that can't be put say so to whom it matters
                 self._check()
                 self._beat(root)
 
@@ -237,7 +253,9 @@ class Store:
         if who != self._me:
             self._lost = who or "another one"
         if self._lost:
-            raise ValueError(f"one driver at a time works at a URL; {self._lost} took over {self.url}: leave it to that one")
+            raise ValueError(
+                f"one driver at a time works at a URL; {self._lost} took over {self.url}: leave it to that one"
+            )
 
     def put(self, folder: Path) -> None:
         """Put a record there; it is there whole when this returns."""
@@ -280,7 +298,9 @@ def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
         folder, stop = Path(name), Event()
         fs.invalidate_cache()
         with suppress(FileNotFoundError):
-            for path in (path for path in _patiently(fs.ls, base, False) if path.endswith(".safetensors")):
+            for path in (
+                path for path in _patiently(fs.ls, base, False) if path.endswith(".safetensors")
+            ):
                 _patiently(fs.get_file, path, str(folder / Path(path).name))
         there = _stamps(folder)
 
@@ -304,7 +324,9 @@ def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
             thread.join()
             with suppress(OSError), unhurried():
                 push()
-            if isinstance(error, ValueError) and name in str(error):  # those who are to delete it know it by the URL
+            if isinstance(error, ValueError) and name in str(
+                error
+            ):  # those who are to delete it know it by the URL
                 raise ValueError(str(error).replace(name, f"{place}/{unit}")) from error
             raise
         stop.set()

@@ -59,7 +59,9 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
     Those of gym:MODULE:ID need MODULE among the modules `allowed`.
     """
     if not path.is_file():
-        raise ValueError(f"a sweep is described by a file; there is no {path}: write one, README has an example")
+        raise ValueError(
+            f"a sweep is described by a file; there is no {path}: write one, README has an example"
+        )
     text = _text(path.resolve())
     said = _parsed(text, path)
 
@@ -67,16 +69,25 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
         return ValueError(f"{path}, line {line_of(text, place)}: {why}")
 
     asked = USUAL | said
-    for key, kind, such in (("environments", str, '["acrobot"]'), ("agents", str, '["delayed"]'), ("delays", int, "[0, 5]")):
+    for key, kind, such in (
+        ("environments", str, '["acrobot"]'),
+        ("agents", str, '["delayed"]'),
+        ("delays", int, "[0, 5]"),
+    ):
         _check_list(key, asked[key], kind, such, wrong)
     _check_list("presets", asked["presets"], str, '["best"]', wrong)
     seeds = _checked_seeds(asked, most, wrong)
     if "presets" in said and all(env in TABULAR for env in asked["environments"]):
-        raise wrong(Place("", "presets"), "presets are of deep agents, and no environment here has one: leave the key out")
+        raise wrong(
+            Place("", "presets"),
+            "presets are of deep agents, and no environment here has one: leave the key out",
+        )
     _check_names(asked, wrong, allowed)
     tables = _tables(asked, wrong)
     specs: dict[str, Spec] = {}
-    for env, agent, delay, preset in product(asked["environments"], asked["agents"], asked["delays"], asked["presets"]):
+    for env, agent, delay, preset in product(
+        asked["environments"], asked["agents"], asked["delays"], asked["presets"]
+    ):
         options: dict[str, Any] = {} if env in TABULAR else {"preset": preset}
         places: dict[str, Place] = {}
         for table in ("", env, agent):
@@ -106,9 +117,15 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise ValueError(f"{path}: a sweep is a text file in UTF-8: save it as such") from None
     except ValueError as error:
-        raise ValueError(f"{path}: a sweep is a small text file, and {error}: delete it, or name another") from None
-    if any(line.count(".") > _LINE_DOTS for line in text.split("\n")):  # a key of n parts would take n² time
-        raise ValueError(f"{path}: a sweep has no line with more than {_LINE_DOTS} dots: write shorter keys")
+        raise ValueError(
+            f"{path}: a sweep is a small text file, and {error}: delete it, or name another"
+        ) from None
+    if any(
+        line.count(".") > _LINE_DOTS for line in text.split("\n")
+    ):  # a key of n parts would take n² time
+        raise ValueError(
+            f"{path}: a sweep has no line with more than {_LINE_DOTS} dots: write shorter keys"
+        )
     return text
 
 
@@ -117,13 +134,17 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     try:
         said = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: this is not TOML, {error}: write keys as `delays = [0, 5]`") from None
+        raise ValueError(
+            f"{path}: this is not TOML, {error}: write keys as `delays = [0, 5]`"
+        ) from None
     for key in said:
         if key not in USUAL:
             why = f"a sweep has no key {key!r:.100}{nearest(key, USUAL)}: it has {', '.join(USUAL)}"
             raise ValueError(f"{path}, line {line_of(text, Place('', key))}: {why}")
     if "environments" not in said:
-        raise ValueError(f'{path}: a sweep names its environments; got none: write environments = ["noisy-cartpole"], say')
+        raise ValueError(
+            f'{path}: a sweep names its environments; got none: write environments = ["noisy-cartpole"], say'
+        )
     return said
 
 
@@ -131,10 +152,16 @@ def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None
     what = "words" if kind is str else "whole numbers"
     good = isinstance(value, list) and value and all(type(one) is kind for one in value)
     if not good:
-        raise wrong(Place("", key), f"{key} is a list of {what}, at least one; got {value!r:.200}: write {key} = {such}, say")
+        raise wrong(
+            Place("", key),
+            f"{key} is a list of {what}, at least one; got {value!r:.200}: write {key} = {such}, say",
+        )
     twice = [one for one, times in Counter(value).items() if times > 1]
     if twice:
-        raise wrong(Place("", key, twice[0]), f"{key} names each once; got {twice[0]!r:.200} twice: leave one out")
+        raise wrong(
+            Place("", key, twice[0]),
+            f"{key} names each once; got {twice[0]!r:.200} twice: leave one out",
+        )
 
 
 def _checked_seeds(asked: dict[str, Any], most: int, wrong: Any) -> tuple[int, ...]:
@@ -149,7 +176,10 @@ def _checked_seeds(asked: dict[str, Any], most: int, wrong: Any) -> tuple[int, .
             f"{settings:,}: make several of it",
         )
     if type(given) is int and settings * given > _MOST_RUNS:
-        raise wrong(Place("", "seeds"), f"a sweep has at most {_MOST_RUNS:,} runs; got {settings * given:,}: name fewer seeds")
+        raise wrong(
+            Place("", "seeds"),
+            f"a sweep has at most {_MOST_RUNS:,} runs; got {settings * given:,}: name fewer seeds",
+        )
     try:
         return check_seeds(given)
     except ValueError as error:
@@ -167,7 +197,9 @@ def _check_names(asked: dict[str, Any], wrong: Any, allowed: Collection[str]) ->
             family.check_import(name, allowed)
         except ValueError as error:
             module = name.partition(":")[2].rpartition(":")[0]
-            raise wrong(Place("", "environments", name), f"{error}, or pass --allow-import {module:.100}") from None
+            raise wrong(
+                Place("", "environments", name), f"{error}, or pass --allow-import {module:.100}"
+            ) from None
     for name in asked["agents"]:
         if name not in agents:
             known = f"no agent is called {name!r:.200}{nearest(name, agents)}: choose one of {', '.join(agents)}"
@@ -178,7 +210,10 @@ def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:
     """Return the overrides by what they are for: all (""), an environment or an agent."""
     if not isinstance(asked["overrides"], dict):
         got = asked["overrides"]
-        raise wrong(Place("", "overrides"), f"overrides is a table; got {got!r:.200}: write [overrides] and settings below it")
+        raise wrong(
+            Place("", "overrides"),
+            f"overrides is a table; got {got!r:.200}: write [overrides] and settings below it",
+        )
     names = (*asked["environments"], *asked["agents"])
     tables: dict[str, dict[str, Any]] = {"": {}}
     for key, value in asked["overrides"].items():
@@ -192,14 +227,23 @@ def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:
     for table, settings in tables.items():
         if len(settings) > _TABLE_SETTINGS:
             place = Place("overrides", table)
-            raise wrong(place, f"a table has at most {_TABLE_SETTINGS} settings; got {len(settings):,}: leave some out")
+            raise wrong(
+                place,
+                f"a table has at most {_TABLE_SETTINGS} settings; got {len(settings):,}: leave some out",
+            )
         for name, value in settings.items():
             place = Place(f"overrides.{table}".rstrip("."), name)
             if name in ("preset", "seeds", "delay", "agent", "env"):
-                raise wrong(place, f"{name} is no setting of a run here: use the sweep's own keys, {', '.join(USUAL)}")
+                raise wrong(
+                    place,
+                    f"{name} is no setting of a run here: use the sweep's own keys, {', '.join(USUAL)}",
+                )
             if not isinstance(value, str | int | float | list):
                 got = "a table" if isinstance(value, dict) else repr(value)
-                raise wrong(place, f"{name} is a number, a word, true, false or a list of such; got {got}: write one")
+                raise wrong(
+                    place,
+                    f"{name} is a number, a word, true, false or a list of such; got {got}: write one",
+                )
     return tables
 
 
@@ -207,7 +251,15 @@ _REFUSED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What environments and learners raise for settings of the wrong kind."""
 
 
-def _spec(env: str, agent: str, delay: int, preset: str, options: dict[str, Any], places: dict[str, Place], wrong: Any) -> Spec:
+def _spec(
+    env: str,
+    agent: str,
+    delay: int,
+    preset: str,
+    options: dict[str, Any],
+    places: dict[str, Place],
+    wrong: Any,
+) -> Spec:
     """Return one run or, if it is refused, raise at the first thing in the file that makes it so."""
     try:
         return make_spec(env, agent, delay, options)
@@ -238,7 +290,9 @@ def line_of(text: str, place: Place) -> int:
     """Return the line of a value if one is named and found, else of the key, else of its table."""
     table, best, inside = "", 1, False
     whole_name = f"{place.table}.{place.key}".lstrip(".")
-    for number, line in enumerate((re.sub(r"\s#.*|^#.*", "", line) for line in text.splitlines()), 1):
+    for number, line in enumerate(
+        (re.sub(r"\s#.*|^#.*", "", line) for line in text.splitlines()), 1
+    ):
         header = re.match(r"\s*\[{1,2}([^\[\]=]+)\]{1,2}\s*$", line)
         key, equals, _ = line.partition("=")
         if header:
@@ -250,7 +304,10 @@ def line_of(text: str, place: Place) -> int:
             inside = name == whole_name
             if inside or whole_name.startswith(f"{name}."):  # the latter is a table within one line
                 best = number
-        if inside and (place.value is None or re.search(rf"(?<![\w.:-]){re.escape(str(place.value))}(?![\w.:-])", line)):
+        if inside and (
+            place.value is None
+            or re.search(rf"(?<![\w.:-]){re.escape(str(place.value))}(?![\w.:-])", line)
+        ):
             return number
     return best
 

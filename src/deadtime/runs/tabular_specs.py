@@ -66,25 +66,35 @@ class TabularSpec:
             )
         if self.agent not in agents:
             hint = nearest(str(self.agent), agents)
-            raise ValueError(f"no agent is called {self.agent!r}{hint}: choose one of {', '.join(agents)}")
+            raise ValueError(
+                f"no agent is called {self.agent!r}{hint}: choose one of {', '.join(agents)}"
+            )
         object.__setattr__(self, "delay", check_delay(self.delay))
         for name in ("episodes", "evaluation_episodes"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
         family = family_of(self.env)
         own = family.describe(self.env, self.settings)
         seed = {"maze_seed": own.maze_seed} if "maze_seed" in self.settings else {}
-        object.__setattr__(self, "settings", differing(own, family.describe(self.env, {}), self.settings) | seed)
+        object.__setattr__(
+            self, "settings", differing(own, family.describe(self.env, {}), self.settings) | seed
+        )
         check_executed(self.delay, own.max_steps)
         until = self.until_return
         if until is not None and (type(until) not in (int, float) or not abs(until) < 1e300):
-            raise ValueError(f"until_return is a number; got {self.until_return!r}: pass one such as 0.5")
+            raise ValueError(
+                f"until_return is a number; got {self.until_return!r}: pass one such as 0.5"
+            )
         if VIEWS[self.agent].solves_offline:
             self._check_offline()
 
     def _check_offline(self) -> None:
         """Refuse settings that would do nothing."""
         usual, given = TABULAR[self.env], self.learner
-        idle = [name for name in ("step_size", "epsilon") if getattr(given, name) != getattr(usual, name)]
+        idle = [
+            name
+            for name in ("step_size", "epsilon")
+            if getattr(given, name) != getattr(usual, name)
+        ]
         idle += ["until_return"] * (self.until_return is not None)
         if idle:
             raise ValueError(
@@ -104,7 +114,10 @@ class TabularSpec:
     def environment(self, seed: int) -> Any:
         """Make the environment of one seed: every seed is a maze of its own, unless the settings name one."""
         family = family_of(self.env)
-        own_seed = "maze_seed" in (family.setting_names(self.env) or ()) and "maze_seed" not in self.settings
+        own_seed = (
+            "maze_seed" in (family.setting_names(self.env) or ())
+            and "maze_seed" not in self.settings
+        )
         return family.describe(self.env, self.settings | ({"maze_seed": seed} if own_seed else {}))
 
     def canonical(self) -> dict[str, Any]:
@@ -114,7 +127,9 @@ class TabularSpec:
             value = getattr(self, f.name)
             if f.name == "learner":
                 usual = vars(TABULAR[self.env])
-                value = {name: number for name, number in vars(value).items() if number != usual[name]}
+                value = {
+                    name: number for name, number in vars(value).items() if number != usual[name]
+                }
             if value not in ({}, f.default):
                 said[f.name] = value
         return said
@@ -142,7 +157,9 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
     if count > MOST_SEEDS:
         raise ValueError(f"a run has at most {MOST_SEEDS:,} seeds; got {count:,}: pass fewer")
     if listed:
-        whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) for seed in seeds)
+        whole = all(
+            isinstance(seed, int | np.integer) and not isinstance(seed, bool) for seed in seeds
+        )
         chosen = tuple(int(seed) for seed in seeds) if whole else ()
         if not chosen or min(chosen) < 0 or max(chosen) >= 2**31 or len(set(chosen)) != len(chosen):
             raise ValueError(
@@ -162,11 +179,16 @@ def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> T
         agent,
         delay,
         settings={name: value for name, value in options.items() if name not in own | learner},
-        learner=replace(TABULAR.get(env, QLearning()), **{name: options[name] for name in learner & options.keys()}),
+        learner=replace(
+            TABULAR.get(env, QLearning()),
+            **{name: options[name] for name in learner & options.keys()},
+        ),
         **{name: options[name] for name in own & options.keys()},
     )
 
 
 def tabular_from(given: dict[str, Any]) -> TabularSpec:
     """Return the spec that a record was made with."""
-    return TabularSpec(**{**given, "learner": replace(TABULAR[given["env"]], **given.get("learner", {}))})
+    return TabularSpec(
+        **{**given, "learner": replace(TABULAR[given["env"]], **given.get("learner", {}))}
+    )

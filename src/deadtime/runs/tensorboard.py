@@ -37,7 +37,13 @@ def write(record: Record, folder: Path) -> None:
         for at, value in zip(record.points, record.curve[i], strict=True):
             if not np.isnan(value):
                 parts.append(
-                    _message(time, int(at), _scalar(f"training return by {'step' if deep else 'episode'}", float(value)))
+                    _message(
+                        time,
+                        int(at),
+                        _scalar(
+                            f"training return by {'step' if deep else 'episode'}", float(value)
+                        ),
+                    )
                 )
         last = int(record.points[-1]) if deep else record.episodes[i]
         parts.append(_message(time, last, _scalar("greedy return", record.scores[i])))
@@ -69,7 +75,12 @@ def _varint(value: int) -> bytes:
 
 def _framed(content: bytes) -> bytes:
     length = struct.pack("<Q", len(content))
-    return length + struct.pack("<I", _checksum(length)) + content + struct.pack("<I", _checksum(content))
+    return (
+        length
+        + struct.pack("<I", _checksum(length))
+        + content
+        + struct.pack("<I", _checksum(content))
+    )
 
 
 def _checksum(content: bytes) -> int:

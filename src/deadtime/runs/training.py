@@ -13,7 +13,9 @@ from deadtime.runs.tabular_specs import TabularSpec, check_seeds
 from deadtime.runs.units import Keep, Unit, trained
 
 
-def train(env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **options: Any) -> Result:
+def train(
+    env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **options: Any
+) -> Result:
     """Train an agent under a delay; `seeds` is a number or a list.
 
     Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`step_size`,

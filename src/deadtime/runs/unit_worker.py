@@ -48,7 +48,9 @@ class Teller:
 
 def main(descriptor: int, guard: int) -> None:
     """Do units until there are no more; `guard` is the process that would kill this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the driver's end is what counts
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches all processes; the driver's end is what counts
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sys.unraisablehook = ending.raise_again
     signal.signal(signal.SIGUSR1, ending.interrupt)
@@ -90,7 +92,9 @@ def _listen(connection: Connection, asked: Queue[bytes], guard: int) -> None:
         while True:
             asked.put(connection.recv_bytes())
     asked.put(b"")
-    signal.pthread_kill(main_thread().ident or 0, signal.SIGUSR1)  # a real signal: it wakes a thread that waits
+    signal.pthread_kill(
+        main_thread().ident or 0, signal.SIGUSR1
+    )  # a real signal: it wakes a thread that waits
     ending.end_within_grace(1, ask=partial(_ask, guard), last=lambda: None)
 
 

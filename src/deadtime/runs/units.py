@@ -63,12 +63,16 @@ class Unit(NamedTuple):
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for its runs."""
-        return hashlib.sha256(json.dumps([(spec.id, seed) for spec, seed in self.runs]).encode()).hexdigest()[:12]
+        return hashlib.sha256(
+            json.dumps([(spec.id, seed) for spec, seed in self.runs]).encode()
+        ).hexdigest()[:12]
 
     @property
     def work(self) -> int:
         """Steps or episodes of all its runs."""
-        return sum(spec.episodes if isinstance(spec, TabularSpec) else spec.length for spec, _ in self.runs)
+        return sum(
+            spec.episodes if isinstance(spec, TabularSpec) else spec.length for spec, _ in self.runs
+        )
 
     @property
     def name(self) -> str:
@@ -80,7 +84,9 @@ class Unit(NamedTuple):
     def to_json(self) -> str:
         """Return the unit as JSON, for another process."""
         runs = [[spec.canonical(), seed] for spec, seed in self.runs]
-        return json.dumps({"runs": runs, "seeds": self.keep.seeds, "most_bytes": self.keep.most_bytes})
+        return json.dumps(
+            {"runs": runs, "seeds": self.keep.seeds, "most_bytes": self.keep.most_bytes}
+        )
 
 
 def from_json(text: str) -> Unit:
@@ -98,7 +104,9 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
             parts = [seeds[i : i + _SEEDS] for i in range(0, len(seeds), _SEEDS)]
             memory = int(4 * table_of(spec)[1])  # of one seed at a time, while its table grows
             found += [Unit(tuple((spec, seed) for seed in part), memory=memory) for part in parts]
-    pairs = [(spec, seed) for spec, seeds in missing if isinstance(spec, DeepSpec) for seed in seeds]
+    pairs = [
+        (spec, seed) for spec, seeds in missing if isinstance(spec, DeepSpec) for seed in seeds
+    ]
     if pairs:
         found += _deep_units(pairs, device)
     return sorted(found, key=lambda unit: -unit.work)
@@ -137,7 +145,9 @@ def trained(
     `together` is for runs that hardly train: on a CPU too they share programs.
     """
     progress(0)  # it has begun
-    specs = {spec.id: replace(spec) for spec, _ in unit.runs}  # checked: from JSON they are only data
+    specs = {
+        spec.id: replace(spec) for spec, _ in unit.runs
+    }  # checked: from JSON they are only data
     first = specs[unit.runs[0][0].id]
     found: dict[str, list[Record]] = {}
     with checkpoints_of(unit.id, checkpoints) as folder:
@@ -186,5 +196,8 @@ def _deep_records(
 
 def reason(error: Exception) -> str:
     """Why a unit failed, and where."""
-    at = [f"{Path(frame.filename).name}, line {frame.lineno}" for frame in extract_tb(error.__traceback__)[-1:]]
+    at = [
+        f"{Path(frame.filename).name}, line {frame.lineno}"
+        for frame in extract_tb(error.__traceback__)[-1:]
+    ]
     return f"{type(error).__name__}: {error} ({', '.join(at)})"

@@ -12,7 +12,9 @@ from deadtime.runs.units import Keep
 Runs = Sequence[tuple[Spec, Sequence[int]]]
 
 
-def missing(runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, keep: Keep | None = None) -> Runs:
+def missing(
+    runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, keep: Keep | None = None
+) -> Runs:
     """Return the seeds of each spec that are not recorded, by what its record says; each once.
 
     With `keep`, seeds whose policies of any size are to be kept are missing where the record has none.

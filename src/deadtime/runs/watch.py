@@ -37,7 +37,9 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
     ended = False
     while not ended and len(frames) != family.most_drawn:
         pending = info["pending_actions"]
-        frames.append(_frame(draw(obs, believe(obs, pending)), pending, arrows, len(frames), earned))
+        frames.append(
+            _frame(draw(obs, believe(obs, pending)), pending, arrows, len(frames), earned)
+        )
         obs, reward, terminated, truncated, info = env.step(act(policy, obs, info))
         earned += float(reward)
         ended = terminated or truncated
@@ -46,11 +48,21 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
     path.parent.mkdir(parents=True, exist_ok=True)
     times = [family.frame_milliseconds] * (len(frames) - 1) + [_LAST_MILLISECONDS]
     with whole(path) as part:
-        frames[0].save(part, "GIF", save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)
+        frames[0].save(
+            part,
+            "GIF",
+            save_all=True,
+            append_images=frames[1:],
+            duration=times,
+            loop=0,
+            optimize=True,
+        )
     return len(frames) - 1, earned
 
 
-def _frame(scene: Image.Image, pending: np.ndarray, arrows: Arrows, step: int, earned: float) -> Image.Image:
+def _frame(
+    scene: Image.Image, pending: np.ndarray, arrows: Arrows, step: int, earned: float
+) -> Image.Image:
     a_row = max(scene.width // _SLOT, 1)
     rows = -(-len(pending) // a_row)
     image = Image.new("RGB", (scene.width, scene.height + 44 + rows * _SLOT), "white")
@@ -68,12 +80,19 @@ def _frame(scene: Image.Image, pending: np.ndarray, arrows: Arrows, step: int, e
     return image
 
 
-def _arrow(draw: ImageDraw.ImageDraw, at: tuple[float, float], direction: tuple[int, ...], color: tuple[int, int, int]) -> None:
+def _arrow(
+    draw: ImageDraw.ImageDraw,
+    at: tuple[float, float],
+    direction: tuple[int, ...],
+    color: tuple[int, int, int],
+) -> None:
     """An arrow, or a dot for an action that pushes nowhere; one that fires has a ring around it."""
     (x, y), (down, right, *fires) = at, direction
     long, wide = _SLOT * 0.36, _SLOT * 0.22
     if any(fires):
-        draw.ellipse((x - _SLOT * 0.45, y - _SLOT * 0.45, x + _SLOT * 0.45, y + _SLOT * 0.45), outline=color)
+        draw.ellipse(
+            (x - _SLOT * 0.45, y - _SLOT * 0.45, x + _SLOT * 0.45, y + _SLOT * 0.45), outline=color
+        )
     if not down and not right:
         draw.ellipse((x - 3, y - 3, x + 3, y + 3), fill=color)
         return

@@ -38,7 +38,9 @@ def rolled_law(
     return total
 
 
-def _moved(after: np.ndarray, visits: np.ndarray, members: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _moved(
+    after: np.ndarray, visits: np.ndarray, members: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the states that one step leads to, member by member, and the share of each."""
     counts = visits.sum(axis=1)
     untried = counts == 0

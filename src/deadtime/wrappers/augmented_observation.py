@@ -35,7 +35,12 @@ def check_present(action_delay: int, observation_delay: int, prefix: str = "") -
 class Augmentation:
     """The space of (observation, queue) and the function into it; `batch` leading axes for vector environments."""
 
-    def __init__(self, observation_space: spaces.Space, pending_spec: tuple[spaces.Space, int] | None, flat: bool):
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        pending_spec: tuple[spaces.Space, int] | None,
+        flat: bool,
+    ):
         """`pending_spec` is what an action-delay wrapper says of its queue: the space of one action, and the delay."""
         if pending_spec is None:
             raise ValueError(
@@ -45,7 +50,9 @@ class Augmentation:
         self._observation_space, self._flat = observation_space, flat
         self._action_space, self.delay = pending_spec
         queue_space = batch_space(self._action_space, self.delay)
-        self.space: spaces.Space = spaces.Dict({"observation": observation_space, "pending_actions": queue_space})
+        self.space: spaces.Space = spaces.Dict(
+            {"observation": observation_space, "pending_actions": queue_space}
+        )
         if flat:
             self.space = self._flat_space()
 
@@ -60,10 +67,18 @@ class Augmentation:
     def join(self, observation: Any, queue: Any, batch: tuple[int, ...] = ()) -> Any:
         """Join an observation (with leading axes `batch`) and its queue (axes `batch`, then m)."""
         if not self._flat:
-            return {"observation": observation, "pending_actions": map_leaves(np.copy, self._action_space, queue)}
-        seen = [_encode(leaf, part, batch) for leaf, part in space_leaves(self._observation_space, observation)]
+            return {
+                "observation": observation,
+                "pending_actions": map_leaves(np.copy, self._action_space, queue),
+            }
+        seen = [
+            _encode(leaf, part, batch)
+            for leaf, part in space_leaves(self._observation_space, observation)
+        ]
         lead = (*batch, self.delay)
-        pending = [_encode(leaf, part, lead) for leaf, part in space_leaves(self._action_space, queue)]
+        pending = [
+            _encode(leaf, part, lead) for leaf, part in space_leaves(self._action_space, queue)
+        ]
         seen.append(np.concatenate(pending, axis=-1).reshape(*batch, -1))
         return np.concatenate(seen, axis=-1).astype(self.space.dtype)
 
@@ -76,7 +91,9 @@ def _bounds(leaf: spaces.Space) -> tuple[np.ndarray, np.ndarray]:
     elif isinstance(leaf, spaces.MultiBinary):
         size = int(np.prod(leaf.shape))
     else:
-        raise ValueError(f"a flat observation holds Discrete, MultiDiscrete, MultiBinary and Box; got {leaf}: pass flat=False")
+        raise ValueError(
+            f"a flat observation holds Discrete, MultiDiscrete, MultiBinary and Box; got {leaf}: pass flat=False"
+        )
     return np.zeros(size), np.ones(size)
 
 
@@ -88,9 +105,16 @@ def _categories(leaf: spaces.Discrete | spaces.MultiDiscrete) -> tuple[np.ndarra
 
 def _encode(leaf: spaces.Space, value: Any, lead: tuple[int, ...]) -> np.ndarray:
     """One vector for each of the leading axes: numbers as they are, categories as one-hot."""
-    columns = np.asarray(value).reshape(*lead, -1) if 0 not in lead else np.zeros((*lead, int(np.prod(leaf.shape or ()))))
+    columns = (
+        np.asarray(value).reshape(*lead, -1)
+        if 0 not in lead
+        else np.zeros((*lead, int(np.prod(leaf.shape or ()))))
+    )
     if not isinstance(leaf, spaces.Discrete | spaces.MultiDiscrete):
         return columns
     sizes, starts = _categories(leaf)
-    hot = [np.eye(n)[columns[..., j].astype(int) - start] for j, (n, start) in enumerate(zip(sizes, starts, strict=True))]
+    hot = [
+        np.eye(n)[columns[..., j].astype(int) - start]
+        for j, (n, start) in enumerate(zip(sizes, starts, strict=True))
+    ]
     return np.concatenate(hot, axis=-1)

@@ -12,15 +12,26 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from deadtime.delays.convention import FixedDelay, PendingActions, WarmUp, Warmup, check_delay, second_delay
+from deadtime.delays.convention import (
+    FixedDelay,
+    PendingActions,
+    WarmUp,
+    Warmup,
+    check_delay,
+    second_delay,
+)
 from deadtime.wrappers.augmented_observation import Augmentation, beneath, check_present
 
 
 def _check_single(env: Any, name: str) -> None:
     if isinstance(env, gym.vector.VectorEnv):
-        raise ValueError(f"{name} wraps one environment; got the vector environment {env}: use Vector{name}")
+        raise ValueError(
+            f"{name} wraps one environment; got the vector environment {env}: use Vector{name}"
+        )
     for hidden in beneath(env, gym.wrappers.Autoreset):
-        raise ValueError(f"{name} must see every reset, and {hidden} hides them: put Autoreset around {name} instead")
+        raise ValueError(
+            f"{name} must see every reset, and {hidden} hides them: put Autoreset around {name} instead"
+        )
 
 
 class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
@@ -45,7 +56,9 @@ class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         self._warmup = WarmUp(warmup, env.action_space, delay)
         self.pending_spec = (env.action_space, self._delay)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and draw the actions that are already pending; `seed` decides both."""
         obs, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
@@ -57,7 +70,13 @@ class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         """Execute the oldest pending action; `action` joins the end of the queue."""
         executed, pending = self._pending.push(action)
         obs, reward, terminated, truncated, info = self.env.step(executed)
-        return obs, reward, terminated, truncated, {**info, "executed_action": executed, "pending_actions": pending}
+        return (
+            obs,
+            reward,
+            terminated,
+            truncated,
+            {**info, "executed_action": executed, "pending_actions": pending},
+        )
 
 
 class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
@@ -76,7 +95,9 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self._seen: deque[Any] = deque(maxlen=self._delay + 1)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Reset; the first observation is of age 0."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._seen.clear()
@@ -109,13 +130,20 @@ class AugmentObservation(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         _check_single(env, "AugmentObservation")
         RecordConstructorArgs.__init__(self, flat=flat)
         gym.Wrapper.__init__(self, env)
-        spec = env.get_wrapper_attr("pending_spec") if env.has_wrapper_attr("pending_spec") else None
+        spec = (
+            env.get_wrapper_attr("pending_spec") if env.has_wrapper_attr("pending_spec") else None
+        )
         self.augmentation = Augmentation(env.observation_space, spec, flat)
         self._delay = self.augmentation.delay
-        check_present(self.augmentation.delay, sum(wrapper.delay for wrapper in beneath(env, ObservationDelay)))
+        check_present(
+            self.augmentation.delay,
+            sum(wrapper.delay for wrapper in beneath(env, ObservationDelay)),
+        )
         self.observation_space = self.augmentation.space
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Reset; the observation includes the warm-up actions."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self.augmentation.join(obs, info["pending_actions"]), info
@@ -123,4 +151,10 @@ class AugmentObservation(FixedDelay, gym.Wrapper, RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step; the observation includes the action just chosen, as the queue's last."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self.augmentation.join(obs, info["pending_actions"]), reward, terminated, truncated, info
+        return (
+            self.augmentation.join(obs, info["pending_actions"]),
+            reward,
+            terminated,
+            truncated,
+            info,
+        )

@@ -17,7 +17,15 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, iterate
 
-from deadtime.delays.convention import FixedDelay, PendingActions, WarmUp, Warmup, check_delay, check_memory, second_delay
+from deadtime.delays.convention import (
+    FixedDelay,
+    PendingActions,
+    WarmUp,
+    Warmup,
+    check_delay,
+    check_memory,
+    second_delay,
+)
 from deadtime.delays.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
 from deadtime.wrappers.augmented_observation import Augmentation, beneath, check_present
 
@@ -29,7 +37,9 @@ class _Episodes:
 
     def __init__(self, env: Any, name: str):
         if not isinstance(env, VectorEnv):
-            raise ValueError(f"Vector{name} wraps a gymnasium.vector.VectorEnv; got {env}: use {name}")
+            raise ValueError(
+                f"Vector{name} wraps a gymnasium.vector.VectorEnv; got {env}: use {name}"
+            )
         # metadata is the environment class's own dict, which another vector environment may have written since
         mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
         if not isinstance(mode, AutoresetMode):
@@ -78,15 +88,23 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
         super().__init__(env)
         self._delay = check_delay(delay)
         self._pending = PendingActions(env.action_space, delay)
-        self._warmups = [WarmUp(warmup, env.single_action_space, delay) for _ in range(env.num_envs)]
+        self._warmups = [
+            WarmUp(warmup, env.single_action_space, delay) for _ in range(env.num_envs)
+        ]
         self.pending_spec = (env.single_action_space, self._delay)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Reset; environment i is seeded as `ActionDelay` with its own seed would be."""
         started = self._episodes.at_reset(options)
         obs, info = self.env.reset(seed=seed, options=options)
         self._episodes.reset(started, options)
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
+        seeds = (
+            [seed + i for i in range(self.num_envs)]
+            if isinstance(seed, int)
+            else seed or [None] * self.num_envs
+        )
         for i in np.flatnonzero(started):
             if (own := seeds[i]) is not None:
                 self._warmups[i].seed(own)
@@ -109,7 +127,11 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
 
     def _start(self, started: np.ndarray, obs: Any) -> None:
         rows = np.flatnonzero(started)
-        each = list(iterate(self.observation_space, obs)) if self._warmups[0].needs_observation else [None] * self.num_envs
+        each = (
+            list(iterate(self.observation_space, obs))
+            if self._warmups[0].needs_observation
+            else [None] * self.num_envs
+        )
         queues = [self._warmups[i].draw(each[i]) for i in rows]
         space = self.single_action_space
 
@@ -121,7 +143,9 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
         self._pending.fill(map_leaves(place, space, self._pending.actions, *queues))
 
     def _pending_info(self, mask: np.ndarray | None = None) -> dict[str, Any]:
-        queue = map_leaves(lambda leaf: np.swapaxes(leaf, 0, 1), self.single_action_space, self._pending.actions)
+        queue = map_leaves(
+            lambda leaf: np.swapaxes(leaf, 0, 1), self.single_action_space, self._pending.actions
+        )
         return {
             "pending_actions": queue,
             "_pending_actions": np.ones(self.num_envs, bool) if mask is None else mask.copy(),
@@ -136,7 +160,9 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
         self._episodes = _Episodes(env, "ObservationDelay")
         super().__init__(env)
         for leaf in leaf_spaces(env.single_observation_space):
-            if not isinstance(leaf, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box):
+            if not isinstance(
+                leaf, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box
+            ):
                 raise ValueError(
                     f"VectorObservationDelay keeps Discrete, MultiDiscrete, MultiBinary, Box, Dict and Tuple; got {leaf}: "
                     "put ObservationDelay on each environment instead"
@@ -152,7 +178,9 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
         self._now = 0
         self._age = np.zeros(env.num_envs, np.int64)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Reset; environments that start anew show the observation of age 0, the others the one they showed."""
         started = self._episodes.at_reset(options)
         obs, info = self.env.reset(seed=seed, options=options)
@@ -177,10 +205,14 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
 
     def _record(self, obs: Any) -> Any:
         assert self._history is not None
-        for log, (_, leaf) in zip(self._history, space_leaves(self.env.observation_space, obs), strict=True):
+        for log, (_, leaf) in zip(
+            self._history, space_leaves(self.env.observation_space, obs), strict=True
+        ):
             log[self._now] = leaf
         rows, envs = (self._now - self._age) % self._length, np.arange(self.num_envs)
-        return from_leaves(self.env.observation_space, iter([log[rows, envs] for log in self._history]))
+        return from_leaves(
+            self.env.observation_space, iter([log[rows, envs] for log in self._history])
+        )
 
     def _final(self, final_obs: np.ndarray, ended: np.ndarray) -> np.ndarray:
         """The delayed view of each ended episode's last step; the present one only at delay 0."""
@@ -190,7 +222,9 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
         shown = final_obs.copy()
         for i in np.flatnonzero(ended):
             row = (self._now + 1 - self._age[i]) % self._length
-            shown[i] = from_leaves(self.env.observation_space, iter([log[row, i].copy() for log in self._history]))
+            shown[i] = from_leaves(
+                self.env.observation_space, iter([log[row, i].copy() for log in self._history])
+            )
         return shown
 
     def _age_info(self, mask: np.ndarray | None = None) -> dict[str, Any]:
@@ -213,7 +247,9 @@ class VectorAugmentObservation(FixedDelay, VectorWrapper):
         self.single_observation_space = self.augmentation.space
         self.observation_space = batch_space(self.augmentation.space, env.num_envs)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Reset; the observations include the warm-up actions."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self.augmentation.join(obs, info["pending_actions"], (self.num_envs,)), info

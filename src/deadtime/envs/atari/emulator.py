@@ -39,7 +39,9 @@ class Emulator:
         self.ale.setFloat("repeat_action_probability", 0.0)
         self.ale.setInt("random_seed", 0)
         self.ale.loadROM(ale_py.roms.get_rom_path(games()[game.name]))
-        self.ale.act(0)  # in some games a frame is half done now, which no copy of a state tells, and the next would go wrong
+        self.ale.act(
+            0
+        )  # in some games a frame is half done now, which no copy of a state tells, and the next would go wrong
         self._new = self.ale.cloneState()
         self.actions = [action.value for action in self.ale.getMinimalActionSet()]
         self.meanings = [action.name for action in self.ale.getMinimalActionSet()]
@@ -101,7 +103,11 @@ class Emulator:
     def saved(self) -> tuple[dict[str, np.ndarray], list[int]]:
         """All of it, as arrays and numbers."""
         state = np.frombuffer(self.ale.cloneState().__getstate__(), np.uint8)
-        return {"state": state, "screens": self._screens, "stack": self.stack}, [self._last, int(self.over), self.lives]
+        return {"state": state, "screens": self._screens, "stack": self.stack}, [
+            self._last,
+            int(self.over),
+            self.lives,
+        ]
 
     def restore(self, arrays: dict[str, np.ndarray], numbers: list[int]) -> None:
         """Go on from what `saved` gave."""
@@ -136,7 +142,10 @@ class Lane:
         self._ahead = Emulator(game) if game.look_ahead and game.delay else None
         self.num_actions, self.meanings = len(self.real.actions), self.real.meanings
         space: spaces.Discrete = spaces.Discrete(self.num_actions)
-        self._pending, self._warmup = PendingActions(space, game.delay), WarmUp("random", space, game.delay)
+        self._pending, self._warmup = (
+            PendingActions(space, game.delay),
+            WarmUp("random", space, game.delay),
+        )
         self._path: deque[tuple[Any, int]] = deque()
         self.steps, self.emulated = 0, 0
         self.executed, self.reward, self.earned = 0, 0.0, 0.0
@@ -145,7 +154,9 @@ class Lane:
 
     def seed(self, seed: int) -> None:
         """Make all that follows a function of `seed`: the game's own random numbers, and apart from them the look-ahead's."""
-        self._rng, self._rng_ahead = (np.random.default_rng([seed, stream, 0xA7A]) for stream in (0, 1))
+        self._rng, self._rng_ahead = (
+            np.random.default_rng([seed, stream, 0xA7A]) for stream in (0, 1)
+        )
         self._warmup.seed(seed)
         self.real.renew()
 
@@ -225,12 +236,20 @@ class Lane:
         """All of it, to go on from later to the same bits."""
         real, numbers = self.real.saved()
         arrays = {f"real/{name}": array for name, array in real.items()} | {"queue": self.queue}
-        said: dict[str, Any] = {"real": numbers, "steps": self.steps, "earned": self.earned, "emulated": self.emulated}
+        said: dict[str, Any] = {
+            "real": numbers,
+            "steps": self.steps,
+            "earned": self.earned,
+            "emulated": self.emulated,
+        }
         said["rngs"] = [rng.bit_generator.state for rng in self._rngs()]
         if self._ahead is not None:
             ahead, said["ahead"] = self._ahead.saved()
             arrays |= {f"ahead/{name}": array for name, array in ahead.items()}
-            arrays |= {f"path/{i}": np.frombuffer(one.__getstate__(), np.uint8) for i, (one, _) in enumerate(self._path)}
+            arrays |= {
+                f"path/{i}": np.frombuffer(one.__getstate__(), np.uint8)
+                for i, (one, _) in enumerate(self._path)
+            }
             said["path"] = [last for _, last in self._path]
         file = io.BytesIO()
         np.savez(file, said=np.frombuffer(json.dumps(said).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
@@ -247,7 +266,9 @@ class Lane:
     def _restore(self, arrays: dict[str, np.ndarray], said: dict[str, Any]) -> None:
         files.check_fit(arrays, {"queue": self.queue})
         if ((arrays["queue"] < 0) | (arrays["queue"] >= self.num_actions)).any():
-            raise ValueError(f"pending actions are from 0 to {self.num_actions - 1}; got {arrays['queue']}")
+            raise ValueError(
+                f"pending actions are from 0 to {self.num_actions - 1}; got {arrays['queue']}"
+            )
         self.real.restore(_part(arrays, "real"), said["real"])
         self._pending.fill(arrays["queue"])
         self.steps, self.emulated = files.listed([said["steps"], said["emulated"]], int)
@@ -257,14 +278,18 @@ class Lane:
         if self._ahead is not None:
             self._ahead.restore(_part(arrays, "ahead"), said["ahead"])
             lasts = files.listed(said["path"], int)[: self.game.delay]
-            self._path = deque((self._ahead.state(arrays[f"path/{i}"]), last) for i, last in enumerate(lasts))
+            self._path = deque(
+                (self._ahead.state(arrays[f"path/{i}"]), last) for i, last in enumerate(lasts)
+            )
 
     def _rngs(self) -> tuple[np.random.Generator, ...]:
         return self._rng, self._rng_ahead, self._warmup.queue_space.np_random
 
 
 def _part(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    return {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
+    return {
+        key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")
+    }
 
 
 @cache
@@ -276,7 +301,9 @@ def _weights(height: int, width: int) -> tuple[np.ndarray, ...]:
         most = max(3, *map(len, taps))
         padded = [one + [(one[-1][0], 0.0)] * (most - len(one)) for one in taps]
         places += [np.array([[tap[0] for tap in one] for one in padded]).T.astype(np.uint64).copy()]
-        places += [np.array([[tap[1] for tap in one] for one in padded]).T.astype(np.float32).copy()]
+        places += [
+            np.array([[tap[1] for tap in one] for one in padded]).T.astype(np.float32).copy()
+        ]
     return tuple(places)
 
 

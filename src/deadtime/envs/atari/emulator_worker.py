@@ -46,7 +46,9 @@ def views(memory: Any, lanes: int, capacity: int) -> dict[str, np.ndarray]:
     }
     found, first = {}, 0
     for name, (shape, kind) in shapes.items():
-        found[name] = np.ndarray(shape, kind, memory, first) if memory is not None else np.empty(shape, kind)
+        found[name] = (
+            np.ndarray(shape, kind, memory, first) if memory is not None else np.empty(shape, kind)
+        )
         first += -(-found[name].nbytes // 64) * 64
     return found
 

@@ -56,7 +56,9 @@ class AtariFamily(Family):
         """Return the authors' setting: no sticky actions in their sweep."""
         return {"sticky": environment.sticky if "sticky" in given else 0.0}
 
-    def gymnasium_form(self, environment: Atari, delay: int, policy: Any = None, **making: Any) -> gym.Env:
+    def gymnasium_form(
+        self, environment: Atari, delay: int, policy: Any = None, **making: Any
+    ) -> gym.Env:
         """Return the game under a delay; its emulator looks ahead if `policy` needs it."""
         from deadtime.envs.atari.gym_env import AtariEnv  # noqa: PLC0415  (numba)
 

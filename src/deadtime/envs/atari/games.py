@@ -40,7 +40,9 @@ class Game:
     def __post_init__(self) -> None:
         """Refuse a look-ahead that there is not."""
         if self.look_ahead not in LOOKS:
-            raise ValueError(f'look_ahead is "fresh", "kept", or "" for none; got {self.look_ahead!r}: "fresh" is right')
+            raise ValueError(
+                f'look_ahead is "fresh", "kept", or "" for none; got {self.look_ahead!r}: "fresh" is right'
+            )
 
 
 def installed() -> bool:
@@ -92,18 +94,28 @@ class Atari:
 
     def __post_init__(self) -> None:
         """Raise if the game can't be played so."""
-        known = games() if installed() else [self.game][: self.game.isalnum()]  # then records are read, and nothing is played
+        known = (
+            games() if installed() else [self.game][: self.game.isalnum()]
+        )  # then records are read, and nothing is played
         if self.game not in known:
             raise ValueError(
                 f"Atari has no game {self.game!r}{nearest(self.game, known)}: names are as in Gymnasium, MsPacman say; "
                 "deadtime.envs.atari.games.games() lists them"
             )
-        good = isinstance(self.sticky, int | float) and not isinstance(self.sticky, bool) and 0 <= self.sticky < 1
+        good = (
+            isinstance(self.sticky, int | float)
+            and not isinstance(self.sticky, bool)
+            and 0 <= self.sticky < 1
+        )
         if not good:
-            raise ValueError(f"sticky is a probability from 0 to below 1; got {self.sticky!r}: 0.25 is usual, 0 is none")
+            raise ValueError(
+                f"sticky is a probability from 0 to below 1; got {self.sticky!r}: 0.25 is usual, 0 is none"
+            )
         most = self.max_episode_steps
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise ValueError(f"max_episode_steps is a whole number, 1 or more; got {most!r}: 27000 is usual")
+            raise ValueError(
+                f"max_episode_steps is a whole number, 1 or more; got {most!r}: 27000 is usual"
+            )
         object.__setattr__(self, "sticky", float(self.sticky))
 
     @property

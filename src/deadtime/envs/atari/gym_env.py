@@ -22,12 +22,17 @@ class AtariEnv(gym.Env):
         """A game by name or with its settings; `look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
         game = Atari(game) if isinstance(game, str) else game
         self.lane, self._seeded = Lane(game.played(check_delay(delay), 0, look_ahead)), False
-        self.observation_space, self.action_space = game.observation_space(), spaces.Discrete(self.lane.num_actions)
+        self.observation_space, self.action_space = (
+            game.observation_space(),
+            spaces.Discrete(self.lane.num_actions),
+        )
         self.render_mode = "rgb_array"
         self.deadtime_name = f"atari:{self.lane.game.name}"
         self.pending_spec, self._over = (self.action_space, delay), True
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
         if seed is not None or not self._seeded:
@@ -40,7 +45,9 @@ class AtariEnv(gym.Env):
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Execute the oldest pending action; the chosen one joins the queue."""
         if self._over:
-            raise gym.error.ResetNeeded("a step belongs to an episode; none has begun, or it has ended: call reset()")
+            raise gym.error.ResetNeeded(
+                "a step belongs to an episode; none has begun, or it has ended: call reset()"
+            )
         lane = self.lane
         lane.step(int(action))
         self._over = lane.terminated or lane.truncated

@@ -47,8 +47,15 @@ class AtariPool:
     def __init__(self, lanes: Sequence[Game], workers: int | None = None):
         """Start the workers; they play from `reset` on."""
         self._games, self._capacity = list(lanes), max(game.delay for game in lanes)
-        self._lost, self.untold, self._deaths = np.zeros(len(lanes), bool), np.zeros(len(lanes), bool), 0
-        needed = sum(-(-array.nbytes // 64) * 64 for array in views(None, len(lanes), self._capacity).values())
+        self._lost, self.untold, self._deaths = (
+            np.zeros(len(lanes), bool),
+            np.zeros(len(lanes), bool),
+            0,
+        )
+        needed = sum(
+            -(-array.nbytes // 64) * 64
+            for array in views(None, len(lanes), self._capacity).values()
+        )
         room = "/dev/shm" if Path("/dev/shm").is_dir() else None
         self._file = tempfile.TemporaryFile(dir=room)  # noqa: SIM115  (closed with the pool)
         self._file.truncate(needed)
@@ -72,7 +79,12 @@ class AtariPool:
         )
         self._deadlines[i] = monotonic() + _STARTED_IN_SECONDS
         mine = {place: asdict(self._games[place]) for place in self._mine[i]}
-        told = {"memory": memory, "lanes": len(self._games), "capacity": self._capacity, "games": mine}
+        told = {
+            "memory": memory,
+            "lanes": len(self._games),
+            "capacity": self._capacity,
+            "games": mine,
+        }
         self._selector.register(worker.stdout, selectors.EVENT_READ, i)  # type: ignore[arg-type]
         self._tell(worker, json.dumps(told).encode() + b"\n")
         return worker
@@ -107,14 +119,18 @@ class AtariPool:
     def save(self) -> list[bytes]:
         """What each lane needs to go on from here to the same bits; what is lost meanwhile, the next step tells."""
         self.untold |= self._do_all(b"w")
-        return [self.memory["state"][i, :n].tobytes() for i, n in enumerate(self.memory["state_bytes"])]
+        return [
+            self.memory["state"][i, :n].tobytes() for i, n in enumerate(self.memory["state_bytes"])
+        ]
 
     def load(self, states: Sequence[bytes]) -> Played:
         """Go on from what `save` gave."""
         room = self.memory["state"].shape[1]
         for i, state in enumerate(states):
             if len(state) > room:
-                raise ValueError(f"what is saved of a game takes at most {room} bytes; got {len(state)}: begin it anew")
+                raise ValueError(
+                    f"what is saved of a game takes at most {room} bytes; got {len(state)}: begin it anew"
+                )
             self.memory["state_bytes"][i] = len(state)
             self.memory["state"][i, : len(state)] = np.frombuffer(state, np.uint8)
         self._do_all(b"l")
@@ -145,7 +161,9 @@ class AtariPool:
             for key, _ in self._selector.select(self._time_left()):
                 if key.data in self._waiting and (answer := os.read(key.fd, 1)):
                     if answer == REFUSED:
-                        raise ValueError("a game can't go on from what was saved of it, the reason is above: begin it anew")
+                        raise ValueError(
+                            "a game can't go on from what was saved of it, the reason is above: begin it anew"
+                        )
                     self._waiting.discard(key.data)
                     self._deadlines.pop(key.data, None)
                 else:
@@ -208,7 +226,10 @@ class AtariPool:
 
 def _shared_out(lanes: Sequence[Game], workers: int) -> list[list[int]]:
     """The lanes of each worker: the costly ones first, each to the one that has least to do."""
-    cost = [1 + (game.delay if game.sticky else 1) * bool(game.look_ahead and game.delay) for game in lanes]
+    cost = [
+        1 + (game.delay if game.sticky else 1) * bool(game.look_ahead and game.delay)
+        for game in lanes
+    ]
     loads: list[tuple[int, list[int]]] = [(0, []) for _ in range(min(workers, len(lanes)))]
     for place in sorted(range(len(lanes)), key=lambda place: -cost[place]):
         least = min(range(len(loads)), key=lambda i: (loads[i][0], i))

@@ -18,7 +18,14 @@ from deadtime._support.pictures import COLORS, save_picture
 from deadtime.learn.settings import PIXEL_MODELS
 from deadtime.runs import statistics
 from deadtime.runs.deep_specs import DeepSpec
-from deadtime.runs.figures import NAMES, learning_curve, learning_curves, new_figure, return_against_delay, shared_legend
+from deadtime.runs.figures import (
+    NAMES,
+    learning_curve,
+    learning_curves,
+    new_figure,
+    return_against_delay,
+    shared_legend,
+)
 from deadtime.runs.folder_report import paired, seeds_of
 from deadtime.runs.result import Result, Results
 from deadtime.studies.experiment import Experiment
@@ -46,9 +53,15 @@ def _ordered() -> dict[Any, DeepSpec]:
     """
     first = ((0.0, _STEPS), (0.25, _STEPS // 2))
     middle = [(*kind, FIRST[0], agent, 15) for kind, agent in product(first, published.AGENTS)]
-    rest = [(0.0, _STEPS, env, agent, m) for env, m, agent in product(GAMES, published.DELAYS, published.AGENTS)]
+    rest = [
+        (0.0, _STEPS, env, agent, m)
+        for env, m, agent in product(GAMES, published.DELAYS, published.AGENTS)
+    ]
     last = [(0.25, _STEPS, FIRST[0], agent, 15) for agent in published.AGENTS]
-    return {key: atari(*key[2:], sticky=key[0], steps=key[1]) for key in dict.fromkeys([*middle, *rest, *last])}
+    return {
+        key: atari(*key[2:], sticky=key[0], steps=key[1])
+        for key in dict.fromkeys([*middle, *rest, *last])
+    }
 
 
 RUNS = _ordered()
@@ -67,12 +80,19 @@ def won(results: Results) -> dict[tuple[str, int], bool]:
             continue
         seeds = set.intersection(*({*one.seeds} for one in three if one is not None))
         if seeds:
-            means = [float(_SCORE(Result(one.record.rows(sorted(seeds)))).mean()) for one in three if one is not None]
+            means = [
+                float(_SCORE(Result(one.record.rows(sorted(seeds)))).mean())
+                for one in three
+                if one is not None
+            ]
             found[env, m] = means[0] > max(means[1:])
     return found
 
 
-_FIRST_OF: dict[Any, str] = {**dict.fromkeys(NAMES, "delayed"), **dict.fromkeys(PIXEL_MODELS, PIXEL_MODELS[0])}
+_FIRST_OF: dict[Any, str] = {
+    **dict.fromkeys(NAMES, "delayed"),
+    **dict.fromkeys(PIXEL_MODELS, PIXEL_MODELS[0]),
+}
 """What each agent, and each way to look ahead, is compared with."""
 
 
@@ -92,11 +112,24 @@ def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
         first = results.get(tuple(_FIRST_OF.get(part, part) for part in key))
         both = paired(first, result, _SCORE) if first is not None else ((), ())
         less = statistics.difference(*both) if len(both[0]) else ("", "", "")
-        row |= dict(zip(("first_minus_this", "difference_low", "difference_high"), less, strict=True))
+        row |= dict(
+            zip(("first_minus_this", "difference_low", "difference_high"), less, strict=True)
+        )
         spec: Any = result.spec
-        theirs = published.TABLE.get(spec.env, {}).get((spec.agent, spec.delay)) if spec == _usual(spec) else None
-        row |= {"paper": theirs.mean if theirs else "", "paper_spread": theirs.spread if theirs else ""}
-        row |= {"verdict": published.verdict(statistics.mean(result.training_scores), theirs) if theirs else ""}
+        theirs = (
+            published.TABLE.get(spec.env, {}).get((spec.agent, spec.delay))
+            if spec == _usual(spec)
+            else None
+        )
+        row |= {
+            "paper": theirs.mean if theirs else "",
+            "paper_spread": theirs.spread if theirs else "",
+        }
+        row |= {
+            "verdict": published.verdict(statistics.mean(result.training_scores), theirs)
+            if theirs
+            else ""
+        }
         notes = {"diverged": len(result.diverged), "never_updated": len(result.untrained)}
         rows.append(row | {"seeds": len(result.seeds), "steps": spec.length, **notes})
     return rows
@@ -106,20 +139,40 @@ def _draw_summary(results: Results, root: Path) -> Path:
     """Return against the delay in each game, the paper's values as crosses."""
     figure, axes = new_figure(14, 7, 2, 4)
     for axis, env in zip(axes.flat, GAMES, strict=True):
-        scores = {(a, m): _SCORE(result) for (sticky, _, game, a, m), result in results.items() if game == env and not sticky}
+        scores = {
+            (a, m): _SCORE(result)
+            for (sticky, _, game, a, m), result in results.items()
+            if game == env and not sticky
+        }
         if scores:
             return_against_delay(axis, scores, {})
         for agent in published.AGENTS:
-            value, spread = zip(*(published.TABLE[env][agent, m] for m in published.DELAYS), strict=True)
-            how: dict[str, Any] = {"fmt": "x", "color": COLORS[agent], "ms": 5, "lw": 0.8, "capsize": 2}
-            axis.errorbar(np.array(published.DELAYS) + 0.5, value, spread, label=f"{NAMES[agent]} in the paper", **how)
+            value, spread = zip(
+                *(published.TABLE[env][agent, m] for m in published.DELAYS), strict=True
+            )
+            how: dict[str, Any] = {
+                "fmt": "x",
+                "color": COLORS[agent],
+                "ms": 5,
+                "lw": 0.8,
+                "capsize": 2,
+            }
+            axis.errorbar(
+                np.array(published.DELAYS) + 0.5,
+                value,
+                spread,
+                label=f"{NAMES[agent]} in the paper",
+                **how,
+            )
         axis.set_title(_title(env) + ("" if scores else " (not run)"), fontsize=10)
         axis.set(xticks=published.DELAYS, xlabel="delay m (steps)", ylabel="training return")
         axis.grid(alpha=0.25)
         axis.set_ylim(bottom=0)
     shared_legend(figure, axes)
     ours = won(results)
-    count = f"Comparisons run: {len(ours)} of 24; Delayed-Q has the best mean in {sum(ours.values())}"
+    count = (
+        f"Comparisons run: {len(ours)} of 24; Delayed-Q has the best mean in {sum(ours.values())}"
+    )
     count += f" (in the paper: {sum(published.wins(*at) for at in ours)})"
     about = f"{count}; no sticky actions, preset paper, {seeds_of(results)}"
     figure.suptitle(f"{about}\ndeadtime reproduce summary-atari", fontsize=10)
@@ -128,7 +181,9 @@ def _draw_summary(results: Results, root: Path) -> Path:
 
 def _curves(axis: Any, results: Iterable[tuple[str, Result]]) -> None:
     found = {agent: result.curve for agent, result in results}
-    learning_curves(axis, {agent: (steps / 1e6, returns) for agent, (steps, returns) in found.items()}, None)
+    learning_curves(
+        axis, {agent: (steps / 1e6, returns) for agent, (steps, returns) in found.items()}, None
+    )
     axis.set_xlabel("million steps")
 
 
@@ -136,9 +191,14 @@ def _draw_convergence(results: Results, root: Path) -> Path:
     """Training return on MsPacman, a panel a delay."""
     figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
     for axis, m in zip(axes, published.DELAYS, strict=True):
-        _curves(axis, [(agent, results[agent, m]) for agent in published.AGENTS if (agent, m) in results])
+        _curves(
+            axis,
+            [(agent, results[agent, m]) for agent in published.AGENTS if (agent, m) in results],
+        )
         value = published.TABLE[FIRST[0]]["delayed", m].mean
-        axis.axhline(value, color=COLORS["delayed"], lw=1, ls=":", label="Delayed-Q's score in the paper")
+        axis.axhline(
+            value, color=COLORS["delayed"], lw=1, ls=":", label="Delayed-Q's score in the paper"
+        )
         recorded = any(delay == m for _, delay in results)
         axis.set_title(f"m = {m}" + ("" if recorded else " (not run)"), fontsize=10)
     axes[0].set_ylabel("training return")
@@ -152,7 +212,14 @@ def _draw_convergence(results: Results, root: Path) -> Path:
 def _draw_rnn(results: Results, root: Path) -> Path:
     """Training return of the recurrent agent beside the others."""
     figure, axis = new_figure(6.4, 4.2)
-    _curves(axis, [(agent, results[agent, RNN_DELAY]) for agent in RNN_AGENTS if (agent, RNN_DELAY) in results])
+    _curves(
+        axis,
+        [
+            (agent, results[agent, RNN_DELAY])
+            for agent in RNN_AGENTS
+            if (agent, RNN_DELAY) in results
+        ],
+    )
     axis.set_ylabel("training return")
     axis.set_ylim(bottom=0)
     axis.legend(frameon=False, fontsize=9)
@@ -168,7 +235,10 @@ def _kept(model: str) -> DeepSpec:
 def _draw_kept(results: Results, root: Path) -> Path:
     """Training return with either way to look ahead."""
     figure, axis = new_figure(6.4, 4.2)
-    names, colors = {"fresh": "a new path for every decision", "kept": "a path kept while it comes true"}, iter(COLORS.values())
+    names, colors = (
+        {"fresh": "a new path for every decision", "kept": "a path kept while it comes true"},
+        iter(COLORS.values()),
+    )
     for (model,), result in results.items():
         steps, returns = result.curve
         learning_curve(axis, steps / 1e6, returns, next(colors), names[model])
@@ -195,7 +265,10 @@ EXPERIMENTS = [
     Experiment(
         "convergence-atari",
         "MsPacman: learning curves",
-        {(agent, m): atari(FIRST[0], agent, m) for m, agent in product(published.DELAYS, published.AGENTS)},
+        {
+            (agent, m): atari(FIRST[0], agent, m)
+            for m, agent in product(published.DELAYS, published.AGENTS)
+        },
         SEEDS,
         _draw_convergence,
         lambda results, root: _rows(results, ("agent", "delay")),

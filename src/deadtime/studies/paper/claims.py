@@ -30,7 +30,11 @@ class Claim:
 
 CLAIMS = (
     Claim(
-        "two-state optimum", "Prop. 3.1", "The best stationary return is (1+(2p-1)^m) / (2(1-γ))", HOLDS, optima.two_state_value
+        "two-state optimum",
+        "Prop. 3.1",
+        "The best stationary return is (1+(2p-1)^m) / (2(1-γ))",
+        HOLDS,
+        optima.two_state_value,
     ),
     Claim(
         "two-state monotone",
@@ -40,7 +44,11 @@ CLAIMS = (
         optima.two_state_monotone,
     ),
     Claim(
-        "augmentation", "Sec. 4", "The augmented optimum is the optimum over all policies", HOLDS, optima.augmentation_optimal
+        "augmentation",
+        "Sec. 4",
+        "The augmented optimum is the optimum over all policies",
+        HOLDS,
+        optima.augmentation_optimal,
     ),
     Claim(
         "evaluation",
@@ -49,10 +57,26 @@ CLAIMS = (
         HOLDS,
         optima.evaluation_and_improvement,
     ),
-    Claim("Howard's chain", "App. B.4", "Howard's PI needs |S| - 1 changes on the chain", HOLDS, optima.howard),
-    Claim("mA-PI lower bound", "Thm. 4.1", "mA-PI needs Ω(|S||A|^m) iterations to converge", UNPROVEN, optima.lower_bound),
     Claim(
-        "mA-PI upper bound", "Thm. 4.2", "mA-PI needs at most |S||A|^m(|A|-1)⌈log(1/(1-γ))/log(1/γ)⌉", HOLDS, optima.upper_bound
+        "Howard's chain",
+        "App. B.4",
+        "Howard's PI needs |S| - 1 changes on the chain",
+        HOLDS,
+        optima.howard,
+    ),
+    Claim(
+        "mA-PI lower bound",
+        "Thm. 4.1",
+        "mA-PI needs Ω(|S||A|^m) iterations to converge",
+        UNPROVEN,
+        optima.lower_bound,
+    ),
+    Claim(
+        "mA-PI upper bound",
+        "Thm. 4.2",
+        "mA-PI needs at most |S||A|^m(|A|-1)⌈log(1/(1-γ))/log(1/γ)⌉",
+        HOLDS,
+        optima.upper_bound,
     ),
     Claim(
         "path probabilities",
@@ -61,17 +85,55 @@ CLAIMS = (
         HOLDS,
         process.paths,
     ),
-    Claim("not Markov", "App. C.2", "Under delay even a stationary policy makes no Markov chain", HOLDS, process.not_markov),
-    Claim("independence", "Lem. C.1", "s_{t+1} does not depend on a_{t+1}, given s_t and a_t", HOLDS, process.independence),
-    Claim("equal laws", "Thm. 5.1", "Some Markov policy has the same laws of (s_{t-m}, a_t)", FAILS, process.equal_laws),
-    Claim("Markov optimal", "Sec. 5", "Markov policies attain the optimum over all policies", FAILS, process.markov_optimal),
     Claim(
-        "deterministic", "Thm. 5.2", "Among Markov policies, deterministic ones suffice", HOLDS, process.deterministic_markov
+        "not Markov",
+        "App. C.2",
+        "Under delay even a stationary policy makes no Markov chain",
+        HOLDS,
+        process.not_markov,
     ),
     Claim(
-        "stationary", "Prop. 5.2", "In some problem every stationary policy is sub-optimal", HOLDS, optima.stationary_suboptimal
+        "independence",
+        "Lem. C.1",
+        "s_{t+1} does not depend on a_{t+1}, given s_t and a_t",
+        HOLDS,
+        process.independence,
     ),
-    Claim("stationarity table", "App. C.4", "The non-stationary row gives expected returns", FAILS, optima.stationarity_table),
+    Claim(
+        "equal laws",
+        "Thm. 5.1",
+        "Some Markov policy has the same laws of (s_{t-m}, a_t)",
+        FAILS,
+        process.equal_laws,
+    ),
+    Claim(
+        "Markov optimal",
+        "Sec. 5",
+        "Markov policies attain the optimum over all policies",
+        FAILS,
+        process.markov_optimal,
+    ),
+    Claim(
+        "deterministic",
+        "Thm. 5.2",
+        "Among Markov policies, deterministic ones suffice",
+        HOLDS,
+        process.deterministic_markov,
+    ),
+    Claim(
+        "stationary",
+        "Prop. 5.2",
+        "In some problem every stationary policy is sub-optimal",
+        HOLDS,
+        optima.stationary_suboptimal,
+    ),
+    Claim(
+        "stationarity table",
+        "App. C.4",
+        "The non-stationary row gives expected returns",
+        FAILS,
+        optima.stationarity_table,
+    ),
     Claim(
         "delayed recursion",
         "Thm. C.1",
@@ -86,9 +148,19 @@ CLAIMS = (
         FAILS,
         lambda: process.recursion(True),
     ),
-    Claim("history", "App. D.2", "Past states do not help beyond the present one", FAILS, process.history),
     Claim(
-        "most likely", "Sec. 6", "In the two-state MDP the most likely state is the best prediction", HOLDS, optima.most_likely
+        "history",
+        "App. D.2",
+        "Past states do not help beyond the present one",
+        FAILS,
+        process.history,
+    ),
+    Claim(
+        "most likely",
+        "Sec. 6",
+        "In the two-state MDP the most likely state is the best prediction",
+        HOLDS,
+        optima.most_likely,
     ),
 )
 

@@ -18,22 +18,36 @@ from deadtime.planning.policies import best_queue_aware
 def two_state_heat_map(gamma: float, path: Path) -> Path:
     """Draw the optimal delayed value, as a share of the most there is, over p and the delay."""
     ps, delays = np.linspace(0.5, 1, 11), range(11)
-    best = np.array([[best_queue_aware(two_state(p, gamma), m, 0, [0] * m).value for m in delays] for p in ps]) * (1 - gamma)
+    best = np.array(
+        [[best_queue_aware(two_state(p, gamma), m, 0, [0] * m).value for m in delays] for p in ps]
+    ) * (1 - gamma)
     figure = Figure(figsize=(6, 4.6), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(best, origin="lower", aspect="auto", cmap="cividis", vmin=0.5, vmax=1)
     axes.set_xticks(list(delays), [str(m) for m in delays])
     axes.set_yticks(range(len(ps)), [f"{p:.2f}" for p in ps])
     axes.set(
-        xlabel="delay m", ylabel="probability p of a flip", title=f"Two-state MDP: optimal return × (1 - γ), γ = {gamma:g}"
+        xlabel="delay m",
+        ylabel="probability p of a flip",
+        title=f"Two-state MDP: optimal return × (1 - γ), γ = {gamma:g}",
     )
     for (i, j), value in np.ndenumerate(best):
-        axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color="white" if value < 0.75 else "black")
+        axes.text(
+            j,
+            i,
+            f"{value:.2f}",
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="white" if value < 0.75 else "black",
+        )
     figure.colorbar(image, ax=axes)
     return save_picture(figure, path)
 
 
-def maze_path(mdp: MDP, solution: Any, start: tuple[int, ...], leads_to: np.ndarray, path: Path) -> Path:
+def maze_path(
+    mdp: MDP, solution: Any, start: tuple[int, ...], leads_to: np.ndarray, path: Path
+) -> Path:
     """Draw the most likely path of the optimal policy from (cell, queue): the queue's part dashed, the policy's own solid."""
     (first, *queue) = start
     size, pixels = round(len(leads_to) ** 0.5), 24

@@ -39,10 +39,17 @@ def paths() -> Finding:
         exact = law_at(mdp, policy, delay, 0, queue, length).reshape(mdp.states, -1).sum(axis=1)
         seen, _ = simulate(mdp, policy, delay, 0, queue, steps=length, paths=40_000, seed=cases)
         frequency = np.bincount(seen[:, -1], minlength=mdp.states) / len(seen)
-        worst = max(worst, abs(law.sum() - 1), np.abs(law - exact).max(), np.abs(frequency - exact).max() / 0.0125 * 1e-10)
+        worst = max(
+            worst,
+            abs(law.sum() - 1),
+            np.abs(law - exact).max(),
+            np.abs(frequency - exact).max() / 0.0125 * 1e-10,
+        )
         cases += 1
     return Finding(
-        cases, judged(worst < 1e-10), "path probabilities sum to 1, give the laws of states, and match 40,000 simulated paths"
+        cases,
+        judged(worst < 1e-10),
+        "path probabilities sum to 1, give the laws of states, and match 40,000 simulated paths",
     )
 
 
@@ -60,7 +67,9 @@ def not_markov() -> Finding:
     for mdp, _, rng in random_problems(40, 6, largest=2):
         rule = stationary(mdp, rng.dirichlet(np.ones(mdp.actions), mdp.states))
         for delay in (0, 1):
-            law = np.einsum("abcdefg->ceg", _joint(mdp, rule, delay, rng.integers(mdp.actions, size=delay), 3))
+            law = np.einsum(
+                "abcdefg->ceg", _joint(mdp, rule, delay, rng.integers(mdp.actions, size=delay), 3)
+            )
             given = law / law.sum(axis=-1, keepdims=True)
             gaps[delay > 0].append(float(np.abs(given[0] - given[1]).max()))
     holds = max(gaps[False]) < 1e-12 and min(gaps[True]) > 1e-6
@@ -82,22 +91,35 @@ def independence() -> Finding:
             given = joint / joint.sum(axis=2, keepdims=True)
             plain = joint.sum(axis=3) / joint.sum(axis=(2, 3), keepdims=True)[..., 0]
         worst, cases = max(worst, float(np.nanmax(np.abs(given - plain[..., None])))), cases + 1
-    return Finding(cases, judged(worst < 1e-12), f"P(s_3 | a_3, s_2, a_2) = P(s_3 | s_2, a_2) to {worst:.1g}")
+    return Finding(
+        cases, judged(worst < 1e-12), f"P(s_3 | a_3, s_2, a_2) = P(s_3 | s_2, a_2) to {worst:.1g}"
+    )
 
 
-def markov_twin_gap(mdp: MDP, policy: Policy, delay: int, start: int, queue: np.ndarray, steps: int) -> float:
+def markov_twin_gap(
+    mdp: MDP, policy: Policy, delay: int, start: int, queue: np.ndarray, steps: int
+) -> float:
     """How far Thm. 5.1's equality of laws is from holding for `policy`: the largest |P^π'(s_{t-m}, a_t) - P^π(s_{t-m}, a_t)|.
 
     Equal laws leave π' no choice: where P^π(s_{t-m} = s) > 0 its rule must be P^π(a_t | s_{t-m} = s).
     """
-    ours, theirs, gap = initial_law(mdp, delay, start, queue), initial_law(mdp, delay, start, queue), 0.0
+    ours, theirs, gap = (
+        initial_law(mdp, delay, start, queue),
+        initial_law(mdp, delay, start, queue),
+        0.0,
+    )
     for t in range(steps):
         rule = policy.rule(t)
         chosen = (ours[:, :, None] * rule).sum(axis=1)
         seen = chosen.sum(axis=1, keepdims=True)
-        twin = np.divide(chosen, seen, out=np.full_like(chosen, 1 / mdp.actions), where=seen > 1e-14)
+        twin = np.divide(
+            chosen, seen, out=np.full_like(chosen, 1 / mdp.actions), where=seen > 1e-14
+        )
         gap = max(gap, float(np.abs(theirs.sum(axis=1)[:, None] * twin - chosen).max()))
-        ours, theirs = advance(mdp, delay, ours, rule), advance(mdp, delay, theirs, twin[:, None, :])
+        ours, theirs = (
+            advance(mdp, delay, ours, rule),
+            advance(mdp, delay, theirs, twin[:, None, :]),
+        )
     return gap
 
 
@@ -111,7 +133,16 @@ def equal_laws() -> Finding:
         rule = rng.integers(
             mdp.actions, size=(mdp.states, *([mdp.actions] * delay))
         )  # with its queue a function of the history
-        gaps.append(markov_twin_gap(mdp, queue_aware(mdp, delay, rule), delay, 0, rng.integers(mdp.actions, size=delay), 8))
+        gaps.append(
+            markov_twin_gap(
+                mdp,
+                queue_aware(mdp, delay, rule),
+                delay,
+                0,
+                rng.integers(mdp.actions, size=delay),
+                8,
+            )
+        )
     detail = f"hidden queue, revealing: laws differ by {example:.3g} (not revealing: {same:.1g}); "
     detail += f"random MDPs: by up to {max(gaps):.2g}, in {sum(gap > 1e-9 for gap in gaps)} of {len(gaps)}"
     return Finding(len(gaps) + 2, judged(max(example, *gaps) < 1e-9), detail)
@@ -121,7 +152,10 @@ def markov_optimal() -> Finding:
     """A counterexample, and deterministic dynamics, where it holds."""
     gamma = 0.9
     mdp = hidden_queue(gamma)
-    best, with_queue = best_markov_deterministic(mdp, 1, 0, [0], 5), best_queue_aware(mdp, 1, 0, [0])
+    best, with_queue = (
+        best_markov_deterministic(mdp, 1, 0, [0], 5),
+        best_queue_aware(mdp, 1, 0, [0]),
+    )
     rng = np.random.default_rng(9)
     worst, cases = 0.0, 100
     for _ in range(cases):
@@ -133,7 +167,11 @@ def markov_optimal() -> Finding:
         slack = 0.7**12 * np.abs(fixed.r).max() / 0.3
         worst = max(worst, abs(whole - found.value) - slack)
     detail = f"hidden queue, γ = 0.9: best Markov {best.value:.6g} = γ(½+¼γ), queue known {with_queue.value:.6g} = γ(½+½γ); "
-    detail += f"equal on {cases} deterministic MDPs" if worst <= 1e-9 else f"and not equal on deterministic MDPs: {worst:.2g}"
+    detail += (
+        f"equal on {cases} deterministic MDPs"
+        if worst <= 1e-9
+        else f"and not equal on deterministic MDPs: {worst:.2g}"
+    )
     return Finding(cases + 1, judged(best.value >= with_queue.value - 1e-9), detail)
 
 
@@ -170,13 +208,19 @@ def _truncated(mdp: MDP, policy: Policy, queue: np.ndarray, horizon: int) -> flo
         executed = np.broadcast_to(policy.rule(t), (*law.shape, mdp.actions))
         reward = mdp.r[:, :, None] if delay else mdp.r[:, None]
         shape = (mdp.states, mdp.actions, -1)
-        now = (law.reshape(shape) * reward).sum() if delay else (law[:, :, None] * executed * reward).sum()
+        now = (
+            (law.reshape(shape) * reward).sum()
+            if delay
+            else (law[:, :, None] * executed * reward).sum()
+        )
         total += mdp.gamma ** (t - delay) * float(now) * (t >= delay)
         law = advance(mdp, delay, law, policy.rule(t))
     return total
 
 
-def _recursions(mdp: MDP, delay: int, policy: Policy, queue: np.ndarray) -> tuple[float, float, float]:
+def _recursions(
+    mdp: MDP, delay: int, policy: Policy, queue: np.ndarray
+) -> tuple[float, float, float]:
     """v_0 from state 0, and what the paper's m-step form and the one-step form make of it."""
     value = at_queue(mdp, delay, exact_values(mdp, policy, delay), 0, queue)
     P, rules = mdp.dense, [policy.rule(k)[:, 0] for k in range(delay)]
@@ -190,10 +234,15 @@ def _recursions(mdp: MDP, delay: int, policy: Policy, queue: np.ndarray) -> tupl
     for states in product(range(mdp.states), repeat=delay):
         path = (0, *states)
         weight = np.prod([laws[k] @ P[path[k], :, path[k + 1]] for k in range(delay)])
-        jumped += float(weight) * at_queue(mdp, delay, later, path[-1], np.array([rules[k][path[k]] for k in range(delay)]))
+        jumped += float(weight) * at_queue(
+            mdp, delay, later, path[-1], np.array([rules[k][path[k]] for k in range(delay)])
+        )
     next_queue = np.array([*laws[1:], policy.rule(0)[0, 0]])
     ahead = exact_values(mdp, policy.after(1), delay)
-    stepped = sum(float(laws[0] @ P[0, :, s]) * at_queue(mdp, delay, ahead, s, next_queue) for s in range(mdp.states))
+    stepped = sum(
+        float(laws[0] @ P[0, :, s]) * at_queue(mdp, delay, ahead, s, next_queue)
+        for s in range(mdp.states)
+    )
     return value, first + mdp.gamma * jumped, first + mdp.gamma * stepped
 
 

@@ -18,7 +18,14 @@ from deadtime.studies.paper import published
 SEEDS, FEWER = range(10), range(5)
 
 
-def physical(env: str, agent: str, delay: int, preset: str = "best", noise: float | None = None, **options: Any) -> DeepSpec:
+def physical(
+    env: str,
+    agent: str,
+    delay: int,
+    preset: str = "best",
+    noise: float | None = None,
+    **options: Any,
+) -> DeepSpec:
     """A run on CartPole or Acrobot."""
     settings: dict[str, Any] = {} if noise is None else {"noise": noise}
     if "noisy" in env or noise:
@@ -44,8 +51,12 @@ EXPERIMENTS = [
         "causes",
         "Delayed-Q with the two mistakes of the authors' code, one at a time and both",
         {
-            (env, m, *mistakes): physical(env, "delayed", m, "paper", changes=dict(zip(show.MISTAKES, mistakes, strict=True)))
-            for env, m, *mistakes in product(show.ENVS, show.DELAYS[1:], (True, False), (True, False))
+            (env, m, *mistakes): physical(
+                env, "delayed", m, "paper", changes=dict(zip(show.MISTAKES, mistakes, strict=True))
+            )
+            for env, m, *mistakes in product(
+                show.ENVS, show.DELAYS[1:], (True, False), (True, False)
+            )
         },
         FEWER,
         show.draw_causes,
@@ -54,7 +65,10 @@ EXPERIMENTS = [
     Experiment(
         "delay-sweep",
         "Noisy CartPole and Noisy Acrobot: return against the delay",
-        {(env, a, m): physical(env, a, m) for env, m, a in product(show.SWEPT_ENVS, show.SWEPT, published.AGENTS)},
+        {
+            (env, a, m): physical(env, a, m)
+            for env, m, a in product(show.SWEPT_ENVS, show.SWEPT, published.AGENTS)
+        },
         FEWER,
         show.draw_sweep,
         lambda results, root: show.rows_of(results, ("environment", "agent", "delay")),
@@ -63,7 +77,10 @@ EXPERIMENTS = [
     Experiment(
         "heatmap-cartpole",
         "CartPole, Delayed-Q: return over delay and noise",
-        {(p, m): physical("cartpole", "delayed", m, noise=p) for p, m in product(show.MAP_NOISES, show.MAP_DELAYS)},
+        {
+            (p, m): physical("cartpole", "delayed", m, noise=p)
+            for p, m in product(show.MAP_NOISES, show.MAP_DELAYS)
+        },
         FEWER,
         show.draw_map,
         lambda results, root: show.rows_of(results, ("noise", "delay")),
@@ -72,8 +89,12 @@ EXPERIMENTS = [
         "model-gap",
         "Delayed-Q with its learned model and with the simulator itself",
         {
-            (preset, env, model, m): physical(env, "delayed", m, preset, changes=show.GAP_MODELS[model])
-            for preset, env, model, m in product(PRESETS, show.GAP_ENVS, show.GAP_MODELS, show.DELAYS[1:])
+            (preset, env, model, m): physical(
+                env, "delayed", m, preset, changes=show.GAP_MODELS[model]
+            )
+            for preset, env, model, m in product(
+                PRESETS, show.GAP_ENVS, show.GAP_MODELS, show.DELAYS[1:]
+            )
             if model != "simulator, 8 draws" or (preset, env) == ("best", "noisy-cartpole")
         },
         FEWER,

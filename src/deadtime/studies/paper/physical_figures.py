@@ -13,7 +13,13 @@ from matplotlib.axes import Axes
 from deadtime._support.pictures import COLORS, save_picture
 from deadtime.learn.presets import PRESETS
 from deadtime.runs import statistics
-from deadtime.runs.figures import heat_map, learning_curves, new_figure, return_against_delay, shared_legend
+from deadtime.runs.figures import (
+    heat_map,
+    learning_curves,
+    new_figure,
+    return_against_delay,
+    shared_legend,
+)
 from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Result, Results
 from deadtime.studies.paper import published
@@ -45,7 +51,14 @@ def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
         for label, values in (("greedy", result.scores), ("training", result.training_scores)):
             found = statistics.mean(values, return_limits(result.spec))
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
-        rows.append(row | {"seeds": len(result.seeds), "diverged": len(result.diverged), "steps": result.spec.length})  # type: ignore[union-attr]
+        rows.append(
+            row
+            | {
+                "seeds": len(result.seeds),
+                "diverged": len(result.diverged),
+                "steps": result.spec.length,
+            }
+        )  # type: ignore[union-attr]
     return rows
 
 
@@ -53,8 +66,14 @@ def draw_curves(results: Results, root: Path) -> Path:
     """Training return on Noisy CartPole, a panel a delay."""
     figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
     for axis, m in zip(axes, DELAYS[1:], strict=True):
-        curves = {agent: results["paper", "noisy-cartpole", agent, m].curve for agent in published.AGENTS}
-        learning_curves(axis, {agent: (steps / 1000, returns) for agent, (steps, returns) in curves.items()}, None)
+        curves = {
+            agent: results["paper", "noisy-cartpole", agent, m].curve for agent in published.AGENTS
+        }
+        learning_curves(
+            axis,
+            {agent: (steps / 1000, returns) for agent, (steps, returns) in curves.items()},
+            None,
+        )
         axis.axhline(
             published.TABLE["noisy-cartpole"]["delayed", m].mean,
             color=COLORS["delayed"],
@@ -86,9 +105,25 @@ def draw_causes(results: Results, root: Path) -> Path:
         for mistakes, (label, color, style) in _CAUSES.items():
             found = [_mean(results[env, m, *mistakes], "paper") for m in DELAYS[1:]]
             axis.plot(DELAYS[1:], [e.value for e in found], style, color=color, ms=4, label=label)
-            axis.fill_between(DELAYS[1:], [e.low for e in found], [e.high for e in found], color=color, alpha=0.12, lw=0)
+            axis.fill_between(
+                DELAYS[1:],
+                [e.low for e in found],
+                [e.high for e in found],
+                color=color,
+                alpha=0.12,
+                lw=0,
+            )
         value, spread = zip(*(published.TABLE[env]["delayed", m] for m in DELAYS[1:]), strict=True)
-        axis.errorbar(np.array(DELAYS[1:]) + 0.5, value, spread, fmt="kx", ms=5, lw=0.8, capsize=2, label="the paper")
+        axis.errorbar(
+            np.array(DELAYS[1:]) + 0.5,
+            value,
+            spread,
+            fmt="kx",
+            ms=5,
+            lw=0.8,
+            capsize=2,
+            label="the paper",
+        )
         _frame(axis, env, ENVS[env])
         axis.set(xlabel="delay m (steps)", ylabel="training return")
         axis.grid(alpha=0.25)
@@ -113,10 +148,14 @@ def draw_plain(results: Results, root: Path) -> Path:
     return _panels(results, root, "plain-reward", GAP_ENVS, DELAYS)
 
 
-def _panels(results: Results, root: Path, name: str, envs: Iterable[str], delays: tuple[int, ...]) -> Path:
+def _panels(
+    results: Results, root: Path, name: str, envs: Iterable[str], delays: tuple[int, ...]
+) -> Path:
     figure, axes = new_figure(10, 4.2, 1, 2)
     for axis, env in zip(axes, envs, strict=True):
-        scores = {(agent, m): results[env, agent, m].scores for agent in published.AGENTS for m in delays}
+        scores = {
+            (agent, m): results[env, agent, m].scores for agent in published.AGENTS for m in delays
+        }
         return_against_delay(axis, scores, {}, return_limits(results[env, "delayed", 0].spec))
         _frame(axis, env, ENVS[env])
         axis.set_ylabel("greedy return")
@@ -132,9 +171,17 @@ def draw_map(results: Results, root: Path) -> Path:
     """Delayed-Q's return over noise and delay."""
     figure, axes = new_figure(7, 4.4)
     values = np.array([[results[p, m].scores.mean() for m in MAP_DELAYS] for p in MAP_NOISES])
-    heat_map(axes, values, [f"{p:g}" for p in MAP_NOISES], [str(m) for m in MAP_DELAYS], (0, 500), ".0f")
+    heat_map(
+        axes, values, [f"{p:g}" for p in MAP_NOISES], [str(m) for m in MAP_DELAYS], (0, 500), ".0f"
+    )
     axes.set(xlabel="delay m (steps)", ylabel="noise (relative deviation of masses and lengths)")
-    _title(figure, results, "heatmap-cartpole", "CartPole, Delayed-Q, preset best, greedy return", ", means")
+    _title(
+        figure,
+        results,
+        "heatmap-cartpole",
+        "CartPole, Delayed-Q, preset best, greedy return",
+        ", means",
+    )
     return save_picture(figure, root / "figures" / "heatmap-cartpole.png")
 
 
@@ -160,7 +207,15 @@ def draw_gap(results: Results, root: Path) -> Path:
                 continue
             found = [_mean(results[preset, env, model, m], preset) for m in DELAYS[1:]]
             ends = np.array([[e.value - e.low, e.high - e.value] for e in found]).T
-            axes[i, j].errorbar(DELAYS[1:], [e.value for e in found], ends, color=color, marker=marker, label=label, capsize=3)
+            axes[i, j].errorbar(
+                DELAYS[1:],
+                [e.value for e in found],
+                ends,
+                color=color,
+                marker=marker,
+                label=label,
+                capsize=3,
+            )
         _frame(axes[i, j], env, f"{ENVS[env]}, preset {preset}")
         axes[i, j].set(
             xticks=DELAYS[1:],
@@ -182,7 +237,12 @@ def misspecified_table(results: Results, root: Path) -> list[dict[str, Any]]:
     for env, result in results.items():
         for delay, scores in zip(TESTED, result.record.others.T, strict=True):
             found = statistics.mean(scores, return_limits(result.spec))
-            row = {"environment": env, "trained_delay": result.spec.delay, "delay": delay, "greedy": found.value}
+            row = {
+                "environment": env,
+                "trained_delay": result.spec.delay,
+                "delay": delay,
+                "greedy": found.value,
+            }
             row |= {"greedy_low": found.low, "greedy_high": found.high, "seeds": len(scores)}
             rows.append(row | {"diverged": len(result.diverged)})
     return rows
@@ -192,11 +252,17 @@ def draw_misspecified(results: Results, root: Path) -> Path:
     """Return of what was trained at 10 under the delays 5 to 15."""
     figure, axes = new_figure(7, 4)
     for (env, result), color in zip(results.items(), ("#0072B2", "#D55E00"), strict=True):
-        found = [statistics.mean(scores, return_limits(result.spec)) for scores in result.record.others.T]
+        found = [
+            statistics.mean(scores, return_limits(result.spec)) for scores in result.record.others.T
+        ]
         axes.plot(TESTED, [e.value for e in found], "o-", color=color, ms=4, label=ENVS[env])
-        axes.fill_between(TESTED, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0)
+        axes.fill_between(
+            TESTED, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0
+        )
     axes.axvline(10, color="black", lw=1, ls=":", label="trained at")
-    axes.set(xlabel="delay in evaluation (steps)", ylabel="greedy return", ylim=(0, 510), xticks=TESTED)
+    axes.set(
+        xlabel="delay in evaluation (steps)", ylabel="greedy return", ylim=(0, 510), xticks=TESTED
+    )
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=8)
     _title(figure, results, "misspecification", "Delayed-Q trained at m = 10, preset best")
@@ -208,8 +274,13 @@ def _frame(axis: Axes, env: str, title: str) -> None:
     axis.set_title(title, fontsize=10)
 
 
-def _title(figure: Any, results: Results, command: str, about: str, shown: str = ", 95% intervals") -> None:
+def _title(
+    figure: Any, results: Results, command: str, about: str, shown: str = ", 95% intervals"
+) -> None:
     seeds = len(next(iter(results.values())).seeds)
     lost = sum(len(result.diverged) for result in results.values())
     also = f" ({lost} runs diverged, counted as they were then)" if lost else ""
-    figure.suptitle(f"{about}: {statistics.seeds_shown(seeds, shown)}{also}\ndeadtime reproduce {command}", fontsize=10)
+    figure.suptitle(
+        f"{about}: {statistics.seeds_shown(seeds, shown)}{also}\ndeadtime reproduce {command}",
+        fontsize=10,
+    )

@@ -20,26 +20,137 @@ def _row(*numbers: float | None) -> dict[tuple[str, int], Value]:
     """By (agent, delay), from the row as it is printed: for each delay the three agents' means and spreads."""
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
     keys = ((agent, m) for m in DELAYS for agent in AGENTS)
-    return {key: Value(a, b) for key, (a, b) in zip(keys, pairs, strict=True) if a is not None and b is not None}
+    return {
+        key: Value(a, b)
+        for key, (a, b) in zip(keys, pairs, strict=True)
+        if a is not None and b is not None
+    }
 
 
 TABLE = {
-    "maze": _row(0.50, 0.49, 0.18, 0.54, -0.61, 0.26, -0.25, 0.43, -1, 0, -0.76, 0.16, -0.45, 0.36, None, None, -0.71, 0.19),
+    "maze": _row(
+        0.50,
+        0.49,
+        0.18,
+        0.54,
+        -0.61,
+        0.26,
+        -0.25,
+        0.43,
+        -1,
+        0,
+        -0.76,
+        0.16,
+        -0.45,
+        0.36,
+        None,
+        None,
+        -0.71,
+        0.19,
+    ),
     "noisy-maze": _row(
-        0.40, 0.44, -0.29, 0.45, -0.64, 0.21, -0.50, 0.26, -1, 0, -0.78, 0.15, -0.49, 0.34, None, None, -0.99, 0
+        0.40,
+        0.44,
+        -0.29,
+        0.45,
+        -0.64,
+        0.21,
+        -0.50,
+        0.26,
+        -1,
+        0,
+        -0.78,
+        0.15,
+        -0.49,
+        0.34,
+        None,
+        None,
+        -0.99,
+        0,
     ),
     "cartpole": _row(489, 11, 453, 16, 27, 4, 414, 14, 192, 15, 30, 3, 324, 7, 41, 2, 41, 3),
     "noisy-cartpole": _row(435, 8, 379, 17, 26, 3, 251, 22, 129, 24, 30, 3, 60, 7, 36, 3, 40, 3),
-    "acrobot": _row(-131, 32, -463, 18, -467, 47, -211, 53, -481, 21, -467, 34, -351, 57, -493, 5, -465, 20),
-    "noisy-acrobot": _row(-134, 37, -491, 2, -445, 11, -329, 24, -425, 41, -399, 41, -361, 62, -471, 12, -438, 39),
-    "atari:Enduro": _row(16, 6, 29, 4, 33, 2, 1.4, 0.4, 0.6, 0.7, 0.5, 0.2, 1.1, 0.6, 0.2, 0.1, 0.2, 0.4),
-    "atari:MsPacman": _row(1354, 86, 1083, 60, 1319, 35, 1034, 124, 691, 272, 701, 123, 959, 77, 450, 84, 612, 23),
-    "atari:NameThisGame": _row(2476, 96, 2278, 167, 2153, 152, 2122, 132, 1573, 43, 2013, 300, 1887, 204, 1510, 210, 1775, 96),
-    "atari:Qbert": _row(367, 19, 372, 177, 402, 152, 304, 15, 245, 29, 254, 34, 253, 29, 154, 77, 200, 74),
-    "atari:RoadRunner": _row(2975, 237, 1790, 255, 1152, 430, 1294, 472, 1153, 119, 360, 204, 1056, 698, 668, 268, 485, 451),
-    "atari:StarGunner": _row(902, 74, 838, 104, 919, 44, 801, 38, 622, 68, 643, 50, 712, 49, 649, 47, 635, 20),
-    "atari:TimePilot": _row(1941, 133, 1844, 599, 1616, 474, 2695, 418, 2049, 665, 2341, 72, 2690, 201, 2671, 127, 1980, 623),
-    "atari:Zaxxon": _row(1418, 148, 431, 77, 605, 66, 461, 185, 97, 65, 225, 19, 130, 42, 72, 22, 67, 35),
+    "acrobot": _row(
+        -131, 32, -463, 18, -467, 47, -211, 53, -481, 21, -467, 34, -351, 57, -493, 5, -465, 20
+    ),
+    "noisy-acrobot": _row(
+        -134, 37, -491, 2, -445, 11, -329, 24, -425, 41, -399, 41, -361, 62, -471, 12, -438, 39
+    ),
+    "atari:Enduro": _row(
+        16, 6, 29, 4, 33, 2, 1.4, 0.4, 0.6, 0.7, 0.5, 0.2, 1.1, 0.6, 0.2, 0.1, 0.2, 0.4
+    ),
+    "atari:MsPacman": _row(
+        1354, 86, 1083, 60, 1319, 35, 1034, 124, 691, 272, 701, 123, 959, 77, 450, 84, 612, 23
+    ),
+    "atari:NameThisGame": _row(
+        2476,
+        96,
+        2278,
+        167,
+        2153,
+        152,
+        2122,
+        132,
+        1573,
+        43,
+        2013,
+        300,
+        1887,
+        204,
+        1510,
+        210,
+        1775,
+        96,
+    ),
+    "atari:Qbert": _row(
+        367, 19, 372, 177, 402, 152, 304, 15, 245, 29, 254, 34, 253, 29, 154, 77, 200, 74
+    ),
+    "atari:RoadRunner": _row(
+        2975,
+        237,
+        1790,
+        255,
+        1152,
+        430,
+        1294,
+        472,
+        1153,
+        119,
+        360,
+        204,
+        1056,
+        698,
+        668,
+        268,
+        485,
+        451,
+    ),
+    "atari:StarGunner": _row(
+        902, 74, 838, 104, 919, 44, 801, 38, 622, 68, 643, 50, 712, 49, 649, 47, 635, 20
+    ),
+    "atari:TimePilot": _row(
+        1941,
+        133,
+        1844,
+        599,
+        1616,
+        474,
+        2695,
+        418,
+        2049,
+        665,
+        2341,
+        72,
+        2690,
+        201,
+        2671,
+        127,
+        1980,
+        623,
+    ),
+    "atari:Zaxxon": _row(
+        1418, 148, 431, 77, 605, 66, 461, 185, 97, 65, 225, 19, 130, 42, 72, 22, 67, 35
+    ),
 }
 """By environment and (agent, delay). Augmented-Q on the mazes at m = 25 did not fit the authors' memory."""
 
@@ -47,7 +158,11 @@ TABLE = {
 def wins(env: str, delay: int) -> bool:
     """Whether the paper's Delayed-Q has the best mean."""
     row = TABLE[env]
-    return all(row["delayed", delay].mean > row[agent, delay].mean for agent in AGENTS[1:] if (agent, delay) in row)
+    return all(
+        row["delayed", delay].mean > row[agent, delay].mean
+        for agent in AGENTS[1:]
+        if (agent, delay) in row
+    )
 
 
 def verdict(ours: Estimate, theirs: Value) -> str:
@@ -109,7 +224,10 @@ SAYS = {
         "Return over maze sizes at m = 5.",
         "Performance drops exponentially with the size, which shows a high sensitivity to the number of states.",
     ),
-    "delay-sweep": ("Return in mazes against the delay.", "Delayed-Q is robust to the delay over a wide range."),
+    "delay-sweep": (
+        "Return in mazes against the delay.",
+        "Delayed-Q is robust to the delay over a wide range.",
+    ),
     "delay-sweep-physical": (
         "Greedy return on Noisy CartPole and Noisy Acrobot against the delay.",
         "Delayed-Q is superior over a wide range; on Noisy Acrobot it does better at m = 25 than the others at m = 2.",
@@ -147,9 +265,21 @@ SAYS = {
         "that is kept for as long as it comes true.",
         "",
     ),
-    "whole-law": ("Acting on the most likely state against acting on the whole law, where agents explore much.", ""),
-    "tuning": ("Return over step sizes and exploration, on mazes that no other experiment uses.", ""),
-    "causes": ("Delayed-Q's training return with two mistakes of the authors' code, one at a time and both.", ""),
-    "plain-reward": ("Greedy return on CartPole when trained on the plain reward instead of the shaped one.", ""),
+    "whole-law": (
+        "Acting on the most likely state against acting on the whole law, where agents explore much.",
+        "",
+    ),
+    "tuning": (
+        "Return over step sizes and exploration, on mazes that no other experiment uses.",
+        "",
+    ),
+    "causes": (
+        "Delayed-Q's training return with two mistakes of the authors' code, one at a time and both.",
+        "",
+    ),
+    "plain-reward": (
+        "Greedy return on CartPole when trained on the plain reward instead of the shaped one.",
+        "",
+    ),
 }
 """By name or id of an experiment: what its figure shows, and what the paper states of its own, in our words, if it has one."""

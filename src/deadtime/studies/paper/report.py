@@ -46,14 +46,20 @@ def check_replaced(out: Path) -> None:
     except ValueError:
         ours = False
     if not ours:
-        raise ValueError(f"a report replaces only a report; {out} is none: name another file with --out, or delete that one")
+        raise ValueError(
+            f"a report replaces only a report; {out} is none: name another file with --out, or delete that one"
+        )
 
 
 def page(root: Path, date: str, claims: str = "", place: str = "") -> str:
     """All of it; `claims` is where the page of the paper's claims lies, if it is there; `place` what people call the folder."""
     of_the_paper_first = sorted(EXPERIMENTS.values(), key=lambda e: not _words(e)[1])
-    unread = folder_report.refused(root, {spec.name for e in of_the_paper_first for spec in e.runs.values()})
-    readable = [e for e in of_the_paper_first if not unread.keys() & {spec.name for spec in e.runs.values()}]
+    unread = folder_report.refused(
+        root, {spec.name for e in of_the_paper_first for spec in e.runs.values()}
+    )
+    readable = [
+        e for e in of_the_paper_first if not unread.keys() & {spec.name for spec in e.runs.values()}
+    ]
     there = {e.name: results for e in readable if (results := found(e, root)) is not None}
     shown = [EXPERIMENTS[name] for name in there]
     paper = {spec.name for e in shown for spec in e.runs.values()}
@@ -67,7 +73,9 @@ def page(root: Path, date: str, claims: str = "", place: str = "") -> str:
         console(stderr=True).print(f"not shown: {why}", soft_wrap=True)
     if not shown:
         place = place or str(root)
-        raise ValueError(f"there is no record in {place}: `deadtime reproduce` or `sweep` with `--out {place}` makes some")
+        raise ValueError(
+            f"there is no record in {place}: `deadtime reproduce` or `sweep` with `--out {place}` makes some"
+        )
     with TemporaryDirectory() as folder:
         if reproduces:
             ceiling.keep(Path(folder), ceiling.kept(root))
@@ -91,7 +99,10 @@ _PAPER = (
     "Every experiment that was run, beside what <i>Acting in Delayed Environments with Non-Stationary Markov Policies</i> "
     "(Derman, Dalal, Mannor; ICLR 2021) reports.",
 )
-_OWN = "Agents under delay, compared", "Every record of this folder; differences are over the seeds that both agents have."
+_OWN = (
+    "Agents under delay, compared",
+    "Every record of this folder; differences are over the seeds that both agents have.",
+)
 
 
 def _own(one: folder_report.Comparison) -> Experiment:
@@ -101,13 +112,19 @@ def _own(one: folder_report.Comparison) -> Experiment:
 
 def _unread(unread: Mapping[str, str]) -> str:
     """Return a list of the records that can't be read, and why."""
-    items = "".join(f"<li>{escape(files.printable(why))}</li>" for why in dict.fromkeys(unread.values()))
+    items = "".join(
+        f"<li>{escape(files.printable(why))}</li>" for why in dict.fromkeys(unread.values())
+    )
     return f'<section id="unread"><h2>Not shown</h2><ul>{items}</ul></section>' if items else ""
 
 
 def _rest(there: dict[str, Results], root: Path, claims: str, unread: Collection[str]) -> str:
     """Return the paper's theory, which needs no records; and what was not run, and how to."""
-    named = f'<a href="{escape(claims)}">the page of claims</a>' if claims else "the page of claims (docs/claims.md)"
+    named = (
+        f'<a href="{escape(claims)}">the page of claims</a>'
+        if claims
+        else "the page of claims (docs/claims.md)"
+    )
     theory = (
         '<section id="claims"><h2>Propositions and theorems</h2><p><code>deadtime verify</code> checks each of the paper\'s '
         f"statements on its own examples and on random MDPs: {tally(claim.expected for claim in CLAIMS)}; "
@@ -118,8 +135,14 @@ def _rest(there: dict[str, Results], root: Path, claims: str, unread: Collection
         readable = [pair for pair in e.wanted if pair[0].name not in unread]
         left = count(e.wanted) - count(readable) + count(missing(readable, root))
         if e.name not in there or left:
-            there_are = f" ({count(e.wanted) - left} of {count(e.wanted)} runs are there)" if e.name in there else ""
-            absent.append(f"<li>{escape(e.title)}{there_are}: <code>{escape(_command(e))}</code></li>")
+            there_are = (
+                f" ({count(e.wanted) - left} of {count(e.wanted)} runs are there)"
+                if e.name in there
+                else ""
+            )
+            absent.append(
+                f"<li>{escape(e.title)}{there_are}: <code>{escape(_command(e))}</code></li>"
+            )
     return (
         f'{theory}<section id="missing"><h2>Not run, or not all of it</h2><ul>{"".join(absent)}</ul></section>'
         if absent
@@ -138,7 +161,10 @@ def _overview(there: dict[str, Results]) -> str:
     for title, experiment, envs in groups:
         so = summary.standing(experiment.part, there[experiment.name], envs)
         cells = [
-            (f"{so.won} of {so.of}", f"won by Delayed-Q; in the paper it wins {so.won_in_the_paper} of them"),
+            (
+                f"{so.won} of {so.of}",
+                f"won by Delayed-Q; in the paper it wins {so.won_in_the_paper} of them",
+            ),
             (
                 " / ".join(str(so.verdicts[word]) for word in ("above", "agrees", "below")),
                 "of Delayed-Q's returns lie above, agree with, lie below the paper's",
@@ -146,7 +172,12 @@ def _overview(there: dict[str, Results]) -> str:
         ]
         for agent, chance in so.beats.items():
             interval = "" if chance.low != chance.low else f"[{chance.low:.0%}, {chance.high:.0%}] "
-            cells.append((f"{chance.value:.0%}", f"{interval}of its runs beat {name_of(agent)}'s of the same seed, ties half"))
+            cells.append(
+                (
+                    f"{chance.value:.0%}",
+                    f"{interval}of its runs beat {name_of(agent)}'s of the same seed, ties half",
+                )
+            )
         cards = "".join(f"<li><b>{number}</b>{escape(words)}</li>" for number, words in cells)
         parts.append(f'<h3>{escape(title)}</h3><ul class="numbers">{cards}</ul>')
     rule = (
@@ -180,7 +211,9 @@ def _section(experiment: Experiment, results: Results, folder: Path, command: st
     data = base64.b64encode(csv_text(rows).encode()).decode()
     name = experiment.name
     stated = f"<p><b>The paper:</b> {escape(says)}</p>" if says else ""
-    here = " ".join(filter(None, (_standing(experiment, results), published.NOTES.get(experiment.name, ""))))
+    here = " ".join(
+        filter(None, (_standing(experiment, results), published.NOTES.get(experiment.name, "")))
+    )
     stated += f"<p><b>Here:</b> {escape(here)}</p>" if here else ""
     compared = _compared(experiment, results) if experiment.id == "summary" else ""
     return f"""<section id="{name}"><h2>{escape(experiment.title)}</h2>{stated}
@@ -203,10 +236,14 @@ def _compared(experiment: Experiment, results: Results) -> str:
             theirs, result = published.TABLE[env].get((agent, m)), results[preset, env, agent, m]
             ours = statistics.mean(score_of(preset, result), return_limits(result.spec))
             word = published.verdict(ours, theirs) if theirs else ""
-            interval = "" if ours.low != ours.low else f" [{ours.low:.{digits}f}, {ours.high:.{digits}f}]"
+            interval = (
+                "" if ours.low != ours.low else f" [{ours.low:.{digits}f}, {ours.high:.{digits}f}]"
+            )
             beside = f"{theirs.mean:g} ± {theirs.spread:g}" if theirs else "none"
             line += f"<td>{ours.value:.{digits}f}{interval}<br><small>paper {beside}"
-            line += f' · <span class="{word}">{word}</span></small></td>' if word else "</small></td>"
+            line += (
+                f' · <span class="{word}">{word}</span></small></td>' if word else "</small></td>"
+            )
         lines.append(f"<tr>{line}</tr>")
     heads = "".join(f"<th>{name_of(agent)}</th>" for agent in published.AGENTS)
     head = f"<thead><tr><th>environment</th><th>m</th>{heads}</tr></thead>"
@@ -215,7 +252,10 @@ def _compared(experiment: Experiment, results: Results) -> str:
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
     heads = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in rows[0])
-    body = "".join("<tr>" + "".join(f"<td>{_said(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_said(value)}</td>" for value in row.values()) + "</tr>"
+        for row in rows
+    )
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -233,7 +273,12 @@ def _swept(root: Path) -> Callable[[Experiment], str]:
         with suppress(ValueError, OSError, ImportError, MemoryError):
             asked[path.name] = {spec.name for spec, _ in sweep_file.read(path, most=_SWEPT)}
     return lambda experiment: next(
-        (f"deadtime sweep {name}" for name, specs in asked.items() if {s.name for s in experiment.runs.values()} <= specs), ""
+        (
+            f"deadtime sweep {name}"
+            for name, specs in asked.items()
+            if {s.name for s in experiment.runs.values()} <= specs
+        ),
+        "",
     )
 
 
@@ -246,7 +291,9 @@ def _standing(experiment: Experiment, results: Results) -> str:
         first = (*key[: at[0]], "delayed", *key[at[0] + 1 :]) if at else None
         if first is None or first == key or first not in results or result.spec.delay == 0:
             continue
-        if getattr(result.spec, "until_return", None) is not None:  # its score is when it stopped, not what it earns
+        if (
+            getattr(result.spec, "until_return", None) is not None
+        ):  # its score is when it stopped, not what it earns
             continue
         both = folder_report.paired(results[first], result, experiment.score)
         if len(both[0]) < statistics.FEWEST:
@@ -256,7 +303,9 @@ def _standing(experiment: Experiment, results: Results) -> str:
         place = 0 if less.low > 0 else 2 if less.high < 0 else 1
         group = _group(experiment, result)
         counts.setdefault((group, key[at[0]]), [0, 0, 0])[place] += 1
-    said = [against(name_of(agent), n[0], n[1], n[2], group) for (group, agent), n in counts.items()]
+    said = [
+        against(name_of(agent), n[0], n[1], n[2], group) for (group, agent), n in counts.items()
+    ]
     return " ".join(said) or too_few
 
 
@@ -272,7 +321,11 @@ def against(other: str, better: int, unclear: int, worse: int, group: str = "") 
     settings = better + unclear + worse
     outcomes = {"it earns more": better, "it earns less": worse, "no clear difference": unclear}
     every = " in all" if settings > 1 else ""
-    said = [f"{words}{every}" if n == settings else f"{words} in {n}" for words, n in outcomes.items() if n]
+    said = [
+        f"{words}{every}" if n == settings else f"{words} in {n}"
+        for words, n in outcomes.items()
+        if n
+    ]
     where = f" {group}" if group else ""
     return f"Delayed-Q against {other}{where}, {settings} setting{'s' * (settings > 1)} with a delay: {', '.join(said)}."
 
@@ -302,7 +355,9 @@ def _made(experiment: Experiment, results: Results) -> str:
     runs = {result.record.id: result for result in results.values()}.values()
     steps = sum(len(r.seeds) * r.spec.length for r in runs if isinstance(r.spec, DeepSpec))
     episodes = sum(sum(r.record.episodes) for r in runs if not isinstance(r.spec, DeepSpec))
-    work = " · ".join(f"{n:,} {unit}" for n, unit in ((steps, "steps"), (episodes, "episodes")) if n)
+    work = " · ".join(
+        f"{n:,} {unit}" for n, unit in ((steps, "steps"), (episodes, "episodes")) if n
+    )
     minutes = sum(sum(r.record.seconds) for r in runs) / 60
     many = f"{seeds}{wanted} seed{'s' * (seeds != 1 or bool(wanted))}"
     settings = f"{len(results)} setting{'s' * (len(results) != 1)}"

@@ -15,7 +15,11 @@ import numba
 import numpy as np
 
 from deadtime.planning.examples import two_state, two_state_optimum
-from deadtime.planning.policies import best_markov_deterministic, best_queue_aware, best_stationary_deterministic
+from deadtime.planning.policies import (
+    best_markov_deterministic,
+    best_queue_aware,
+    best_stationary_deterministic,
+)
 
 P_FLIP, GAMMA, HORIZON = 0.8, 0.5, 10
 PAPER = {
@@ -52,10 +56,19 @@ def _largest_estimate(delay, decisions, paths, p, gamma, seed):  # type: ignore[
     return best
 
 
-def sampled_row(paths: int, seed: int = 0, repeats: int = 3, delays: Iterable[int] = range(1, 6)) -> list[float]:
+def sampled_row(
+    paths: int, seed: int = 0, repeats: int = 3, delays: Iterable[int] = range(1, 6)
+) -> list[float]:
     """Return the third row by our guess: 10 - m decisions, each policy judged by its own `paths` paths."""
     return [
-        float(np.mean([_largest_estimate(m, HORIZON - m, paths, P_FLIP, GAMMA, seed + 1000 * m + k) for k in range(repeats)]))
+        float(
+            np.mean(
+                [
+                    _largest_estimate(m, HORIZON - m, paths, P_FLIP, GAMMA, seed + 1000 * m + k)
+                    for k in range(repeats)
+                ]
+            )
+        )
         for m in delays
     ]
 
@@ -66,7 +79,9 @@ def exact_rows() -> dict[str, list[float]]:
     delays = range(6)
     return {
         "closed form": [two_state_optimum(P_FLIP, GAMMA, m) for m in delays],
-        "best stationary deterministic": [best_stationary_deterministic(mdp, m, 0, [0] * m).value for m in delays],
+        "best stationary deterministic": [
+            best_stationary_deterministic(mdp, m, 0, [0] * m).value for m in delays
+        ],
         "best Markov deterministic, 10 - m decisions": [
             best_markov_deterministic(mdp, m, 0, [0] * m, HORIZON - m).value for m in delays
         ],

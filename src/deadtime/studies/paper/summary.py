@@ -35,7 +35,11 @@ LIMITS = {"maze": (-1.05, 1.05), "cartpole": (0, 510), "acrobot": (-510, -40)}
 
 def _spec(preset: str, env: str, agent: str, delay: int) -> TabularSpec | DeepSpec:
     """Mazes have one setting, whatever the preset; the noise of Noisy Maze is 0.1 here, the paper does not say its own."""
-    return maze(agent, delay, 0.1 if "noisy" in env else 0.0) if env in MAZES else physical(env, agent, delay, preset)
+    return (
+        maze(agent, delay, 0.1 if "noisy" in env else 0.0)
+        if env in MAZES
+        else physical(env, agent, delay, preset)
+    )
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
@@ -50,7 +54,11 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
         score = score_of(preset, result)
         first = score_of(preset, results[preset, env, "delayed", m])
         less = statistics.difference(first, score, return_limits(result.spec))
-        row |= {"delayed_minus_this": less.value, "difference_low": less.low, "difference_high": less.high}
+        row |= {
+            "delayed_minus_this": less.value,
+            "difference_low": less.low,
+            "difference_high": less.high,
+        }
         theirs = published.TABLE[env].get((agent, m))
         row |= {"paper": "", "paper_spread": "", "verdict": ""}
         if theirs is not None:
@@ -65,7 +73,10 @@ def won(results: Results) -> dict[tuple[str, int], bool]:
     found = {}
     for preset, env, _, m in results:
         if m:
-            means = [float(score_of(preset, results[preset, env, agent, m]).mean()) for agent in published.AGENTS]
+            means = [
+                float(score_of(preset, results[preset, env, agent, m]).mean())
+                for agent in published.AGENTS
+            ]
             found[env, m] = means[0] > max(means[1:])
     return found
 
@@ -85,11 +96,22 @@ class Standing(NamedTuple):
 def standing(preset: str, results: Results, envs: Collection[str]) -> Standing:
     """Return how Delayed-Q stands in the comparisons of `results` on the environments `envs`."""
     cells = {at: best for at, best in won(results).items() if at[0] in envs}
-    scores = {agent: [score_of(preset, results[preset, env, agent, m]) for env, m in cells] for agent in published.AGENTS}
+    scores = {
+        agent: [score_of(preset, results[preset, env, agent, m]) for env, m in cells]
+        for agent in published.AGENTS
+    }
     theirs = [published.TABLE[env]["delayed", m] for env, m in cells]
-    lies = Counter(published.verdict(statistics.mean(x), value) for x, value in zip(scores["delayed"], theirs, strict=True))
-    beats = {agent: statistics.improvement(scores["delayed"], scores[agent]) for agent in published.AGENTS[1:]}
-    return Standing(sum(cells.values()), sum(published.wins(*at) for at in cells), len(cells), lies, beats)
+    lies = Counter(
+        published.verdict(statistics.mean(x), value)
+        for x, value in zip(scores["delayed"], theirs, strict=True)
+    )
+    beats = {
+        agent: statistics.improvement(scores["delayed"], scores[agent])
+        for agent in published.AGENTS[1:]
+    }
+    return Standing(
+        sum(cells.values()), sum(published.wins(*at) for at in cells), len(cells), lies, beats
+    )
 
 
 _SCORES = {
@@ -103,16 +125,33 @@ def _draw(results: Results, root: Path) -> Path:
     preset, seeds = next(iter(results))[0], len(next(iter(results.values())).seeds)
     figure, axes = new_figure(13, 7.4, 2, 3)
     for axis, (env, title) in zip(axes.T.flat, (MAZES | ENVS).items(), strict=True):
-        scores = {(agent, m): score_of(preset, results[preset, env, agent, m]) for agent in published.AGENTS for m in DELAYS}
-        return_against_delay(axis, scores, {}, return_limits(results[preset, env, "delayed", 0].spec))
+        scores = {
+            (agent, m): score_of(preset, results[preset, env, agent, m])
+            for agent in published.AGENTS
+            for m in DELAYS
+        }
+        return_against_delay(
+            axis, scores, {}, return_limits(results[preset, env, "delayed", 0].spec)
+        )
         for agent in published.AGENTS:
             at = [m for m in published.DELAYS if (agent, m) in published.TABLE[env]]
             value, spread = zip(*(published.TABLE[env][agent, m] for m in at), strict=True)
-            how: dict[str, Any] = {"fmt": "x", "color": COLORS[agent], "ms": 5, "lw": 0.8, "capsize": 2}
-            axis.errorbar(np.array(at) + 0.5, value, spread, label=f"{NAMES[agent]} in the paper", **how)
+            how: dict[str, Any] = {
+                "fmt": "x",
+                "color": COLORS[agent],
+                "ms": 5,
+                "lw": 0.8,
+                "capsize": 2,
+            }
+            axis.errorbar(
+                np.array(at) + 0.5, value, spread, label=f"{NAMES[agent]} in the paper", **how
+            )
         axis.set_ylim(LIMITS[env.removeprefix("noisy-")])
         axis.set_title(title, fontsize=10)
-        axis.set(xlabel="delay m (steps)", ylabel=("training return" if preset == "paper" else "greedy return"))
+        axis.set(
+            xlabel="delay m (steps)",
+            ylabel=("training return" if preset == "paper" else "greedy return"),
+        )
     shared_legend(figure, axes)
     mazes, rest = standing(preset, results, MAZES), standing(preset, results, ENVS)
     lines = [

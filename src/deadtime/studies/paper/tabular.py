@@ -27,7 +27,9 @@ def maze(agent: str, delay: int, noise: float = 0.0, size: int = 10, **options: 
 
 _TUNING = {
     (s, e, agent, p, m): maze(agent, m, p, learner=QLearning(step_size=s, epsilon=e))
-    for s, e, agent, p, m in product(show.STEP_SIZES, show.EPSILONS, published.AGENTS, (0.0, 0.1), (5, 15))
+    for s, e, agent, p, m in product(
+        show.STEP_SIZES, show.EPSILONS, published.AGENTS, (0.0, 0.1), (5, 15)
+    )
 }
 _WHOLE_LAW = {
     (a, p, m): maze(a, m, p, learner=QLearning(epsilon=show.LAW_EPSILON))
@@ -48,7 +50,9 @@ EXPERIMENTS = [
         _TUNING,
         TUNING_SEEDS,
         show.draw_tuning,
-        lambda results, root: show.estimates(results, ("step_size", "epsilon", "agent", "noise", "delay")),
+        lambda results, root: show.estimates(
+            results, ("step_size", "epsilon", "agent", "noise", "delay")
+        ),
     ),
     Experiment(
         "convergence",
@@ -61,7 +65,11 @@ EXPERIMENTS = [
     Experiment(
         "complexity",
         "Episodes to reach a return of 0.5 against the delay",
-        {(a, m): maze(a, m, episodes=show.BUDGET, until_return=0.5) for a, ms in show.GROWTH.items() for m in ms},
+        {
+            (a, m): maze(a, m, episodes=show.BUDGET, until_return=0.5)
+            for a, ms in show.GROWTH.items()
+            for m in ms
+        },
         SEEDS,
         show.draw_growth,
         show.growth_table,
@@ -69,7 +77,10 @@ EXPERIMENTS = [
     Experiment(
         "heatmap-maze",
         "Delayed-Q: return over delay and noise",
-        {("delayed", p, m): maze("delayed", m, p) for p, m in product(show.MAP_NOISES, show.MAP_DELAYS)},
+        {
+            ("delayed", p, m): maze("delayed", m, p)
+            for p, m in product(show.MAP_NOISES, show.MAP_DELAYS)
+        },
         SEEDS,
         show.draw_heat_map,
         lambda results, root: show.estimates(results, ("agent", "noise", "delay")),

@@ -37,7 +37,12 @@ def estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
             found = statistics.mean(values, return_limits(result.spec))
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
         rows.append(
-            row | {"seeds": len(result.seeds), "episodes": tabular(result).episodes, "seconds": sum(result.record.seconds)}
+            row
+            | {
+                "seeds": len(result.seeds),
+                "episodes": tabular(result).episodes,
+                "seconds": sum(result.record.seconds),
+            }
         )
     return rows
 
@@ -62,13 +67,21 @@ def draw_convergence(results: Results, root: Path) -> Path:
     for (i, p), (j, m) in product(enumerate(NOISES), enumerate(DELAYS)):
         curves = {agent: results[agent, p, m].curve for agent in shown}
         learning_curves(axes[i, j], curves, _best(root, results, [("delayed", p, m)])[m])
-        axes[i, j].set_title(f"{'Maze' if p == 0 else f'Noisy Maze, p = {p:g}'}, m = {m}", fontsize=10)
+        axes[i, j].set_title(
+            f"{'Maze' if p == 0 else f'Noisy Maze, p = {p:g}'}, m = {m}", fontsize=10
+        )
     for j in range(len(DELAYS)):
         axes[-1, j].set_xlabel("episode")
     for i in range(len(NOISES)):
         axes[i, 0].set_ylabel("training return")
-    handles = {label: line for a in axes.flat for line, label in zip(*a.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False)
+    handles = {
+        label: line
+        for a in axes.flat
+        for line, label in zip(*a.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False
+    )
     figure.suptitle(
         f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0.0, 0].seeds))}: deadtime reproduce convergence"
     )
@@ -81,10 +94,18 @@ def convergence_table(results: Results, root: Path) -> list[dict[str, Any]]:
     for row, result in zip(rows, results.values(), strict=True):
         p, m = row["noise"], row["delay"]
         best, exact = _best(root, results, [("delayed", p, m)])[m]
-        less = statistics.difference(results["delayed", p, m].scores, result.scores, return_limits(result.spec))
-        row |= {"delayed_minus_this": less.value, "difference_low": less.low, "difference_high": less.high}
+        less = statistics.difference(
+            results["delayed", p, m].scores, result.scores, return_limits(result.spec)
+        )
+        row |= {
+            "delayed_minus_this": less.value,
+            "difference_low": less.low,
+            "difference_high": less.high,
+        }
         row |= {"optimum": best, "optimum_is": "exact" if exact else "upper bound"}
-        theirs = published.TABLE["noisy-maze" if p else "maze"].get((row["agent"], m))  # it does not say its noise
+        theirs = published.TABLE["noisy-maze" if p else "maze"].get(
+            (row["agent"], m)
+        )  # it does not say its noise
         row["paper"] = "" if theirs is None else theirs.mean
     return rows
 
@@ -114,7 +135,9 @@ MAP_NOISES, MAP_DELAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), (0, 5, 10, 15, 20, 25)
 def draw_heat_map(results: Results, root: Path) -> Path:
     """Delayed-Q's median return over delay and noise."""
     figure, axes = new_figure(6.4, 4.6)
-    values = np.array([[np.median(results["delayed", p, m].scores) for m in MAP_DELAYS] for p in MAP_NOISES])
+    values = np.array(
+        [[np.median(results["delayed", p, m].scores) for m in MAP_DELAYS] for p in MAP_NOISES]
+    )
     image = heat_map(axes, values, [f"{p:g}" for p in MAP_NOISES], [str(m) for m in MAP_DELAYS])
     axes.set(xlabel="delay m (steps)", ylabel="noise p")
     seeds = len(results["delayed", 0.0, 0].seeds)
@@ -135,26 +158,66 @@ def draw_sizes(results: Results, root: Path) -> Path:
     figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
     for axis, p in zip(axes, (0.0, 0.1), strict=True):
         for agent in SIZED:
-            found = [statistics.mean(results[agent, p, n].scores, return_limits(results[agent, p, n].spec)) for n in SIZES]
-            axis.plot(SIZES, [e.value for e in found], color=COLORS[agent], marker=MARKERS[agent], ms=4, label=NAMES[agent])
-            axis.fill_between(SIZES, [e.low for e in found], [e.high for e in found], color=COLORS[agent], alpha=0.18, lw=0)
+            found = [
+                statistics.mean(
+                    results[agent, p, n].scores, return_limits(results[agent, p, n].spec)
+                )
+                for n in SIZES
+            ]
+            axis.plot(
+                SIZES,
+                [e.value for e in found],
+                color=COLORS[agent],
+                marker=MARKERS[agent],
+                ms=4,
+                label=NAMES[agent],
+            )
+            axis.fill_between(
+                SIZES,
+                [e.low for e in found],
+                [e.high for e in found],
+                color=COLORS[agent],
+                alpha=0.18,
+                lw=0,
+            )
         best = [
-            mean_ceiling(root, tabular(results["delayed", p, n]), results["delayed", p, n].seeds, 5 if n <= 10 else 2)
+            mean_ceiling(
+                root,
+                tabular(results["delayed", p, n]),
+                results["delayed", p, n].seeds,
+                5 if n <= 10 else 2,
+            )
             for n in SIZES
         ]
         if p == 0:
             axis.plot(SIZES, [b.value for b in best], color="black", lw=1.2, label="exact optimum")
         else:
-            axis.plot(SIZES, [b.value for b in best], color="black", lw=1.2, ls="--", label="upper bound on it")
-        axis.set(title="Maze" if p == 0 else f"Noisy Maze, p = {p:g}", xlabel="size N (N² cells)", xticks=SIZES)
+            axis.plot(
+                SIZES,
+                [b.value for b in best],
+                color="black",
+                lw=1.2,
+                ls="--",
+                label="upper bound on it",
+            )
+        axis.set(
+            title="Maze" if p == 0 else f"Noisy Maze, p = {p:g}",
+            xlabel="size N (N² cells)",
+            xticks=SIZES,
+        )
         axis.grid(alpha=0.25)
         axis.legend(frameon=False, fontsize=8)
     axes[0].set_ylabel("greedy return after 5,000 episodes")
-    figure.suptitle(f"delay 5, {statistics.seeds_shown(len(results['delayed', 0.0, 10].seeds))}: deadtime reproduce maze-size")
+    figure.suptitle(
+        f"delay 5, {statistics.seeds_shown(len(results['delayed', 0.0, 10].seeds))}: deadtime reproduce maze-size"
+    )
     return save_picture(figure, root / "figures" / "maze-size.png")
 
 
-GROWTH = {"delayed": (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 15, 20, 25), "augmented": (0, 1, 2, 3, 4, 5, 6)}
+GROWTH = {
+    "delayed": (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 15, 20, 25),
+    "augmented": (0, 1, 2, 3, 4, 5, 6),
+}
 BUDGET = 200_000
 
 
@@ -163,7 +226,10 @@ def growth(results: Results) -> dict[str, tuple[float, float]]:
     means = {a: [np.mean(results[a, m].record.episodes) for m in ms] for a, ms in GROWTH.items()}
     slope, start = np.polyfit(GROWTH["augmented"], np.log(means["augmented"]), 1)
     gain, base = np.polyfit(GROWTH["delayed"], means["delayed"], 1)
-    return {"augmented": (float(np.exp(start)), float(np.exp(slope))), "delayed": (float(base), float(gain))}
+    return {
+        "augmented": (float(np.exp(start)), float(np.exp(slope))),
+        "delayed": (float(base), float(gain)),
+    }
 
 
 def draw_growth(results: Results, root: Path) -> Path:
@@ -192,11 +258,16 @@ def draw_growth(results: Results, root: Path) -> Path:
             else (base + gain * x, f"{base:.0f} + {gain:.1f} m")
         )
         axes.plot(x, y, color=color, lw=1, label=f"fit: {law}")
-    axes.set(yscale="log", xlabel="delay m (steps)", ylabel="episodes until the mean of 20 returns is 0.5")
+    axes.set(
+        yscale="log",
+        xlabel="delay m (steps)",
+        ylabel="episodes until the mean of 20 returns is 0.5",
+    )
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=9)
     axes.set_title(
-        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0].seeds))}: deadtime reproduce complexity", fontsize=10
+        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0].seeds))}: deadtime reproduce complexity",
+        fontsize=10,
     )
     return save_picture(figure, root / "figures" / "complexity.png")
 
@@ -206,7 +277,15 @@ def growth_table(results: Results, root: Path) -> list[dict[str, Any]]:
     rows = []
     for (agent, m), result in results.items():
         found, counts = statistics.mean(result.record.episodes), np.array(result.record.episodes)
-        rows.append({"agent": agent, "delay": m, "episodes": found.value, "low": found.low, "high": found.high})
+        rows.append(
+            {
+                "agent": agent,
+                "delay": m,
+                "episodes": found.value,
+                "low": found.low,
+                "high": found.high,
+            }
+        )
         rows[-1] |= {"not_reached": result.record.status.count("complete"), "seeds": len(counts)}
     return rows
 
@@ -217,7 +296,13 @@ STEP_SIZES, EPSILONS = (0.03, 0.1, 0.3, 1.0), (0.0, 0.01, 0.05, 0.2)
 def _tuning_means(results: Results) -> np.ndarray:
     """The mean over agents, delays, noises and mazes of each setting."""
     return np.array(
-        [[np.mean([r.scores.mean() for k, r in results.items() if k[:2] == (s, e)]) for e in EPSILONS] for s in STEP_SIZES]
+        [
+            [
+                np.mean([r.scores.mean() for k, r in results.items() if k[:2] == (s, e)])
+                for e in EPSILONS
+            ]
+            for s in STEP_SIZES
+        ]
     )
 
 
@@ -225,10 +310,14 @@ def draw_tuning(results: Results, root: Path) -> Path:
     """The mean return of each setting."""
     figure, axes = new_figure(5.6, 4.2)
     found = next(iter(results.values()))
-    heat_map(axes, _tuning_means(results), [f"{s:g}" for s in STEP_SIZES], [f"{e:g}" for e in EPSILONS])
+    heat_map(
+        axes, _tuning_means(results), [f"{s:g}" for s in STEP_SIZES], [f"{e:g}" for e in EPSILONS]
+    )
     axes.set(xlabel="ε", ylabel="step size")
     mazes = f"{len(found.seeds)} mazes from seed {found.seeds[0]}: deadtime reproduce tuning"
-    axes.set_title(f"Mean greedy return of the paper's three agents at m = 5, 15\n{mazes}", fontsize=9)
+    axes.set_title(
+        f"Mean greedy return of the paper's three agents at m = 5, 15\n{mazes}", fontsize=9
+    )
     return save_picture(figure, root / "figures" / "tuning.png")
 
 
@@ -239,13 +328,21 @@ def draw_whole_law(results: Results, root: Path) -> Path:
     """Return against the delay, for both predictions."""
     figure, axes = new_figure(9, 4.2, 1, 2, sharey=True)
     for axis, p in zip(axes, LAW_NOISES, strict=True):
-        scores = {(agent, m): results[agent, p, m].scores for agent in ("delayed", "distribution") for m in DELAYS}
-        return_against_delay(axis, scores, _best(root, results, [("delayed", p, m) for m in DELAYS]))
+        scores = {
+            (agent, m): results[agent, p, m].scores
+            for agent in ("delayed", "distribution")
+            for m in DELAYS
+        }
+        return_against_delay(
+            axis, scores, _best(root, results, [("delayed", p, m) for m in DELAYS])
+        )
         axis.set_title(f"Noisy Maze, p = {p:g}")
     for axis in axes[1:]:
         axis.set_ylabel("")
     seeds = len(results["delayed", LAW_NOISES[0], 0].seeds)
-    figure.suptitle(f"10×10 mazes, ε = {LAW_EPSILON:g}, {statistics.seeds_shown(seeds)}: deadtime reproduce whole-law")
+    figure.suptitle(
+        f"10×10 mazes, ε = {LAW_EPSILON:g}, {statistics.seeds_shown(seeds)}: deadtime reproduce whole-law"
+    )
     return save_picture(figure, root / "figures" / "whole-law.png")
 
 
@@ -254,7 +351,12 @@ def whole_law_table(results: Results, root: Path) -> list[dict[str, Any]]:
     rows = estimates(results, ("agent", "noise", "delay"))
     for row in rows:
         gain = statistics.difference(
-            results["distribution", row["noise"], row["delay"]].scores, results["delayed", row["noise"], row["delay"]].scores
+            results["distribution", row["noise"], row["delay"]].scores,
+            results["delayed", row["noise"], row["delay"]].scores,
         )
-        row |= {"law_minus_mode": gain.value, "difference_low": gain.low, "difference_high": gain.high}
+        row |= {
+            "law_minus_mode": gain.value,
+            "difference_low": gain.low,
+            "difference_high": gain.high,
+        }
     return rows

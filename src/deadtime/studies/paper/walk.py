@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 DELAYS = (0, 2, 4, 6, 8, 10, 15, 20, 25)
-PREDICTORS = {"mean": "#D55E00", "mode": "#CC79A7", "rolled mode": "#0072B2", "whole law": "#009E73"}
+PREDICTORS = {
+    "mean": "#D55E00",
+    "mode": "#CC79A7",
+    "rolled mode": "#0072B2",
+    "whole law": "#009E73",
+}
 _LEARNERS = ("delayed", "distribution")
 
 
@@ -39,7 +44,9 @@ def law_after(walk: WalkSettings, steps: int) -> Float[np.ndarray, "x y"]:
     return np.linalg.matrix_power(kernel, steps)
 
 
-def goes_far(walk: WalkSettings, delay: int, laws: Float[np.ndarray, "x y"], predictor: str) -> np.ndarray:
+def goes_far(
+    walk: WalkSettings, delay: int, laws: Float[np.ndarray, "x y"], predictor: str
+) -> np.ndarray:
     """Whether the action for |x| > near is chosen, from each position."""
     x = np.arange(-walk.length, walk.length + 1)
     if predictor == "mode":
@@ -58,7 +65,11 @@ def exact_return(walk: WalkSettings, delay: int, predictor: str) -> float:
     far = goes_far(walk, delay, laws, predictor)
     ends_far = laws[:, np.abs(x) > walk.near].sum(axis=1)
     pays = np.where(far, ends_far, 1 - ends_far)
-    now, step, earned = np.eye(len(x))[walk.length], law_after(walk, 1), 0.5 * min(delay, walk.length)
+    now, step, earned = (
+        np.eye(len(x))[walk.length],
+        law_after(walk, 1),
+        0.5 * min(delay, walk.length),
+    )
     for _ in range(walk.length - delay):
         earned += float(now @ pays)
         now = now @ step
@@ -71,16 +82,27 @@ def _draw(results: Results, root: Path) -> Path:
     x, law = np.arange(-walk.length, walk.length + 1), law_after(walk, 20)[walk.length]
     seen = law > 1e-9
     left.bar(x[seen], law[seen], width=1.6, color="#999999")
-    left.axvspan(-walk.near - 0.5, walk.near + 0.5, color="#F0E442", alpha=0.35, lw=0, label="action 0 pays")
+    left.axvspan(
+        -walk.near - 0.5, walk.near + 0.5, color="#F0E442", alpha=0.35, lw=0, label="action 0 pays"
+    )
     left.axvline(0, color=PREDICTORS["mean"], lw=2, label="mean")
     for side in (-1, 1):
-        left.axvline(side * abs(x[law.argmax()]), color=PREDICTORS["mode"], lw=2, ls="--", label="mode" if side > 0 else None)
+        left.axvline(
+            side * abs(x[law.argmax()]),
+            color=PREDICTORS["mode"],
+            lw=2,
+            ls="--",
+            label="mode" if side > 0 else None,
+        )
     left.set(xlabel="x", ylabel="probability", title="Law of x twenty steps after x = 0")
     left.legend(frameon=False, fontsize=9)
     delays = range(0, 26)
     for predictor, color in PREDICTORS.items():
         right.plot(
-            delays, [exact_return(walk, m, predictor) for m in delays], color=color, label=f"acting on the {predictor}, exact"
+            delays,
+            [exact_return(walk, m, predictor) for m in delays],
+            color=color,
+            label=f"acting on the {predictor}, exact",
         )
     for agent in _LEARNERS:
         found = [statistics.mean(results[agent, m].scores) for m in DELAYS]
@@ -95,7 +117,11 @@ def _draw(results: Results, root: Path) -> Path:
             ms=5,
             label=f"{NAMES[agent]}, trained",
         )
-    right.set(xlabel="delay m (steps)", ylabel=f"return (of {walk.length})", title="What each prediction earns")
+    right.set(
+        xlabel="delay m (steps)",
+        ylabel=f"return (of {walk.length})",
+        title="What each prediction earns",
+    )
     right.grid(alpha=0.25)
     right.legend(frameon=False, fontsize=8)
     figure.suptitle(
@@ -108,7 +134,9 @@ def _draw(results: Results, root: Path) -> Path:
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
     rows = []
     for m in DELAYS:
-        row: dict[str, Any] = {"delay": m} | {name: exact_return(WalkSettings(), m, name) for name in PREDICTORS}
+        row: dict[str, Any] = {"delay": m} | {
+            name: exact_return(WalkSettings(), m, name) for name in PREDICTORS
+        }
         for agent in _LEARNERS:
             found = statistics.mean(results[agent, m].scores)
             row |= {agent: found.value, f"{agent}_low": found.low, f"{agent}_high": found.high}
@@ -119,7 +147,11 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
 POINT_ESTIMATES = Experiment(
     "point-estimates",
     "Random walk with momentum: mode, mean and whole law",
-    {(agent, m): TabularSpec("walk", agent, m, episodes=20_000) for agent in _LEARNERS for m in DELAYS},
+    {
+        (agent, m): TabularSpec("walk", agent, m, episodes=20_000)
+        for agent in _LEARNERS
+        for m in DELAYS
+    },
     range(20),
     _draw,
     _table,
