@@ -6,10 +6,15 @@ BIN := .venv/bin
 NEWEST := .venv-newest/bin
 READY = .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test test-all test-newest smoke lint bench benchmarks clean
+.PHONY: demo docs test test-all test-newest smoke lint bench benchmarks clean
 
 demo: .venv/.ready-learn
 	$(BIN)/python examples/late_cartpole.py
+
+# The site, into out/docs. A warning is an error.
+docs: .venv/.ready-docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs out/docs
+	@echo "open out/docs/index.html"
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup
