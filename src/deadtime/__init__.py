@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from deadtime import delays
 from deadtime._support.version import __version__
 from deadtime.envs import register as _register
 from deadtime.wrappers import (
@@ -28,6 +29,7 @@ __all__ = [
     "VectorAugmentObservation",
     "VectorObservationDelay",
     "__version__",
+    "delays",
     "evaluate",
     "load",
     "train",

@@ -195,7 +195,7 @@ def test_box_bounds_are_the_environments_business():
     np.testing.assert_array_equal(queue.push([3, -np.inf])[0], [3, -np.inf])
 
 
-RANDOM = "random delays are not supported yet, so pass one number, such as the longest delay"
+RANDOM = "pass one number, such as the longest delay"
 
 
 @pytest.mark.parametrize(

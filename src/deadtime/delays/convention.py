@@ -1,8 +1,8 @@
 """The convention: what "delay" means, everywhere in this library.
 
-With ``delay=m`` the action chosen at step t is executed at step t + m; m = 0 is the ordinary setting. At reset m actions
-are already pending. At step t the agent sees s_t and the queue (a_{t-m} … a_{t-1}), oldest first; the oldest is executed
-now and the newly chosen one joins the end:
+With ``delay=m`` the action chosen at step t is executed at step t + m; m = 0 is the ordinary
+setting. At reset m actions are already pending. At step t the agent sees s_t and the queue (a_{t-m}
+… a_{t-1}), oldest first; the oldest is executed now and the newly chosen one joins the end:
 
     step             t           t+1         …   t+m
     chosen           a_t         a_{t+1}     …   a_{t+m}
@@ -10,8 +10,9 @@ now and the newly chosen one joins the end:
 
 Actions still pending when the episode ends are dropped.
 
-:func:`push` is the rule itself, a pure function of arrays (JAX under ``jit``, ``vmap`` and ``scan``, or NumPy).
-:class:`PendingActions` is the same rule for a host loop and any Gymnasium action.
+:func:`push` is the rule itself, a pure function of arrays (JAX under ``jit``, ``vmap`` and
+``scan``, or NumPy). :class:`PendingActions` is the same rule for a host loop and any Gymnasium
+action.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from deadtime.delays.nested import from_leaves, leaf_spaces, map_leaves, space_l
 
 ArrayT = TypeVar("ArrayT", bound=Any)
 Warmup = Any
-"""``"random"``, one action that fills the queue, or ``callable(observation, delay, rng)`` that returns all m actions."""
+"""``"random"``, one action that fills the queue, or ``callable(observation, delay, rng)`` that
+returns all m actions.
+"""
 
 _LONGEST = 2**31 - 1
 _RESET_BYTES = (
@@ -49,14 +52,15 @@ def check_delay(delay: Any) -> int:
         )
     if delay > _LONGEST:
         raise ValueError(
-            f"delay is a whole number of steps, at most {_LONGEST}; got {delay!r}: pass a smaller one"
+            f"delay is a whole number of steps, at most {_LONGEST}; got {delay!r}: pass a smaller "
+            "one"
         )
     return int(delay)
 
 
 def _delay_remedy(delay: Any) -> str:
     if delay is not None and not isinstance(delay, int | float | str | np.generic):
-        return "random delays are not supported yet, so pass one number, such as the longest delay"
+        return "pass one number, such as the longest delay"
     if isinstance(delay, float | np.floating) and math.isfinite(delay) and delay > 0:
         return f"pass a whole number, such as {math.ceil(delay)}"
     return "pass 0 for no delay"
@@ -85,29 +89,33 @@ class FixedDelay:
     def delay(self, delay: Any) -> None:
         name = type(self).__name__
         raise AttributeError(
-            f"the delay of {name} is fixed when it is made; got {delay!r} after that: wrap the environment anew with that delay"
+            f"the delay of {name} is fixed when it is made; got {delay!r} after that: wrap the "
+            "environment anew with that delay"
         )
 
 
 def second_delay(first: int, second: Any) -> ValueError:
     """The error for a delay put on a delayed environment, whose two queues would hide one another."""
     return ValueError(
-        f"one environment has one queue of pending actions; got a delay of {second!r} on top of one of {first}: "
+        f"one environment has one queue of pending actions; got a delay of {second!r} on top of "
+        f"one of {first}: "
         f"use a single delay of their sum"
     )
 
 
 def push(queue: ArrayT, action: Any, delay: Any = None) -> tuple[ArrayT, ArrayT]:
-    """One step of the convention: ``executed, queue = push(queue, action)``; the queue's first axis is m, oldest first.
+    """One step of the convention: ``executed, queue = push(queue, action)``; the queue's first axis
+    is m, oldest first.
 
-    A queue may have room for more than `delay` actions, which may then differ between runs of one compiled program: the
-    last `delay` entries are pending.
+    A queue may have room for more than `delay` actions, which may then differ between runs of one
+    compiled program: the last `delay` entries are pending.
     """
     xp = queue.__array_namespace__()
     action = xp.asarray(action)
     if not xp.isdtype(queue.dtype, "real floating") and xp.isdtype(action.dtype, "real floating"):
         raise ValueError(
-            f"an action must be of the queue's type, {queue.dtype}; got {action.dtype}: pass a whole number"
+            f"an action must be of the queue's type, {queue.dtype}; got {action.dtype}: pass a "
+            "whole number"
         )
     slots = xp.concat([queue, xp.asarray(action, dtype=queue.dtype)[None]])
     return slots[0 if delay is None else queue.shape[0] - delay], slots[1:]
@@ -118,15 +126,18 @@ def check_action_space(space: spaces.Space) -> None:
     kinds = spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box
     if not all(isinstance(leaf, kinds) for leaf in leaf_spaces(space)):
         raise ValueError(
-            f"actions are delayed in Discrete, MultiDiscrete, MultiBinary, Box, Dict and Tuple spaces; got {space}: "
+            "actions are delayed in Discrete, MultiDiscrete, MultiBinary, Box, Dict and Tuple "
+            f"spaces; got {space}: "
             "wrap the environment so that its actions are of one of these"
         )
 
 
 def checked_leaves(space: spaces.Space, action: Any) -> list[np.ndarray]:
-    """The leaves of an action as arrays of the space's types, or an error if the space can't hold them as they are.
+    """The leaves of an action as arrays of the space's types, or an error if the space can't hold
+    them as they are.
 
-    A Box is held to its shape and type only: what lies outside its bounds is the environment's to clip or refuse.
+    A Box is held to its shape and type only: what lies outside its bounds is the environment's to
+    clip or refuse.
     """
     try:
         leaves = [_held(part, leaf) for part, leaf in space_leaves(space, action)]
@@ -174,8 +185,9 @@ class _Leaf(NamedTuple):
 class PendingActions:
     """The queue for a host loop: the bytes of the action executed last and of the m pending ones.
 
-    Each step makes new bytes. So the arrays that an earlier step returned are read-only, stay as they were, and share
-    no memory with later ones. A step copies m actions, which shows from a delay of a few hundred on.
+    Each step makes new bytes. So the arrays that an earlier step returned are read-only, stay as
+    they were, and share no memory with later ones. A step copies m actions, which shows from a
+    delay of a few hundred on.
     """
 
     def __init__(self, space: spaces.Space, delay: int):
@@ -193,7 +205,9 @@ class PendingActions:
             self._number = dtype.char, dtype.itemsize, dtype
 
     def fill(self, actions: Any) -> None:
-        """Start an episode with these m pending actions, oldest first (stacked, as an element of the batched space)."""
+        """Start an episode with these m pending actions, oldest first (stacked, as an element of
+        the batched space).
+        """
         stacked = [np.asarray(part) for _, part in space_leaves(self.space, actions)]
         self._slots = [
             bytes(leaf.size)
@@ -209,7 +223,9 @@ class PendingActions:
         )
 
     def push(self, action: Any) -> tuple[Any, Any]:
-        """Add the newly chosen action; return the one to execute now, and the actions that are pending after it."""
+        """Add the newly chosen action; return the one to execute now, and the actions that are
+        pending after it.
+        """
         if not self._discrete:
             return self._push_any(action)
         try:
@@ -251,13 +267,16 @@ class WarmUp:
         )  # batch_space copies the generator of `space`, and with it the actions it will sample
         if isinstance(warmup, str) and warmup != "random":
             raise ValueError(
-                f'warmup is "random", an action, or a callable; got {warmup!r}: did you mean "random"?'
+                f'warmup is "random", an action, or a callable; got {warmup!r}: did you mean '
+                '"random"?'
             )
         if not callable(warmup) and not isinstance(warmup, str):
             _check_inside(space, warmup, "the warm-up action")
 
     def seed(self, seed: int) -> None:
-        """Make the draws that follow a function of `seed`, apart from the environment's own random numbers."""
+        """Make the draws that follow a function of `seed`, apart from the environment's own random
+        numbers.
+        """
         self.queue_space.seed(
             int(np.random.SeedSequence([seed, self.delay, 0xDEAD]).generate_state(1)[0])
         )
@@ -277,7 +296,8 @@ class WarmUp:
             actions = list(given) if isinstance(given, Iterable) else []
             if len(actions) != self.delay or not isinstance(given, Iterable):
                 raise ValueError(
-                    f"a warm-up callable returns as many actions as the delay, {self.delay}; got {given!r}: "
+                    f"a warm-up callable returns as many actions as the delay, {self.delay}; got "
+                    f"{given!r}: "
                     "return one action for each pending step, oldest first"
                 )
             for action in actions:

@@ -1,0 +1,64 @@
+"""The ages of one channel, step by step, for a host loop."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+from deadtime.delays.chain import END
+from deadtime.delays.process import DelayProcess
+
+
+class AgeStream:
+    """Draws the ages of `process` from a random stream of its own.
+
+    Streams with different `name` numbers are independent, even with equal seeds.
+    """
+
+    def __init__(self, process: DelayProcess, name: int = 0):
+        """Use a stream without a seed until `seed` is called."""
+        self.process, self._name = process, name
+        self._tables = process.chain.host_tables
+        self._state = 0
+        self._rng = np.random.default_rng()
+
+    def seed(self, seed: int) -> None:
+        """Make the ages that follow a function of `seed`."""
+        self._rng = np.random.default_rng([seed, self._name, 0xA6E5])
+
+    def start(self) -> int:
+        """Begin an episode; return its first age."""
+        tables = self._tables
+        place = 0
+        if tables.first_cumulative:
+            place = bisect_right(tables.first_cumulative, self._rng.random())
+        self._state = tables.first[place]
+        return tables.ages[self._state]
+
+    def advance(self) -> int:
+        """Go to the next step; return its age, or raise if a trace is used up."""
+        tables, width = self._tables, self._tables.width
+        place = self._state * width
+        if width > 1:
+            low = self._state * (width - 1)
+            place += bisect_right(tables.cumulative, self._rng.random(), low, low + width - 1) - low
+        after = tables.successors[place]
+        if after == END:
+            raise TraceEndError(self.process)
+        self._state = after
+        return tables.ages[after]
+
+
+class TraceEndError(ValueError):
+    """The episode is longer than the trace of its delays."""
+
+    def __init__(self, process: DelayProcess):
+        """Name the trace's length and the remedies."""
+        length = process.chain.size
+        super().__init__(
+            f"an episode is no longer than the trace of its delays; got a trace of {length} steps "
+            "and an episode "
+            "that goes on: pass a longer trace, Trace(…, repeat=True), or a time limit of "
+            f"{length} steps"
+        )

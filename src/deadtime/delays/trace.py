@@ -1,0 +1,146 @@
+"""A recorded delay, replayed from its beginning in each episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deadtime.delays.chain import END, Chain
+from deadtime.delays.process import DelayProcess, named_values, set_fields
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Trace(DelayProcess):
+    """Recorded ages: step t of each episode reads the item of age ``ages[t]``.
+
+    Give one of three: `ages`; `latencies`, that of the message of each step; or `file`, a text file
+    of whole numbers, ages, separated by spaces or lines (# begins a comment). From latencies the
+    ages follow by the rule that the receiver uses the newest message that has arrived. Messages
+    from before the episode take the longest latency.
+
+    An episode that is longer than the trace is an error, unless `repeat` is set: then the trace
+    begins again. A trace is known by its content, not by the name of its file.
+    """
+
+    ages: tuple[int, ...]
+    repeat: bool
+    kind: ClassVar[str] = "trace"
+
+    def __init__(
+        self,
+        ages: Iterable[int] | None = None,
+        *,
+        latencies: Iterable[int] | None = None,
+        file: str | Path | None = None,
+        repeat: bool = False,
+    ):
+        """Read the trace and turn latencies into ages."""
+        given = [name for name, value in
+                 (("ages", ages), ("latencies", latencies), ("file", file)) if value is not None]  # fmt: skip
+        if len(given) != 1:
+            raise ValueError(
+                f"a trace is given by one of ages, latencies and file; got {given or 'none'}: pass "
+                "one"
+            )
+        numbers = ages if latencies is None else latencies
+        values = _whole_numbers(numbers, given[0]) if file is None else read_numbers(file)
+        if latencies is not None:
+            values = ages_of(values)
+        set_fields(self, ages=tuple(values.tolist()), repeat=bool(repeat))
+
+    def __repr__(self) -> str:
+        """Return the expression that makes this trace."""
+        return f"Trace({self.ages!r}, repeat={self.repeat})"
+
+    def __str__(self) -> str:
+        """Return a short name with the length and the beginning of a hash of the ages."""
+        code = sha256(repr(self.ages).encode()).hexdigest()[:8]
+        return f"trace of {len(self.ages)} steps, {code}" + (", repeated" if self.repeat else "")
+
+    @property
+    def longest(self) -> int:
+        """The longest age of the trace."""
+        return max(self.ages)
+
+    @property
+    def age_law(self) -> np.ndarray:
+        """How often each age 0 … K occurs in the trace."""
+        return np.bincount(self.ages) / len(self.ages)
+
+    def make_chain(self) -> Chain:
+        """Return the chain whose state is the step of the trace."""
+        size = len(self.ages)
+        successors = np.arange(1, size + 1)[:, None]
+        successors[-1] = 0 if self.repeat else END
+        start = np.zeros(size)
+        start[0] = 1.0
+        return Chain(np.array(self.ages), np.ones((size, 1)), start, successors)
+
+    @classmethod
+    def from_text(cls, text: str) -> Trace:
+        """Return the trace of ``FILE`` or ``FILE,repeat=true``."""
+        return cls(**_file_and_repeat(text))
+
+
+def latencies_from_text(text: str) -> Trace:
+    """Return the trace of a file of latencies: ``FILE`` or ``FILE,repeat=true``."""
+    named = _file_and_repeat(text)
+    return Trace(latencies=read_numbers(named["file"]), repeat=named.get("repeat", False))
+
+
+def _file_and_repeat(text: str) -> dict[str, Any]:
+    file, found, value = text.rpartition(",repeat=")
+    return {"file": file, **named_values(f"repeat={value}")} if found else {"file": text}
+
+
+def read_numbers(file: str | Path) -> np.ndarray:
+    """Return the whole numbers in a text file."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"a trace is a text file of whole numbers; got {str(file)!r}, which can't be read "
+            f"({error}): "
+            "check its name"
+        ) from None
+    words = [word for line in lines for word in line.split("#")[0].replace(",", " ").split()]
+    wrong = next((word for word in words if not word.isdigit()), None)
+    if wrong is not None:
+        raise ValueError(
+            f"a trace file has whole numbers of steps, 0 or more; {str(file)!r} has {wrong!r}: "
+            "round its values up to whole steps"
+        )
+    return _whole_numbers([int(word) for word in words], f"file {str(file)!r}")
+
+
+def _whole_numbers(values: Any, what: str) -> np.ndarray:
+    given = np.asarray(values if isinstance(values, np.ndarray) else list(values))
+    if not given.size:
+        raise ValueError(f"a trace has at least one step; got {what} without any: pass more")
+    whole = given.dtype.kind in "iu" and given.ndim == 1
+    if not whole or given.min() < 0:
+        shown = given.ravel()[:5].tolist()
+        raise ValueError(
+            f"{what} of a trace are whole numbers of steps, 0 or more; got {shown} …: "
+            "round them up to whole steps"
+        )
+    return given.astype(np.int64)
+
+
+def ages_of(latencies: np.ndarray) -> np.ndarray:
+    """Return the ages of a receiver that uses the newest message that has arrived.
+
+    Message t leaves at step t and arrives at step t + latencies[t]. Messages from before step 0
+    take the longest latency.
+    """
+    longest = int(latencies.max())
+    steps = np.arange(len(latencies))
+    newest = np.full(len(latencies) + longest + 1, -1)
+    np.maximum.at(newest, steps + latencies, steps)
+    newest = np.maximum.accumulate(newest)[: len(latencies)]
+    return np.where(newest >= 0, steps - newest, longest)
