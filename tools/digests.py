@@ -261,10 +261,10 @@ def _resumption(arguments: list[str]) -> Callable[[], dict[str, Any]]:
             )
             (record,) = (path.parent for path in Path(folder).glob("*/run.json"))
             policy = deadtime.load(record)
-            said = json.loads((record / "run.json").read_text())
+            content = json.loads((record / "run.json").read_text())
             weights = dict(np.load(record / "policies.npz"))
             scores = {
-                name: said[name]
+                name: content[name]
                 for name in ("id", "scores", "training_scores", "episodes", "status")
             }
             delay = int(arguments[arguments.index("--delay") + 1])

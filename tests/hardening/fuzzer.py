@@ -115,23 +115,25 @@ class Fuzzer:
             self.folder: 1,
         }
 
-    def json(self, said: Any) -> Any:
+    def json(self, content: Any) -> Any:
         """Return JSON with something else in one place."""
         rng = self.rng
-        if isinstance(said, dict) and said and rng.random() < 0.85:
-            name = rng.choice(sorted(said))
+        if isinstance(content, dict) and content and rng.random() < 0.85:
+            name = rng.choice(sorted(content))
             if rng.random() < 0.08:
-                return {key: value for key, value in said.items() if key != name}
-            return {key: self.json(value) if key == name else value for key, value in said.items()}
-        if isinstance(said, list) and said and rng.random() < 0.7:
-            at = rng.randrange(len(said))
+                return {key: value for key, value in content.items() if key != name}
+            return {
+                key: self.json(value) if key == name else value for key, value in content.items()
+            }
+        if isinstance(content, list) and content and rng.random() < 0.7:
+            at = rng.randrange(len(content))
             return [
-                *said[:at],
-                *([] if rng.random() < 0.1 else [self.json(said[at])]),
-                *said[at + 1 :],
+                *content[:at],
+                *([] if rng.random() < 0.1 else [self.json(content[at])]),
+                *content[at + 1 :],
             ]
-        if isinstance(said, int | float) and rng.random() < 0.3:
-            return rng.choice([said + 1, -said, said * 10**6, float(said), said / 3])
+        if isinstance(content, int | float) and rng.random() < 0.3:
+            return rng.choice([content + 1, -content, content * 10**6, float(content), content / 3])
         return rng.choice(ODD)
 
     def bytes(self, content: bytes) -> bytes:
@@ -181,26 +183,26 @@ class Fuzzer:
         shutil.rmtree(self.case, ignore_errors=True)
         return records.write(self.case / "record", record)
 
-    def forged(self, folder: Path, said: dict[str, Any]) -> None:
+    def forged(self, folder: Path, content: dict[str, Any]) -> None:
         """Write a record's run.json with digests that are right."""
-        said = {name: value for name, value in said.items() if name != "digest"}
-        if isinstance(said.get("files"), dict):
-            said["files"] |= {
+        content = {name: value for name, value in content.items() if name != "digest"}
+        if isinstance(content.get("files"), dict):
+            content["files"] |= {
                 path.name: records._digest(path.read_bytes()) for path in folder.glob("*.npz")
             }
-        said["digest"] = records._digest(records._text(said).encode())
-        (folder / "run.json").write_text(json.dumps(said))
+        content["digest"] = records._digest(records._text(content).encode())
+        (folder / "run.json").write_text(json.dumps(content))
 
     def record(self) -> None:
         """A record that says something else: read, shown, and turned into events."""
         folder = self.written(self.rng.choice(self.records))
-        said = json.loads((folder / "run.json").read_text())
-        rest = {name: value for name, value in said.items() if name not in ("digest", "schema")}
+        content = json.loads((folder / "run.json").read_text())
+        rest = {name: value for name, value in content.items() if name not in ("digest", "schema")}
         changed = self.json(rest)
         self.forged(
             folder,
             {
-                "schema": said["schema"],
+                "schema": content["schema"],
                 **(changed if isinstance(changed, dict) else {"spec": changed}),
             },
         )
@@ -301,7 +303,7 @@ class Fuzzer:
             "attempt": 1,
             "since": 1.5,
         }
-        said: Any = {
+        content: Any = {
             "units": 4,
             "done": 2,
             "work": 80,
@@ -312,8 +314,8 @@ class Fuzzer:
             "written": "2026-01-01T00:00:00+00:00",
         }
         for _ in range(self.rng.randint(1, 2)):
-            said = self.json(said)
-        content = json.dumps(said).encode()
+            content = self.json(content)
+        content = json.dumps(content).encode()
         (self.case / ".status.json").write_bytes(
             self.bytes(content) if self.rng.random() < 0.2 else content
         )

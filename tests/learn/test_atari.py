@@ -195,7 +195,7 @@ def test_a_worker_that_dies_costs_its_episodes_only(monkeypatch):
     result = trained(spec)
     assert killed
     assert result.record.status == ["complete"]
-    assert result.record.made[0]["lost_episodes"] >= 1
+    assert result.record.provenance[0]["lost_episodes"] >= 1
     assert result.record.episodes[0] < 3
     assert np.isfinite(result.scores).all()
 

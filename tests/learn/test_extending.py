@@ -156,7 +156,7 @@ def test_runs_are_interrupted_resumed_and_recorded(mine, env, steps, tmp_path):
     assert command.returncode == 0, error
     record = records.read(tmp_path / "runs" / spec.name)
     assert record.status == ["complete"]
-    assert ("resumed_at" in record.made[0]) == (env == "follow-outside")
+    assert ("resumed_at" in record.provenance[0]) == (env == "follow-outside")
     policy = deadtime.load(tmp_path / "runs" / spec.name)
     assert abs(policy.act(np.array([0.8]), np.zeros((2, 1)))[0] - 0.4) < 0.1
 

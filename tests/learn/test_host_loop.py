@@ -329,12 +329,12 @@ def test_resuming(tmp_path, monkeypatch):
     (record,) = recorded(run_deep([(spec, 3)], steps.append, checkpoints=tmp_path / "kept"))
     assert steps[0] == 42
     assert sum(steps) == 90
-    assert record.made[0]["resumed_at"] == [42]
+    assert record.provenance[0]["resumed_at"] == [42]
     assert begun == [host_programs.seeds_of(spec, 3, step, 3) for step in (0, 42)]
     assert record.episodes == [3 * 2 + 3 * 3]
     assert record.status == ["complete"]
     (straight,) = recorded(run_deep([(spec, 3)], steps.append))
-    assert "resumed_at" not in straight.made[0]
+    assert "resumed_at" not in straight.provenance[0]
 
 
 def test_stopping_writes_a_checkpoint(tmp_path):
@@ -464,7 +464,7 @@ def test_scores_that_are_none_are_no_normal_end(value, tmp_path, monkeypatch):
     assert len([*(tmp_path / ".checkpoints").rglob("*.safetensors")]) == 1
     monkeypatch.setattr(GymFamily, "gymnasium_form", usual)
     again, _ = train_recorded(spec, 1, tmp_path)
-    assert again.record.made[0]["resumed_at"] == [60]
+    assert again.record.provenance[0]["resumed_at"] == [60]
 
 
 def test_ids():

@@ -75,7 +75,7 @@ def record_with(spec, arrays, seeds=(0,), scores=(1.0,)):
         curve=np.zeros((n, 3), np.float32),
         policies={f"{seed}/{name}": array for seed in seeds for name, array in arrays.items()},
         policy_seeds=[*seeds],
-        made=[{"date": "2026-01-01", "seeds": [*seeds]}],
+        provenance=[{"date": "2026-01-01", "seeds": [*seeds]}],
     )
 
 

@@ -206,13 +206,13 @@ def test_two_processes_do_not_lose_each_others_seeds(tmp_path):
 def test_each_seed_keeps_where_it_came_from(tmp_path):
     _, folder = train_recorded(small(), 1, tmp_path)
     old = records.read(folder, policies=True)
-    records.write(folder, replace(old, made=[{**old.made[0], "date": "2020-01-01"}]))
+    records.write(folder, replace(old, provenance=[{**old.provenance[0], "date": "2020-01-01"}]))
     more, _ = train_recorded(small(), 3, tmp_path)
-    assert [(one["seeds"], one["date"][:2]) for one in more.record.made] == [
+    assert [(one["seeds"], one["date"][:2]) for one in more.record.provenance] == [
         ([0], "20"),
         ([1, 2], "20"),
     ]
-    assert more.record.made[0]["date"] == "2020-01-01"
+    assert more.record.provenance[0]["date"] == "2020-01-01"
 
 
 def test_a_record_of_another_spec_or_version(tmp_path, monkeypatch):

@@ -81,7 +81,11 @@ def test_packed_records_come_out_as_they_went_in(tmp_path, expected):
     train_missing(ASKED[:1], tmp_path, Where("inline"))
     record = records.read(tmp_path / MAZE.name)
     (again,) = records.unpacked(records.packed([record]))
-    assert (again.scores, again.made, again.spec) == (record.scores, record.made, record.spec)
+    assert (again.scores, again.provenance, again.spec) == (
+        record.scores,
+        record.provenance,
+        record.spec,
+    )
     np.testing.assert_array_equal(again.curve, record.curve)
 
 
@@ -98,9 +102,9 @@ def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monke
         ".status.json",
     }
     assert Status(tmp_path, json=True).run() == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["units"], said["done"], said["work"], said["work_done"]) == (4, 4, 1400, 1400)
-    assert (said["driven"], said["failed"], said["running"]) == (False, [], [])
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["units"], shown["done"], shown["work"], shown["work_done"]) == (4, 4, 1400, 1400)
+    assert (shown["driven"], shown["failed"], shown["running"]) == (False, [], [])
     assert train_missing(ASKED, tmp_path) == 0  # nothing is left, so nothing is started
 
 
@@ -194,7 +198,7 @@ def test_an_environment_that_hangs_fails_its_unit_and_not_the_next(tmp_path, mon
     with limited_steps(1):
         assert train_missing([(spec, [1])], tmp_path / "all", Where("local", retries=0)) == 1
     assert (
-        "Stuck-v0 oblivious m=1 seed 1: its process ended with exit status 1; what it said is above"
+        "Stuck-v0 oblivious m=1 seed 1: its process ended with exit status 1; its output is above"
         in capsys.readouterr().err
     )
     monkeypatch.setenv("STUCK", "sleep")
@@ -220,12 +224,12 @@ def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(
     monkeypatch.setattr(engines, "trained", sometimes)
     assert train_missing(ASKED, tmp_path, Where("inline", retries=1)) == 1
     assert len(tried) == 2
-    said = capsys.readouterr().err
+    shown = capsys.readouterr().err
     assert (
         "failed: cartpole oblivious m=1 seed 1: RuntimeError: no luck (test_engines.py, line "
-        in said
+        in shown
     )
-    assert "1 of 4 failed; the same command tries only these again" in said
+    assert "1 of 4 failed; the same command tries only these again" in shown
     assert everything(tmp_path).items() < expected.items()
     assert len(everything(tmp_path)) == 11
     assert Status(tmp_path).run() == 1
@@ -314,11 +318,11 @@ from deadtime.runs.where import Where
 from deadtime.runs.specs import from_canonical
 from pathlib import Path
 new = e.Local._new
-def told(self, unit):
+def counted(self, unit):
     worker = new(self, unit)
     print(worker.process.pid, flush=True)
     return worker
-e.Local._new = told
+e.Local._new = counted
 r.train_missing([(from_canonical({long.canonical()!r}), [0, 1])], Path({str(tmp_path)!r}), Where("local"))
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -372,11 +376,11 @@ def test_a_clock_that_goes_backwards(tmp_path, expected, monkeypatch, capsys):
 
 
 def test_a_record_of_a_newer_version_is_left_alone(tmp_path):
-    """Nothing is run: what would be missing can't be told."""
+    """Nothing is run: what is missing can't be known."""
     train_missing(ASKED[:1], tmp_path, Where("inline"))
-    said = (tmp_path / MAZE.name / "run.json").read_text()
+    shown = (tmp_path / MAZE.name / "run.json").read_text()
     (tmp_path / MAZE.name / "run.json").write_text(
-        newer := said.replace('"schema": 1', '"schema": 2')
+        newer := shown.replace('"schema": 2', '"schema": 3')
     )
     with pytest.raises(
         ValueError,
@@ -394,9 +398,9 @@ def test_a_status_that_no_driver_wrote(tmp_path, capsys):
             ValueError, match=r"\.status\.json is not what a driver writes|no sweep or reproduce"
         ):
             Status(tmp_path).run()
-    said = {"units": 1, "done": 0, "work": 1, "work_done": 0, "seconds": 1.0, "running": []}
+    shown = {"units": 1, "done": 0, "work": 1, "work_done": 0, "seconds": 1.0, "running": []}
     (tmp_path / ".status.json").write_text(
-        json.dumps(said | {"failed": [{"name": "\x1b[2J", "reason": "gym:boom:X"}]})
+        json.dumps(shown | {"failed": [{"name": "\x1b[2J", "reason": "gym:boom:X"}]})
     )
     Status(tmp_path).run()
     assert "failed: ?[2J: gym:boom:X" in capsys.readouterr().out
@@ -451,8 +455,8 @@ def test_cores_are_those_that_may_be_used(monkeypatch):
     assert machine.cores() == len(all_of_them)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5})
     assert machine.cores() == 3
-    for told, there in (("2", 2), ("8", 3), ("0", 3), ("x", 3)):
-        monkeypatch.setenv("NPROC", told)
+    for given, there in (("2", 2), ("8", 3), ("0", 3), ("x", 3)):
+        monkeypatch.setenv("NPROC", given)
         assert machine.cores() == there
 
 
@@ -505,7 +509,7 @@ def test_many_small_runs_leave_nothing_behind(engine, many, tmp_path, monkeypatc
 
 def test_compare_has_engines(tmp_path):
     """The same numbers inline and in processes of this machine."""
-    said = []
+    shown = []
     for engine in ("inline", "local"):
         words = [
             "compare",
@@ -533,7 +537,7 @@ def test_compare_has_engines(tmp_path):
         ]
         done = run(*words)
         assert done.returncode == 0, done.stderr
-        said.append(json.loads(done.stdout))
-    assert said[0] == said[1]
-    assert said[0]["trained"] == 8
+        shown.append(json.loads(done.stdout))
+    assert shown[0] == shown[1]
+    assert shown[0]["trained"] == 8
     assert not (tmp_path / "inline" / ".status.json").exists()  # others may add to the same folder

@@ -320,22 +320,26 @@ def test_provenance_of_many_seeds_is_joined_in_one_pass():
         name: getattr(record, name) * many
         for name in ("scores", "training_scores", "episodes", "status", "seconds")
     }
-    made = [{"date": "2026-01-01", "number": seed, "seeds": [seed]} for seed in range(many)]
+    provenance = [{"date": "2026-01-01", "number": seed, "seeds": [seed]} for seed in range(many)]
     first = replace(
         record,
         seeds=[*range(many)],
         **lists,
-        made=made,
+        provenance=provenance,
         curve=np.repeat(record.curve, many, 0),
         policies={},
         policy_seeds=[],
     )
     second = replace(
-        record, seeds=[many], made=[{**made[7], "seeds": [many]}], policies={}, policy_seeds=[]
+        record,
+        seeds=[many],
+        provenance=[{**provenance[7], "seeds": [many]}],
+        policies={},
+        policy_seeds=[],
     )
     joined = records.joined(first, second)
-    assert len(joined.made) == many
-    assert joined.made[7]["seeds"] == [7, many]
+    assert len(joined.provenance) == many
+    assert joined.provenance[7]["seeds"] == [7, many]
 
 
 def test_a_url_where_a_folder_belongs(tmp_path):
@@ -369,9 +373,9 @@ def test_a_record_that_is_refused_hides_no_other(three, capsys):
     assert (
         "m2 is damaged, curves.npz is missing or not what was written: delete the folder" in section
     )
-    said = capsys.readouterr().err
-    assert f"not shown: {three}/m1 is damaged, run.json can't be read" in said
-    assert f"not shown: {three}/m2 is damaged, curves.npz is missing" in said
+    shown = capsys.readouterr().err
+    assert f"not shown: {three}/m1 is damaged, run.json can't be read" in shown
+    assert f"not shown: {three}/m2 is damaged, curves.npz is missing" in shown
     (three / "m1" / "run.json").unlink()
     shutil.rmtree(three / "m2")
     assert "can't be read" not in page(three, "2026-01-01")
@@ -389,13 +393,13 @@ def test_a_sweep_shows_the_rest_too(three):
 def test_a_paper_experiment_with_a_refused_record(tmp_path):
     """It is not shown, and counts as not run; whatever lies under the name of its record."""
     from deadtime.studies.paper.experiments import EXPERIMENTS
-    from tests.studies.test_report import told
+    from tests.studies.test_report import record_of
 
     for spec in [
         *EXPERIMENTS["plain-reward"].runs.values(),
         *EXPERIMENTS["point-estimates"].runs.values(),
     ]:
-        records.write(tmp_path / spec.name, told(spec, 400.0, range(3)))
+        records.write(tmp_path / spec.name, record_of(spec, 400.0, range(3)))
     assert 'id="plain-reward"' in page(tmp_path, "2026-01-01")
     bad = next(iter(EXPERIMENTS["plain-reward"].runs.values())).name
     shutil.rmtree(tmp_path / bad)
@@ -492,6 +496,6 @@ def test_words_of_a_status_are_shown(tmp_path, capsys):
     assert Status(str(tmp_path)).run() == 1
     assert "failed: a[/x]: diverged [/red]?[2J" in capsys.readouterr().out
     Status(str(tmp_path), json=True).run()
-    said = json.loads(capsys.readouterr().out)
-    assert said["failed"] == [{"name": "a[/x]", "reason": "diverged [/red]?[2J"}]
-    assert "more" not in said
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["failed"] == [{"name": "a[/x]", "reason": "diverged [/red]?[2J"}]
+    assert "more" not in shown

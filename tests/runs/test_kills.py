@@ -123,8 +123,8 @@ def done(folder, engine):
     assert train_missing(sweep_file.read(folder / "x.toml"), folder / "x", Where(engine)) == 0
     resumed = set()
     for path in (folder / "x").glob("*/run.json"):
-        for made in records.read(path.parent).made:
-            resumed |= {(path.parent.name, seed) for seed in made["seeds"] if "resumed_at" in made}
+        for one in records.read(path.parent).provenance:
+            resumed |= {(path.parent.name, seed) for seed in one["seeds"] if "resumed_at" in one}
     return everything(folder / "x"), resumed
 
 

@@ -1,5 +1,6 @@
 """Packs: what lies in them is read as folders are, packing loses nothing, and no hostile archive does harm."""
 
+import hashlib
 import io
 import json
 import os
@@ -66,7 +67,7 @@ def packed(root):
     return root
 
 
-def said(record):
+def content_of(record):
     """A record as bytes, to compare two."""
     return records.packed([record])
 
@@ -74,7 +75,7 @@ def said(record):
 def same(root, made):
     for name, record in made.items():
         assert records.exists(root / name)
-        assert said(records.read(root / name, policies=True)) == said(record)
+        assert content_of(records.read(root / name, policies=True)) == content_of(record)
     assert records.names(root) == sorted(made)
 
 
@@ -142,14 +143,14 @@ def test_adding_seeds(packed, made):
     assert (folder, result.seeds) == (packed / name, [0, 1, 2])
     assert {key: value for key, value in tree(packed).items() if key.endswith(".zip")} == before
     joined = records.read(folder, policies=True)
-    assert said(joined.rows([0, 1])) == said(record)
+    assert content_of(joined.rows([0, 1])) == content_of(record)
     assert missing([(spec, range(4))], packed) == [(spec, [3])]
     packs.pack(packed)
     assert not folder.exists()
-    assert said(records.read(folder, policies=True)) == said(joined)
+    assert content_of(records.read(folder, policies=True)) == content_of(joined)
     others = {key: value for key, value in made.items() if key != name}
     for key, value in others.items():
-        assert said(records.read(packed / key, policies=True)) == said(value)
+        assert content_of(records.read(packed / key, policies=True)) == content_of(value)
     with pytest.raises(ValueError, match=f"{name} in .*maze.zip holds runs of .*: delete it"):
         records.add(folder, made[next(iter(others))])
 
@@ -215,7 +216,7 @@ def test_dropping_records(packed, made):
     assert records.names(packed) == sorted(mazes[1:])
     assert [*tree(packed)] == ["maze.zip"]
     for name in mazes[1:]:
-        assert said(records.read(packed / name, policies=True)) == said(made[name])
+        assert content_of(records.read(packed / name, policies=True)) == content_of(made[name])
 
 
 class Killed(BaseException):
@@ -263,10 +264,12 @@ def test_killed_at_any_moment(made, tmp_path, monkeypatch):
     packs.pack(begun)  # so that one pack is replaced
     records.write(
         begun / rest[0],
-        records.joined(made[rest[0]], replace(made[rest[0]].rows([0]), seeds=[9], made=made_of(9))),
+        records.joined(
+            made[rest[0]], replace(made[rest[0]].rows([0]), seeds=[9], provenance=made_of(9))
+        ),
     )
     records.write(begun / first, made[first])
-    expected = {name: said(records.read(begun / name, policies=True)) for name in made}
+    expected = {name: content_of(records.read(begun / name, policies=True)) for name in made}
     shutil.copytree(begun, whole)
     packs.pack(whole)
     step = 0
@@ -282,7 +285,7 @@ def test_killed_at_any_moment(made, tmp_path, monkeypatch):
                 ended = False
         for name, record in expected.items():
             assert records.exists(case / name), (step, calls)
-            assert said(records.read(case / name, policies=True)) == record, (step, calls)
+            assert content_of(records.read(case / name, policies=True)) == record, (step, calls)
         packs.pack(case)
         assert tree(case) == tree(whole), (step, calls)
         assert not [*case.glob(".*.packed")]
@@ -318,7 +321,7 @@ def test_two_processes(root, made):
     processes = [Popen([executable, "-c", code], stderr=PIPE, text=True) for _ in range(2)]
     while any(process.poll() is None for process in processes):
         name = next(iter(made))
-        assert said(records.read(root / name, policies=True)) == said(made[name])
+        assert content_of(records.read(root / name, policies=True)) == content_of(made[name])
     errors = [process.communicate()[1] for process in processes]
     for process, error in zip(processes, errors, strict=True):
         assert process.returncode == 0 or "one driver at a time works in a folder" in error
@@ -438,7 +441,7 @@ def test_hostile_archives(what, packed, made):
     path = packed / "hostile.zip"
     path.write_bytes(content)
     name = next(iter(made))
-    assert said(records.read(packed / name, policies=True)) == said(
+    assert content_of(records.read(packed / name, policies=True)) == content_of(
         made[name]
     )  # what others hold is read
     with pytest.raises(
@@ -739,3 +742,23 @@ def test_published_weights_act():
             obs, _, terminated, truncated, info = env.step(action)
             assert not terminated
             assert not truncated
+
+
+def test_records_of_format_1(made, tmp_path):
+    """Format 1 called the provenance `made`; such records are the same records."""
+    record = next(iter(made.values()))
+    folder = records.write(tmp_path / "a", record)
+    content = json.loads((folder / "run.json").read_text()) | {"schema": 1}
+    content["made"] = content.pop("provenance")
+    del content["digest"]
+    text = json.dumps(content, indent=1, sort_keys=True)
+    content["digest"] = hashlib.sha256(text.encode()).hexdigest()
+    (folder / "run.json").write_text(json.dumps(content))
+    assert content_of(records.read(folder, policies=True)) == content_of(record)
+
+    arrays = dict(np.load(io.BytesIO(records.packed([record]))))
+    sent = json.loads(arrays.pop("json").tobytes()) | {"schema": 1}
+    sent["records"][0]["made"] = sent["records"][0].pop("provenance")
+    file = io.BytesIO()
+    np.savez(file, said=np.frombuffer(json.dumps(sent).encode(), np.uint8), **arrays)
+    assert content_of(records.unpacked(file.getvalue())[0]) == content_of(record)

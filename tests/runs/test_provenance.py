@@ -8,7 +8,7 @@ import pytest
 
 import deadtime
 from deadtime.runs import provenance
-from deadtime.runs.provenance import commit_of, made_now
+from deadtime.runs.provenance import commit_of, current_provenance
 
 FIRST, SECOND = "1" * 40, "2" * 40
 
@@ -27,10 +27,10 @@ def test_what_is_recorded(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: pytest.fail("a program was run"))
     provenance._commit.cache_clear()
     provenance._versions.cache_clear()
-    made = made_now("a device")
-    assert made["versions"]["deadtime"] == deadtime.__version__
-    assert made["device"] == "a device"
-    assert made["commit"] == commit_of(Path(deadtime.__file__).parents[2])
+    found = current_provenance("a device")
+    assert found["versions"]["deadtime"] == deadtime.__version__
+    assert found["device"] == "a device"
+    assert found["commit"] == commit_of(Path(deadtime.__file__).parents[2])
 
 
 def test_the_commit_of_a_branch(top):
@@ -103,13 +103,13 @@ def test_the_same_as_git_says(tmp_path):
     try:
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"], ["tag", "theirs"]):
             subprocess.run([*git, *words], check=True)
-        said = subprocess.run(
+        head = subprocess.run(
             [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
         ).stdout.strip()
         subprocess.run([*git, "config", "core.fsmonitor", str(hook)], check=True)
-        assert commit_of(top) == said
+        assert commit_of(top) == head
         assert not trace.exists()
         subprocess.run([*git, "pack-refs", "--all"], check=True)
     except FileNotFoundError:
         pytest.skip("git is not installed")
-    assert commit_of(top) == said
+    assert commit_of(top) == head

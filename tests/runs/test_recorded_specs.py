@@ -75,9 +75,9 @@ def test_ids_of_all_committed_records():
     ],
 )
 def test_nothing_is_made_to_read(env, settings):
-    said = recorded(env, delay=3) | ({"settings": settings} if settings else {})
-    spec = from_canonical(said)
-    assert spec.canonical() == said
+    content = recorded(env, delay=3) | ({"settings": settings} if settings else {})
+    spec = from_canonical(content)
+    assert spec.canonical() == content
     assert from_canonical(spec.canonical()).id == spec.id
 
 
@@ -95,7 +95,7 @@ def test_a_page_of_records_makes_nothing(tmp_path):
         seconds=[1.0],
         points=np.arange(1, 3),
         curve=np.zeros((1, 2), np.float32),
-        made=[{"date": "2026-01-01", "seeds": [0]}],
+        provenance=[{"date": "2026-01-01", "seeds": [0]}],
     )
     records.write(tmp_path / spec.name, record)
     assert "gymnax:Reacher-misc, num joints 1000000000" in page(tmp_path, "today")
@@ -161,13 +161,13 @@ def unit_of(spec):
 
 def test_a_unit_from_json_fails_with_a_reason():
     """Another process reads its specs as data, and checks them before it begins."""
-    told = done(unit_of(recorded("gym:CartPole-v1", settings={"id": "x"})), None, lambda n: None)
-    assert told.startswith(FAILED + b"ValueError: ")
-    assert b"'id'" in told
-    told = done(unit_of(recorded("gym:CartPole-v1", delay=500)), None, lambda n: None)
+    answer = done(unit_of(recorded("gym:CartPole-v1", settings={"id": "x"})), None, lambda n: None)
+    assert answer.startswith(FAILED + b"ValueError: ")
+    assert b"'id'" in answer
+    answer = done(unit_of(recorded("gym:CartPole-v1", delay=500)), None, lambda n: None)
     assert (
         b"an episode has at most 500 steps, so with a delay of 500 no decision is ever executed"
-        in told
+        in answer
     )
 
 
@@ -184,13 +184,13 @@ def test_a_unit_may_have_the_module_imported_that_a_user_named(tmp_path, monkeyp
         "evaluation_episodes": 1,
         "changes": {"hidden": [4], "batch": 4},
     }
-    said = recorded("gym:late_module:deadtime-test/Late-v0", **options)
+    content = recorded("gym:late_module:deadtime-test/Late-v0", **options)
     with pytest.raises(
         ValueError, match="a file can't have modules imported; this one asks for 'late_module'"
     ):
-        from_canonical(said).environment(0)
-    told = done(unit_of(said), None, lambda n: None)
-    assert told.startswith(DONE)
+        from_canonical(content).environment(0)
+    answer = done(unit_of(content), None, lambda n: None)
+    assert answer.startswith(DONE)
 
 
 @pytest.mark.parametrize("env", TABULAR)

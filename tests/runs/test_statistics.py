@@ -46,7 +46,7 @@ def test_fewer_than_three_seeds_have_no_interval():
         assert np.isnan(found[1:]).all()
     assert str(few[1]) == "430.000"
     assert not np.isnan(statistics.mean([220.0, 640.0, 430.0])[1:]).any()
-    assert statistics.mean([3.0]).said() == {"mean": 3.0, "low": None, "high": None}
+    assert statistics.mean([3.0]).to_json() == {"mean": 3.0, "low": None, "high": None}
     assert np.isnan(statistics.improvement([[1.0]], [[0.0]]).low)
 
 

@@ -92,8 +92,8 @@ def test_a_status_can_be_seen_from_elsewhere(url, capsys):
             time.sleep(0.05)
         Status(url, json=True).run()
         thread.join()
-    said = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert said["units"] == 8
+    shown = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert shown["units"] == 8
     with pytest.raises(ValueError, match="no sweep or reproduce has left word of itself in"):
         Status(f"{url}-other").run()
 
@@ -144,11 +144,11 @@ def test_checkpoints_follow_a_unit_to_another_machine(url, monkeypatch):
     """What one process wrote down, another with no disk in common goes on from, to the same bits."""
     unit = Unit(((CART, 0),))
     whole = units.trained(unit, None, lambda n: None)
-    told, restored, load = [], [], checkpoint.load
+    steps, restored, load = [], [], checkpoint.load
 
     def interrupt(n):
-        told.append(n)
-        if sum(told) > 200:
+        steps.append(n)
+        if sum(steps) > 200:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 50)

@@ -180,17 +180,19 @@ def refused(action, match="."):
 
 def forge(folder, contents=(), text=None, **changes):
     """Rewrite a record with digests that are right again."""
-    for name, content in dict(contents).items():
-        (folder / name).write_bytes(content)
-    said = json.loads((folder / "run.json").read_text())
-    said["files"] = {path.name: records._digest(path.read_bytes()) for path in folder.glob("*.npz")}
-    said = {
+    for name, part in dict(contents).items():
+        (folder / name).write_bytes(part)
+    content = json.loads((folder / "run.json").read_text())
+    content["files"] = {
+        path.name: records._digest(path.read_bytes()) for path in folder.glob("*.npz")
+    }
+    content = {
         name: value
-        for name, value in (said | changes).items()
+        for name, value in (content | changes).items()
         if value is not Ellipsis and name != "digest"
     }
-    said["digest"] = records._digest(records._text(said).encode())
-    (folder / "run.json").write_text(json.dumps(said))
+    content["digest"] = records._digest(records._text(content).encode())
+    (folder / "run.json").write_text(json.dumps(content))
     return folder
 
 
@@ -256,10 +258,10 @@ TEXTS = {
     "deep lists": lambda marker: b"[" * 100_000,
     "deep names": lambda marker: b'{"a":' * 100_000,
     "deep, and whole": lambda marker: (
-        b'{"digest": "", "schema": 1, "made": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+        b'{"digest": "", "schema": 1, "provenance": ' + b"[" * 5000 + b"]" * 5000 + b"}"
     ),
     "deep, and long": lambda marker: (
-        b'{"digest": "", "schema": 1, "made": '
+        b'{"digest": "", "schema": 1, "provenance": '
         + b"[" * 900
         + b"1," * 10**6
         + b"1"
@@ -282,7 +284,7 @@ def test_no_json_does_harm(what, folder, marker):
         lambda: records.read(folder), "is damaged, run.json .*: delete the folder and run it again"
     )
     refused(
-        lambda: records.unpacked(npz(said=np.frombuffer(content, np.uint8))),
+        lambda: records.unpacked(npz(json=np.frombuffer(content, np.uint8))),
         "this holds no records that can be read",
     )
 
@@ -343,14 +345,14 @@ FALSE = [
     {"episodes": [-1, 20]},
     {"status": ["x" * 201, "complete"]},
     {"policy_seeds": [0, 0]},
-    {"made": []},
-    {"made": {}},
-    {"made": ["x"]},
-    {"made": [{"date": "2026-01-01", "seeds": [0]}]},
-    {"made": [{"date": "2026-01-01", "seeds": [0, 0]}]},
-    {"made": [{"date": "yesterday", "seeds": [0, 1]}]},
-    {"made": [{"date": 5, "seeds": [0, 1]}]},
-    {"made": [{"seeds": [0, 1]}]},
+    {"provenance": []},
+    {"provenance": {}},
+    {"provenance": ["x"]},
+    {"provenance": [{"date": "2026-01-01", "seeds": [0]}]},
+    {"provenance": [{"date": "2026-01-01", "seeds": [0, 0]}]},
+    {"provenance": [{"date": "yesterday", "seeds": [0, 1]}]},
+    {"provenance": [{"date": 5, "seeds": [0, 1]}]},
+    {"provenance": [{"seeds": [0, 1]}]},
     {"policy_seeds": [0, 1, 7]},
     {"policy_seeds": "01"},
     {"policy_seeds": [0]},
@@ -373,16 +375,16 @@ def test_what_no_training_says_is_refused(changes, folder):
 
 @pytest.mark.parametrize("seeds", [[], [0, 0], [0, -1]], ids=str)
 def test_records_of_no_seeds(seeds, folder):
-    said = {name: [kind(1)] * len(seeds) for name, kind in record_checks.KINDS.items()}
-    said |= {
+    content = {name: [kind(1)] * len(seeds) for name, kind in record_checks.KINDS.items()}
+    content |= {
         "seeds": seeds,
         "policy_seeds": seeds,
-        "made": [{"date": "2026-01-01", "seeds": seeds}],
+        "provenance": [{"date": "2026-01-01", "seeds": seeds}],
     }
     forge(
         folder,
         {"curves.npz": npz(points=np.arange(3), curve=np.zeros((len(seeds), 3), np.float32))},
-        **said,
+        **content,
     )
     refused(lambda: records.read(folder), "is damaged, its seeds are not each there once")
 
@@ -498,7 +500,7 @@ def test_modules_that_are_trusted(evil, folder, marker, monkeypatch):
         Result(records.read(folder)).spec  # noqa: B018
     assert not marker.exists(), "to read takes no module"
     from_canonical(spec_of(evil, "deep")).environment(0)
-    marker.rmdir()  # it ran, as it was told to
+    marker.rmdir()  # it ran, as it was allowed to
 
 
 SPECS = [
@@ -751,7 +753,7 @@ def test_strange_words_on_the_page_and_the_terminal(evil, tmp_path):
         seconds=[1.0],
         points=np.arange(1, 3),
         curve=np.zeros((1, 2), np.float32),
-        made=[{"date": "2026-01-01", "device": "<img src=x onerror=alert(1)>", "seeds": [0]}],
+        provenance=[{"date": "2026-01-01", "device": "<img src=x onerror=alert(1)>", "seeds": [0]}],
     )
     records.write(tmp_path / "<b>", record)
     (tmp_path / "<i>.toml").write_text(f'environments = ["{evil}"]')
@@ -802,8 +804,10 @@ def test_optima_that_were_changed(tmp_path):
     found = ceiling.mean_ceiling(tmp_path, spec, [0])
     assert ceiling.mean_ceiling(tmp_path, spec, [0]) == found
     text = path.read_text()
-    said = json.loads(text)
-    path.write_text(json.dumps({name: value for name, value in said.items() if name != "digest"}))
+    content = json.loads(text)
+    path.write_text(
+        json.dumps({name: value for name, value in content.items() if name != "digest"})
+    )
     refused(
         lambda: ceiling.mean_ceiling(tmp_path, spec, [0]),
         "keeps solved optima and can't be read: delete it",
@@ -1084,15 +1088,15 @@ JSON = st.recursive(
 
 
 @st.composite
-def rewritten(draw, said):
+def rewritten(draw, content):
     """JSON with something else in one place."""
-    if isinstance(said, dict) and said and draw(st.integers(0, 4)):
-        name = draw(st.sampled_from(sorted(said)))
-        new = draw(rewritten(said[name]))
-        return {key: new if key == name else value for key, value in said.items()}
-    if isinstance(said, list) and said and draw(st.integers(0, 4)):
-        at = draw(st.integers(0, len(said) - 1))
-        return [*said[:at], draw(rewritten(said[at])), *said[at + 1 :]]
+    if isinstance(content, dict) and content and draw(st.integers(0, 4)):
+        name = draw(st.sampled_from(sorted(content)))
+        new = draw(rewritten(content[name]))
+        return {key: new if key == name else value for key, value in content.items()}
+    if isinstance(content, list) and content and draw(st.integers(0, 4)):
+        at = draw(st.integers(0, len(content) - 1))
+        return [*content[:at], draw(rewritten(content[at])), *content[at + 1 :]]
     return draw(JSON)
 
 
@@ -1102,9 +1106,11 @@ def fuzz_forged(data, trained, scratch):
     shutil.rmtree(folder, ignore_errors=True)
     record = trained[data.draw(st.sampled_from([*trained]))]
     records.write(folder, record)
-    said = json.loads((folder / "run.json").read_text())
-    said = data.draw(
-        rewritten({name: value for name, value in said.items() if name not in ("digest", "schema")})
+    content = json.loads((folder / "run.json").read_text())
+    content = data.draw(
+        rewritten(
+            {name: value for name, value in content.items() if name not in ("digest", "schema")}
+        )
     )
     arrays = dict(record.policies)
     for name in data.draw(st.lists(st.sampled_from([*arrays]), max_size=2)):
@@ -1116,7 +1122,7 @@ def fuzz_forged(data, trained, scratch):
     forge(
         folder,
         {"policies.npz": npz(**arrays)},
-        **(said if isinstance(said, dict) else {"spec": said}),
+        **(content if isinstance(content, dict) else {"spec": content}),
     )
     try:
         policy = bounded(lambda: deadtime.load(folder))

@@ -127,8 +127,8 @@ def test_intervals_cover_the_mean(n):
 def test_intervals():
     assert np.isnan(statistics.mean([2.0]).low)
     assert str(statistics.mean([2.0])) == "2.000"
-    assert statistics.mean([2.0]).said() == {"mean": 2.0, "low": None, "high": None}
-    assert statistics.mean([1.0, 2.0]).said() == {"mean": 1.5, "low": None, "high": None}
+    assert statistics.mean([2.0]).to_json() == {"mean": 2.0, "low": None, "high": None}
+    assert statistics.mean([1.0, 2.0]).to_json() == {"mean": 1.5, "low": None, "high": None}
     assert statistics.mean([3.0, 3.0, 3.0]) == (3.0, 3.0, 3.0)
     half = 4.302652729911275 / np.sqrt(3)
     assert statistics.mean([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2.0 - half, 2.0 + half))
@@ -201,7 +201,7 @@ def recorded(name):
     if not records.exists(RESULTS / name):
         return {}
     record = records.read(RESULTS / name)
-    device = {seed: made["device"] for made in record.made for seed in made["seeds"]}
+    device = {seed: one["device"] for one in record.provenance for seed in one["seeds"]}
     return {
         seed: (device[seed], took) for seed, took in zip(record.seeds, record.seconds, strict=True)
     }

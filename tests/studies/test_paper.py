@@ -47,7 +47,7 @@ def test_verdicts_are_by_overlap(ours, expected):
     assert published.verdict(ours, published.Value(100, 10)) == expected
 
 
-def told(scores, training):
+def result_of(scores, training):
     """A result that says so."""
     return Result(
         records.Record(
@@ -73,7 +73,9 @@ def test_wins_are_of_the_score_that_is_compared():
         "oblivious": ([0, 0], [0, 0]),
     }
     for preset, expected in (("paper", False), ("best", True)):
-        results = {(preset, "acrobot", agent, 5): told(*both) for agent, both in scores.items()}
+        results = {
+            (preset, "acrobot", agent, 5): result_of(*both) for agent, both in scores.items()
+        }
         assert summary.won(results) == {("acrobot", 5): expected}
 
 
@@ -111,7 +113,7 @@ def test_the_list_says_what_is_recorded(tmp_path, capsys):
         [0.0] * 3,
         np.arange(1, 4),
         np.zeros((3, 3), np.float32),
-        made=[{"date": "2026-01-01", "seeds": [0, 3, 99]}],
+        provenance=[{"date": "2026-01-01", "seeds": [0, 3, 99]}],
     )
     records.write(tmp_path / spec.name, done)
     assert count(missing(experiment.wanted, tmp_path)) == 718

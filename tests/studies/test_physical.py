@@ -18,7 +18,7 @@ from deadtime.studies.paper.physical_figures import PLAIN, TESTED, score_of
 TINY = {"steps": 300, "evaluation_episodes": 3}
 
 
-def told(spec, seed, value):
+def record_of(spec, seed, value):
     """A record that says `value`."""
     tested = getattr(spec, "evaluation_delays", ())
     return records.Record(
@@ -32,7 +32,7 @@ def told(spec, seed, value):
         seconds=[1.0],
         points=np.linspace(0, 10_000, 101).astype(int)[1:],
         curve=np.full((1, 100), value, np.float32),
-        made=[{"date": "2026-01-01", "seeds": [seed]}],
+        provenance=[{"date": "2026-01-01", "seeds": [seed]}],
         others=np.arange(len(tested), dtype=np.float32)[None] + value
         if tested
         else np.zeros((0, 0)),
@@ -48,7 +48,9 @@ def test_every_experiment_is_drawn_from_records_alone(experiment, tmp_path, monk
 
     monkeypatch.setattr("deadtime.learn.deep_training.run_deep", nothing)
     for number, spec in enumerate(experiment.runs.values()):
-        both = records.joined(told(spec, 0, 100.0 + number), told(spec, 1, 102.0 + number))
+        both = records.joined(
+            record_of(spec, 0, 100.0 + number), record_of(spec, 1, 102.0 + number)
+        )
         records.write(tmp_path / spec.name, both)
     Reproduce((experiment.name,), seeds=2, out=tmp_path).run()
     with Image.open(tmp_path / "figures" / f"{experiment.name}.png") as image:
@@ -62,7 +64,7 @@ def test_every_experiment_is_drawn_from_records_alone(experiment, tmp_path, monk
 
 
 def test_what_is_scored():
-    run = Result(told(DeepSpec("cartpole", "delayed", 5), 0, 100.0))
+    run = Result(record_of(DeepSpec("cartpole", "delayed", 5), 0, 100.0))
     assert (score_of("paper", run), score_of("best", run)) == (99.0, 100.0)
 
 

@@ -37,7 +37,7 @@ class Tags(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def told(spec, value, seeds):
+def record_of(spec, value, seeds):
     """A record that says `value` and a little more each seed."""
     n, tested = len(seeds), getattr(spec, "evaluation_delays", ())
     return records.Record(
@@ -51,7 +51,7 @@ def told(spec, value, seeds):
         seconds=[1.0] * n,
         points=np.arange(1, 11),
         curve=np.full((n, 10), value, np.float32),
-        made=[{"date": "2026-01-02", "device": "an <odd> machine", "seeds": list(seeds)}],
+        provenance=[{"date": "2026-01-02", "device": "an <odd> machine", "seeds": list(seeds)}],
         others=np.zeros((n, len(tested)), np.float32),
     )
 
@@ -62,9 +62,11 @@ def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
     (best,) = chosen(["summary"], "best")
     for (_, _, agent, _), spec in best.runs.items():
-        records.write(folder / spec.name, told(spec, 2.0 if agent == "delayed" else 1.0, range(3)))
+        records.write(
+            folder / spec.name, record_of(spec, 2.0 if agent == "delayed" else 1.0, range(3))
+        )
     for spec in EXPERIMENTS["plain-reward"].runs.values():
-        records.write(folder / spec.name, told(spec, 400.0, range(3)))
+        records.write(folder / spec.name, record_of(spec, 400.0, range(3)))
     return folder
 
 
@@ -151,8 +153,8 @@ def test_the_words_of_a_comparison(counts, expected):
 def test_what_a_terminal_would_obey_and_other_versions(tmp_path, capsys):
     """A machine's name without escapes; a record of another version is named and not shown."""
     spec = next(iter(EXPERIMENTS["plain-reward"].runs.values()))
-    record = told(spec, 400.0, range(3))
-    odd = replace(record, made=[{**record.made[0], "device": "<b>\x1b[2J"}])
+    record = record_of(spec, 400.0, range(3))
+    odd = replace(record, provenance=[{**record.provenance[0], "device": "<b>\x1b[2J"}])
     records.write(tmp_path / spec.name, odd)
     other = f"{spec.name.rpartition('-')[0]}-{'0' * 12}"
     records.write(tmp_path / other, replace(record, id="0" * 12))
@@ -167,7 +169,7 @@ def test_what_a_terminal_would_obey_and_other_versions(tmp_path, capsys):
 def test_two_seeds_decide_nothing(tmp_path):
     for spec in EXPERIMENTS["plain-reward"].runs.values():
         records.write(
-            tmp_path / spec.name, told(spec, 400.0 + 50 * (spec.agent == "delayed"), range(2))
+            tmp_path / spec.name, record_of(spec, 400.0 + 50 * (spec.agent == "delayed"), range(2))
         )
     text = page(tmp_path, "2026-01-03")
     assert "Fewer than three seeds of each decide nothing." in text
@@ -188,7 +190,7 @@ def test_results_with_the_seeds_that_all_runs_have(root, tmp_path):
     assert found(experiment, tmp_path) is None
     assert {len(result.seeds) for result in found(experiment, root).values()} == {3}
     for number, spec in enumerate(experiment.runs.values()):
-        records.write(tmp_path / spec.name, told(spec, 1.0, [0, 1 + number]))
+        records.write(tmp_path / spec.name, record_of(spec, 1.0, [0, 1 + number]))
     assert {tuple(result.seeds) for result in found(experiment, tmp_path).values()} == {(0,)}
 
 

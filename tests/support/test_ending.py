@@ -95,9 +95,9 @@ def test_a_lost_interrupt_is_repeated(monkeypatch):
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert ending.number_of(KeyboardInterrupt()) == signal.SIGINT
-    said = []
-    ending.raise_again(SimpleNamespace(exc_type=ValueError, exc_value=ValueError()), said.append)
-    assert len(said) == 1
+    shown = []
+    ending.raise_again(SimpleNamespace(exc_type=ValueError, exc_value=ValueError()), shown.append)
+    assert len(shown) == 1
 
 
 def test_an_interrupt_waits_for_the_end_of_an_uninterrupted_block():

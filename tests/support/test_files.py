@@ -111,21 +111,21 @@ def nested(levels):
 
 
 def test_json_is_neither_deep_nor_endless():
-    assert files.said(nested(32)) is not None
+    assert files.from_json(nested(32)) is not None
     with pytest.raises(ValueError, match=r"it is nested 33 levels deep, and at most 32 are read"):
-        files.said(nested(33))
+        files.from_json(nested(33))
     with pytest.raises(ValueError, match=r"it is nested 901 levels deep"):
-        files.said(b'{"a": ' * 900 + b"[" + b"1," * 10**6 + b"1]" + b"}" * 900)
+        files.from_json(b'{"a": ' * 900 + b"[" + b"1," * 10**6 + b"1]" + b"}" * 900)
     with pytest.raises(
         ValueError, match=r"it has about 2,000,000 values, and at most 1,048,576 are read"
     ):
-        files.said(b"[" + b"[]," * 666_666 + b"1]")
+        files.from_json(b"[" + b"[]," * 666_666 + b"1]")
     with pytest.raises(
         ValueError, match=r"it has 16,777,217 bytes, and at most 16,777,216 are read"
     ):
-        files.said(b'"' + b"a" * (files.TEXT_BYTES - 1) + b'"')
+        files.from_json(b'"' + b"a" * (files.TEXT_BYTES - 1) + b'"')
     for text in ('"[[[[{{{{"', '"\\"' + "[" * 99 + '"', '"\\\\"', '"é[" '):
-        assert files.said(f"[{text}]".encode())
+        assert files.from_json(f"[{text}]".encode())
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_json_is_neither_deep_nor_endless():
 )
 def test_text_that_is_no_json_is_gone_through_once(text):
     with pytest.raises(ValueError, match="^it is not JSON that can be read"):
-        files.said(text.encode())
+        files.from_json(text.encode())
 
 
 def test_json_in_another_encoding():
     with pytest.raises(ValueError, match="^it is not JSON that can be read"):
-        files.said("[[1]]".encode("utf-16"))
+        files.from_json("[[1]]".encode("utf-16"))
 
 
 def test_lines_that_a_terminal_does_not_obey():

@@ -122,7 +122,7 @@ def test_training_that_gets_stuck_keeps_its_checkpoint(tmp_path, monkeypatch):
         ENV, "delayed", 0, {"preset": "paper", "steps": 40, "hidden": [4], "batch": 4, "at": 20}
     )
     record = records.read(next((tmp_path / "runs").glob("gym*")))
-    assert (record.made[0]["resumed_at"], record.status) == ([20], ["complete"])
+    assert (record.provenance[0]["resumed_at"], record.status) == ([20], ["complete"])
     assert not kept.exists()
     assert record.id == spec.id
 
@@ -139,9 +139,9 @@ def test_an_evaluation_that_gets_stuck_keeps_the_training(tmp_path, monkeypatch)
     with limited_steps(2), pytest.raises(StepTimeoutError, match=late(ENV)):
         list(run_deep([(spec, 0)], lambda n: None, checkpoints=tmp_path))
     monkeypatch.undo()
-    told = []
-    (record,) = recorded(run_deep([(spec, 0)], told.append, checkpoints=tmp_path))
-    assert told[0] == sum(told) == 40
+    steps = []
+    (record,) = recorded(run_deep([(spec, 0)], steps.append, checkpoints=tmp_path))
+    assert steps[0] == sum(steps) == 40
     assert record.status == ["complete"]
 
 

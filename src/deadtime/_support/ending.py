@@ -1,6 +1,6 @@
 """How processes end: with their driver, within a grace period, whatever they are doing.
 
-A process that is told to end stops its runs and writes their checkpoints. It has `GRACE_SECONDS`
+A process that is asked to end stops its runs and writes their checkpoints. It has `GRACE_SECONDS`
 to do so, and again after each file that it writes, up to `WRITING_SECONDS` in all. A thread of its
 own then ends it. A guard, a small process, kills it if that thread can't run.
 """

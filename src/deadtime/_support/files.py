@@ -101,7 +101,7 @@ def folder_in(root: Path, *names: str) -> Path:
     return root
 
 
-def said(content: bytes) -> Any:
+def from_json(content: bytes) -> Any:
     """Return what JSON says, each name once; its size and depth are checked before it is parsed."""
     try:
         if len(content) > TEXT_BYTES:

@@ -17,8 +17,8 @@ def cores() -> int:
     there = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    told = os.environ.get(CORES, "")
-    return min(int(told), there) if told.isdigit() and int(told) else there
+    given = os.environ.get(CORES, "")
+    return min(int(given), there) if given.isdigit() and int(given) else there
 
 
 def free_memory() -> float:

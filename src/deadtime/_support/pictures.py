@@ -20,7 +20,7 @@ COLORS = {
     "mbs": "#56B4E9",
     "recurrent": "#777777",
 }
-"""One colour an agent, told apart by colour-blind readers too (Okabe and Ito)."""
+"""One colour an agent, distinct for colour-blind readers too (Okabe and Ito)."""
 MARKERS = dict(zip(COLORS, "osD^vPX", strict=True))
 
 

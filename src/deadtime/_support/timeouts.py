@@ -97,7 +97,7 @@ class Patient:
             function, arguments, named = asked
             try:
                 self._answers.put((function(*arguments, **named), None))
-            except BaseException as error:  # whatever it is, who asked is told
+            except BaseException as error:  # the caller gets it, whatever it is
                 self._answers.put((None, error))
 
     def end(self) -> None:

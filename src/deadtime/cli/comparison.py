@@ -75,14 +75,14 @@ class Asked:
         limits = return_limits(first.spec)
         for agent in self.agents:
             result = results[agent, delay]
-            row[agent] = statistics.mean(result.scores, limits).said()
+            row[agent] = statistics.mean(result.scores, limits).to_json()
             if result.diverged:
                 row[agent]["diverged"] = result.diverged
             if result.untrained:
                 row[agent]["never_updated"] = result.untrained
             if agent != self.agents[0]:
                 less = statistics.difference(first.scores, result.scores, limits)
-                row[agent]["difference"] = less.said()
+                row[agent]["difference"] = less.to_json()
         return row | {"optimum": self._optimum(first.spec)}
 
     def _optimum(self, spec: Any) -> _Row | None:

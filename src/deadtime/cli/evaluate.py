@@ -45,7 +45,9 @@ class Evaluate:
         found = statistics.mean(scores, return_limits(spec))
         if self.json:
             delays = {"trained_delay": spec.delay, "delay": delay}
-            print(json.dumps(delays | {"seeds": seeds, "scores": scores, "return": found.said()}))
+            print(
+                json.dumps(delays | {"seeds": seeds, "scores": scores, "return": found.to_json()})
+            )
         else:
             about = f"{spec.env} {spec.agent} of delay {spec.delay}, under delay {delay}"
             rest = len(result.seeds) - len(seeds)

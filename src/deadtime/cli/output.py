@@ -38,8 +38,8 @@ def summary(result: Result) -> dict[str, Any]:
     said |= _learner_settings(spec)
     limits = return_limits(spec)
     said |= {
-        "greedy_return": statistics.mean(result.scores, limits).said(),
-        "training_return": statistics.mean(result.training_scores, limits).said(),
+        "greedy_return": statistics.mean(result.scores, limits).to_json(),
+        "training_return": statistics.mean(result.training_scores, limits).to_json(),
         "scores": [round(score, 6) for score in result.record.scores],
         "seconds_of_all_seeds": round(sum(result.record.seconds), 3),
     }

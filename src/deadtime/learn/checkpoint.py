@@ -77,7 +77,7 @@ def load(
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if header.get("sum") != _sum(arrays, header.get("about", "")):
             raise ValueError("it is damaged")
-        about = files.said(header["about"].encode())
+        about = files.from_json(header["about"].encode())
         files.check_fit(arrays, wanted, ("ended",))
         _check(about, arrays["ended"], extent)
     ending.CHECKPOINTS.add(str(path))

@@ -108,16 +108,16 @@ def mean_ceiling(
 def keep(root: Path, known: Kept) -> None:
     """Write optima to the file in `root` that keeps them."""
     root.mkdir(parents=True, exist_ok=True)
-    said = json.dumps(known | {"digest": _digest(known)}, indent=1, sort_keys=True)
+    text = json.dumps(known | {"digest": _digest(known)}, indent=1, sort_keys=True)
     with whole(root / _FILE) as part:
-        part.write_text(said + "\n", encoding="utf-8")
+        part.write_text(text + "\n", encoding="utf-8")
 
 
 def kept(root: Path) -> Kept:
     """Return the optima that are kept in `root`."""
     path = root / _FILE
     try:
-        known = files.said(files.plain(path))
+        known = files.from_json(files.plain(path))
         good = known.pop("digest") == _digest(known)
         for value, delay in (one for found in known.values() for one in found.values()):
             good = good and math.isfinite(value) and type(delay) is int and delay >= 0

@@ -253,7 +253,7 @@ class DeepSpec:
 
     def canonical(self) -> dict[str, Any]:
         """All that was asked for beyond what is usual."""
-        said: dict[str, Any] = {"kind": "deep"}
+        content: dict[str, Any] = {"kind": "deep"}
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name == "changes":
@@ -264,8 +264,8 @@ class DeepSpec:
             if f.name == "evaluation_delays":
                 value = list(value)
             if value not in ({}, [], self._usual.get(f.name, f.default)):
-                said[f.name] = value
-        return said
+                content[f.name] = value
+        return content
 
     @property
     def id(self) -> str:

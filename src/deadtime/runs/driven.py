@@ -90,20 +90,22 @@ def last_status(root: Path) -> dict[str, Any]:
 def read_status(content: bytes) -> dict[str, Any]:
     """Return a status: numbers where numbers belong, words that a terminal does not obey, and nothing else."""
     try:
-        said = {"driver": "", "beat": 0, "written": ""} | files.said(content)
-        found = _like(said, {"driver": str, "beat": int, "written": str})
-        if "units" in said:
-            found |= _like(said, _SWEEP)
-            found["running"] = [_like(one, _RUNNING) for one in files.listed(said["running"], dict)]
-            found["failed"] = [_like(one, _FAILED) for one in files.listed(said["failed"], dict)]
+        status = {"driver": "", "beat": 0, "written": ""} | files.from_json(content)
+        found = _like(status, {"driver": str, "beat": int, "written": str})
+        if "units" in status:
+            found |= _like(status, _SWEEP)
+            found["running"] = [
+                _like(one, _RUNNING) for one in files.listed(status["running"], dict)
+            ]
+            found["failed"] = [_like(one, _FAILED) for one in files.listed(status["failed"], dict)]
         return found
     except (ValueError, LookupError, TypeError) as error:
         raise _not_ours(error) from None
 
 
-def _like(said: dict[str, Any], form: Mapping[str, type]) -> dict[str, Any]:
-    """Return what is said under each name, if it is of the right kind."""
-    found = {name: files.listed([said[name]], kind)[0] for name, kind in form.items()}
+def _like(content: dict[str, Any], form: Mapping[str, type]) -> dict[str, Any]:
+    """Return the value of each name in `form`, or raise if one has another type."""
+    found = {name: files.listed([content[name]], kind)[0] for name, kind in form.items()}
     for name, value in found.items():
         if isinstance(value, str):
             found[name] = files.printable(value)

@@ -102,7 +102,7 @@ def check(where: Where) -> None:
         raise ValueError(f"retries are 0 or more; got {where.retries}: 2 are usual")
 
 
-def said_failed(root: Path, store: Store | None) -> bool:
+def has_failed_units(root: Path, store: Store | None) -> bool:
     """Return whether the last driver's status says that a unit failed."""
     return bool((last_status(root) if store is None else store.status()).get("failed"))
 
@@ -283,7 +283,7 @@ class Sweep:
         self._looked = monotonic()
         begun = [about for about in self.running.values() if "since" in about]
         running = [{**about, "since": round(monotonic() - about["since"], 1)} for about in begun]
-        said = {
+        status = {
             "units": len(self.units),
             "done": self.done,
             "work": sum(unit.work for unit in self.units)
@@ -295,4 +295,4 @@ class Sweep:
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         with suppress(OSError), whole(self.root / STATUS) as part:
-            part.write_text(json.dumps(said, indent=1), encoding="utf-8")
+            part.write_text(json.dumps(status, indent=1), encoding="utf-8")

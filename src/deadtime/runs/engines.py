@@ -64,7 +64,7 @@ class Inline:
         self._width = width
         self._together = together
         self._running: dict[Future[list[Record]], Unit] = {}
-        self._told: SimpleQueue[tuple[Unit, int]] = SimpleQueue()
+        self._progress: SimpleQueue[tuple[Unit, int]] = SimpleQueue()
         self._stopped = StopEvent()
         self._memory = free_memory()
 
@@ -81,23 +81,23 @@ class Inline:
         return True
 
     def _tell(self, unit: Unit, n: int) -> None:
-        self._told.put((unit, n))
+        self._progress.put((unit, n))
 
     def events(self) -> Iterator[Event]:
         """Tell what has happened; wait a moment for something to."""
         done, _ = wait_for(self._running, 0.2, FIRST_COMPLETED)
-        told: dict[str, tuple[Unit, int]] = {}
-        while not self._told.empty():
-            unit, n = self._told.get()
-            told[unit.id] = unit, n + told.get(unit.id, (unit, 0))[1]
-        for unit, n in told.values():
+        steps: dict[str, tuple[Unit, int]] = {}
+        while not self._progress.empty():
+            unit, n = self._progress.get()
+            steps[unit.id] = unit, n + steps.get(unit.id, (unit, 0))[1]
+        for unit, n in steps.values():
             if unit in self._running.values():
                 yield Event(unit, progress=n)
         for future in done:
             yield _ended(self._running.pop(future), future)
 
     def finish(self) -> Iterator[Event]:
-        """Stop what is running: checkpoints are written, and what is done until then is told."""
+        """Stop what is running: checkpoints are written, and the steps until then are reported."""
         self._stopped.set()
         for future, unit in [*self._running.items()]:
             event = _ended(unit, future)
@@ -118,7 +118,7 @@ def _ended(unit: Unit, future: Future[list[Record]]) -> Event:
         return Event(unit, failed=reason(error), error=error)
 
 
-def told(unit: Unit, content: bytes) -> Event:
+def event_of(unit: Unit, content: bytes) -> Event:
     """Return the event of a unit's end from what its process sent."""
     if content[:1] == DONE:
         return Event(unit, records=unpacked(content[1:]))
@@ -231,7 +231,7 @@ class Local:
                 if worker.last:
                     self._workers.remove(worker)
                     worker.end()
-                yield told(unit, content)
+                yield event_of(unit, content)
 
     def close(self) -> None:
         """End all processes: together they have the grace period, and longer while one writes its checkpoint."""
@@ -255,12 +255,12 @@ class Local:
 
 def gpus_here() -> list[str]:
     """This machine's GPUs that may be used, without taking any."""
-    told, platforms = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("JAX_PLATFORMS", "")
+    visible, platforms = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("JAX_PLATFORMS", "")
     if platforms and not {"cuda", "gpu"} & {*platforms.split(",")}:
         return []
-    if told is not None:
+    if visible is not None:
         return [
-            *takewhile(lambda gpu: gpu not in ("", "-1"), told.split(","))
+            *takewhile(lambda gpu: gpu not in ("", "-1"), visible.split(","))
         ]  # CUDA too goes no further
     if not shutil.which("nvidia-smi"):
         return []
@@ -275,4 +275,4 @@ def _how_it_ended(code: int) -> str:
         return (
             "its process was killed (SIGKILL): by someone, or because there was too little memory"
         )
-    return f"its process ended with {f'signal {-code}' if code < 0 else f'exit status {code}'}; what it said is above"
+    return f"its process ended with {f'signal {-code}' if code < 0 else f'exit status {code}'}; its output is above"

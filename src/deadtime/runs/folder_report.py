@@ -103,16 +103,16 @@ def _parted(about: str, group: Mapping[tuple[str, int], list[Result]]) -> Groups
             learner = {
                 name: value for name, value in result.record.spec.items() if name in _LEARNER
             }
-            said = json.dumps(json.loads(about) | learner, sort_keys=True)
-            parts.setdefault(said, {}).setdefault(key, result)
+            content = json.dumps(json.loads(about) | learner, sort_keys=True)
+            parts.setdefault(content, {}).setdefault(key, result)
     return parts
 
 
 def _experiment(
-    said: dict[str, Any], group: Mapping[tuple[str, int], Result]
+    content: dict[str, Any], group: Mapping[tuple[str, int], Result]
 ) -> tuple[Comparison, Results]:
-    title = said["env"]
-    for name, value in said.items():
+    title = content["env"]
+    for name, value in content.items():
         if isinstance(value, dict):
             title += "".join(
                 f", {key.replace('_', ' ')} {number}" for key, number in sorted(value.items())
@@ -120,7 +120,7 @@ def _experiment(
         elif name not in ("env", "kind"):
             title += f", {name.replace('_', ' ')} {value}"
     title = printable(title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE]}…")
-    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
     slug = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')[:150]}-{digest}"
     results: Results = {
         key: group[key] for key in sorted(group, key=lambda key: (order_of(key[0]), key[1]))

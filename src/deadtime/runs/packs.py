@@ -85,7 +85,7 @@ def _pack_of(folder: Path, name_of: Callable[[Record], str]) -> Path | None:
         if {path.name for path in folder.iterdir()} - {*FILES}:
             return None
         record = records.read_from(records.Folder(folder))
-    except ValueError:  # who reads the folder is told why
+    except ValueError:  # reading the folder says why
         return None
     packed = pack_archive.find(root, folder.name)
     if packed is not None:

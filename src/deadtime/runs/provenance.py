@@ -19,7 +19,7 @@ from deadtime._support.version import __version__
 _LARGEST_REFS = 2**26
 
 
-def made_now(device: str = "") -> dict[str, Any]:
+def current_provenance(device: str = "") -> dict[str, Any]:
     """Return the date, the versions and the machine."""
     return {
         "date": datetime.now(UTC).date().isoformat(),

@@ -13,7 +13,7 @@ from typing import Any
 from deadtime._support import timeouts
 from deadtime._support.ending import WRITING_SECONDS, Guard, unhurried
 from deadtime._support.machine import CORES, started
-from deadtime.runs.engines import Event, told
+from deadtime.runs.engines import Event, event_of
 from deadtime.runs.ray_head import ADDRESS, LOOPBACK, QUIETLY
 from deadtime.runs.unit_worker import done
 from deadtime.runs.units import Unit, from_json
@@ -108,7 +108,7 @@ class Ray:
         for reference in ready:
             unit = self._running.pop(reference)
             try:
-                yield told(unit, self._ray.get(reference))
+                yield event_of(unit, self._ray.get(reference))
             except self._ray.exceptions.RayError as error:
                 first, *_ = [*str(error).strip().splitlines(), ""]
                 yield Event(unit, failed=f"{type(error).__name__}: {first}")
@@ -166,7 +166,7 @@ class _Head:
         if not self.address:
             self.end()
             raise ConnectionError(
-                "Ray can't start a cluster on this machine; what it said is above: leave --engine ray out"
+                "Ray can't start a cluster on this machine; its output is above: leave --engine ray out"
             )
 
     def end(self) -> None:
@@ -230,7 +230,7 @@ class _Board:
     def __init__(self) -> None:
         self._untaken: dict[str, int] = {}
 
-    def told(self, unit: str, n: int) -> None:
+    def add(self, unit: str, n: int) -> None:
         self._untaken[unit] = self._untaken.get(unit, 0) + n
 
     def taken(self) -> dict[str, int]:
@@ -238,17 +238,17 @@ class _Board:
         return taken
 
 
-def _on_ray(said: str, cpus: int, limit: str, checkpoints: str, board: Any) -> bytes:
+def _on_ray(text: str, cpus: int, limit: str, checkpoints: str, board: Any) -> bytes:
     """Do a unit on some node of a cluster; `limit` is the time limit for steps."""
     os.environ[CORES] = str(cpus)  # before JAX starts
     os.environ[timeouts.VARIABLE] = limit
-    unit, untold, last = from_json(said), 0, 0.0
+    unit, unreported, last = from_json(text), 0, 0.0
 
     def tell(n: int) -> None:
-        nonlocal untold, last
-        untold += n
+        nonlocal unreported, last
+        unreported += n
         if monotonic() - last > 1.0:
-            board.told.remote(unit.id, untold)
-            untold, last = 0, monotonic()
+            board.add.remote(unit.id, unreported)
+            unreported, last = 0, monotonic()
 
     return done(unit, checkpoints, tell)

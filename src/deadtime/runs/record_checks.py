@@ -57,7 +57,7 @@ class _Record(Protocol):
     @property
     def policy_seeds(self) -> list[int]: ...
     @property
-    def made(self) -> list[dict[str, Any]]: ...
+    def provenance(self) -> list[dict[str, Any]]: ...
 
 
 def check_record(record: _Record) -> None:
@@ -72,10 +72,12 @@ def check_record(record: _Record) -> None:
 
 
 def _check_seeds(record: _Record) -> None:
-    seeds, kept, made = listed(record.seeds, int), listed(record.policy_seeds, int), []
-    for one in listed(record.made, dict):
+    seeds = listed(record.seeds, int)
+    kept = listed(record.policy_seeds, int)
+    described: list[int] = []
+    for one in listed(record.provenance, dict):
         date.fromisoformat(one["date"])
-        made += listed(one["seeds"], int)
+        described += listed(one["seeds"], int)
     if (
         not seeds
         or min(seeds) < 0
@@ -84,8 +86,8 @@ def _check_seeds(record: _Record) -> None:
         or {*kept} - {*seeds}
     ):
         raise ValueError("its seeds are not each there once, those that were kept among them")
-    if sorted(made) != sorted(seeds):
-        raise ValueError("it does not say once of each seed how it was made")
+    if sorted(described) != sorted(seeds):
+        raise ValueError("its provenance does not name each seed once")
     if {name.partition("/")[0] for name in record.policies} - {str(seed) for seed in kept}:
         raise ValueError("it has policies of other seeds than it names")
 

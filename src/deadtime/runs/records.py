@@ -34,15 +34,16 @@ from deadtime._support.machine import free_memory
 from deadtime.learn.outcome import Outcome
 from deadtime.runs import folder_swap, pack_archive
 from deadtime.runs.pack_archive import CURVES, FILES, POLICIES, RUN
-from deadtime.runs.provenance import made_now
+from deadtime.runs.provenance import current_provenance
 from deadtime.runs.record_checks import check_record
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int
 
-SCHEMA = 1
+SCHEMA = 2
+"""The format of records that are written. Format 1 called `provenance` `made`, and is read too."""
 _A_SEED = ("seeds", "scores", "training_scores", "episodes", "status", "seconds")
-_SAID = ("id", "spec", *_A_SEED, "policy_seeds", "made")
+_IN_JSON = ("id", "spec", *_A_SEED, "policy_seeds", "provenance")
 _CURVE_BYTES = 2**26
 """The largest file of curves; they inflate to four times as much at most."""
 
@@ -71,7 +72,7 @@ class Record:
     policies: dict[str, np.ndarray] = field(default_factory=dict)
     policy_seeds: list[int] = field(default_factory=list)
     """The seeds whose policies were kept."""
-    made: list[dict[str, Any]] = field(default_factory=list)
+    provenance: list[dict[str, Any]] = field(default_factory=list)
     """When, where and with which versions the seeds were trained."""
     others: Float32[np.ndarray, "seeds delays"] = field(
         default_factory=lambda: np.zeros((0, 0), np.float32)
@@ -86,8 +87,9 @@ class Record:
             {*self.policy_seeds},
         )
         chosen = [place[seed] for seed in seeds]
-        made = [
-            {**one, "seeds": [seed for seed in one["seeds"] if seed in wanted]} for one in self.made
+        provenance = [
+            {**one, "seeds": [seed for seed in one["seeds"] if seed in wanted]}
+            for one in self.provenance
         ]
         lists: dict[str, Any] = {name: [getattr(self, name)[i] for i in chosen] for name in _A_SEED}
         return replace(
@@ -101,7 +103,7 @@ class Record:
                 if int(name.split("/")[0]) in wanted
             },
             policy_seeds=[seed for seed in seeds if seed in kept],
-            made=[one for one in made if one["seeds"]],
+            provenance=[one for one in provenance if one["seeds"]],
         )
 
 
@@ -121,7 +123,7 @@ def record_of(spec: Any, outcome: Outcome) -> Record:
         curve=outcome.curve[None],
         policies={f"{seed}/{name}": array for name, array in outcome.policy.items()},
         policy_seeds=[seed] if outcome.policy else [],
-        made=[{**made_now(outcome.device), **outcome.notes, "seeds": [seed]}],
+        provenance=[{**current_provenance(outcome.device), **outcome.notes, "seeds": [seed]}],
         others=outcome.others[None] if outcome.others.size else np.zeros((0, 0), np.float32),
     )
 
@@ -131,18 +133,19 @@ def joined(first: Record, second: Record) -> Record:
     both = {
         name: getattr(first, name) + getattr(second, name) for name in (*_A_SEED, "policy_seeds")
     }
-    made: dict[str, dict[str, Any]] = {}
-    for one in first.made + second.made:
-        alike = made.setdefault(
+    merged: dict[str, dict[str, Any]] = {}
+    for one in first.provenance + second.provenance:
+        alike = merged.setdefault(
             json.dumps({**one, "seeds": 0}, sort_keys=True), {**one, "seeds": []}
         )
         alike["seeds"] = [*alike["seeds"], *one["seeds"]]
-    merged = [{**one, "seeds": sorted(one["seeds"])} for one in made.values()]
+    provenance = [{**one, "seeds": sorted(one["seeds"])} for one in merged.values()]
     rows: dict[str, Any] = {
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in ("curve", "others")
     }
-    whole = replace(first, **both, **rows, policies=first.policies | second.policies, made=merged)
+    policies = first.policies | second.policies
+    whole = replace(first, **both, **rows, policies=policies, provenance=provenance)
     return whole.rows(sorted(whole.seeds))
 
 
@@ -169,14 +172,10 @@ def packed(those: list[Record]) -> bytes:
     for i, one in enumerate(those):
         arrays |= {f"{i}/{name}": getattr(one, name) for name in ("points", "curve", "others")}
         arrays |= {f"{i}/policy/{name}": part for name, part in sorted(one.policies.items())}
-    said = json.dumps(
-        {
-            "schema": SCHEMA,
-            "records": [{name: getattr(one, name) for name in _SAID} for one in those],
-        }
-    )
+    fields = [{name: getattr(one, name) for name in _IN_JSON} for one in those]
+    text = json.dumps({"schema": SCHEMA, "records": fields})
     file = io.BytesIO()
-    np.savez(file, said=np.frombuffer(said.encode(), np.uint8), **arrays)
+    np.savez(file, json=np.frombuffer(text.encode(), np.uint8), **arrays)
     return file.getvalue()
 
 
@@ -184,20 +183,20 @@ def unpacked(content: bytes, name: str = "") -> list[Record]:
     """Return the records that `packed` made bytes of; `name` is that of the file they were in."""
     try:
         arrays = files.arrays(content, 2 * len(content) + 2**20)  # they were not deflated
-        whole = files.said(arrays.pop("said").tobytes())
+        text = arrays.pop("json" if "json" in arrays else "said")  # of format 1
+        whole = files.from_json(text.tobytes())
         found = []
         of: dict[str, dict[str, np.ndarray]] = {}
         for key, array in arrays.items():
             number, _, rest = key.partition("/")
             of.setdefault(number, {})[rest] = array
-        if whole["schema"] != SCHEMA:
-            raise ValueError(
-                f"their format is {whole['schema']!r:.50}; this version reads {SCHEMA}"
-            )
-        for i, said in enumerate(whole["records"]):
+        schema = whole["schema"]
+        if not _is_known(schema):
+            raise ValueError(f"their format is {schema!r:.50}; this version reads up to {SCHEMA}")
+        for i, fields in enumerate(whole["records"]):
             rows = {row: of[str(i)].pop(row) for row in ("points", "curve", "others")}
             policies = {key.removeprefix("policy/"): part for key, part in of[str(i)].items()}
-            found.append(_heard(said, rows, policies))
+            found.append(_from_json(fields, schema, rows, policies))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         remedy = (
             f"use the version that wrote them, or {'delete it and ' * bool(name)}run them again"
@@ -208,9 +207,21 @@ def unpacked(content: bytes, name: str = "") -> list[Record]:
     return found
 
 
-def _heard(said: dict[str, Any], rows: dict[str, Any], policies: dict[str, np.ndarray]) -> Record:
-    """Return a record from a file, or raise if no training gives such a one."""
-    record = Record(**{name: said[name] for name in _SAID}, **rows, policies=policies)
+def _is_known(schema: Any) -> bool:
+    """Return whether this version reads records of a format."""
+    return type(schema) is int and 1 <= schema <= SCHEMA
+
+
+def _from_json(
+    content: dict[str, Any],
+    schema: int,
+    rows: dict[str, Any],
+    policies: dict[str, np.ndarray],
+) -> Record:
+    """Return a record from what a file holds, or raise if no training gives such a record."""
+    if schema == 1:
+        content["provenance"] = content.pop("made")
+    record = Record(**{name: content[name] for name in _IN_JSON}, **rows, policies=policies)
     check_record(record)
     return record
 
@@ -313,12 +324,12 @@ def _write(folder: Path, record: Record) -> Path:
         if record.policies:
             with (part / POLICIES).open("wb") as file:
                 _write_policies(file, record)
-        said = {"schema": SCHEMA, **{name: getattr(record, name) for name in _SAID}}
-        said["files"] = {
+        content = {"schema": SCHEMA, **{name: getattr(record, name) for name in _IN_JSON}}
+        content["files"] = {
             path.name: _digest(path.read_bytes()) for path in sorted(part.glob("*.npz"))
         }
-        said["digest"] = _digest(_text(said).encode())
-        (part / RUN).write_text(_text(said) + "\n", encoding="utf-8")
+        content["digest"] = _digest(_text(content).encode())
+        (part / RUN).write_text(_text(content) + "\n", encoding="utf-8")
         folder_swap.put(part, folder, FILES)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -354,34 +365,36 @@ def read_from(source: Source, policies: bool = False) -> Record:
     """Read a record while no one else may replace it, or say what is wrong with it."""
     try:
         with source.opened(RUN, files.TEXT_BYTES) as file:
-            said = files.said(file.read())
-        digest, schema = said.pop("digest"), said["schema"]
-        unchanged = digest == _digest(_text(said).encode())
+            content = files.from_json(file.read())
+        digest = content.pop("digest")
+        schema = content["schema"]
+        unchanged = digest == _digest(_text(content).encode())
     except (FileNotFoundError, NotADirectoryError):
         rule = f"a record is a folder with a run.json; {source} has none"
         raise ValueError(f"{rule}: name the folder that `deadtime train` printed") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(source, f"run.json can't be read ({error})") from None
-    if schema != SCHEMA:
+    if not _is_known(schema):
         raise ValueError(
-            f"{source} has the record format {schema!r:.50}; this version reads {SCHEMA}: use the version that wrote it"
+            f"{source} has the record format {schema!r:.50}; this version reads up to {SCHEMA}: "
+            "use the version that wrote it"
         )
     if not unchanged:
         raise _damaged(source, "run.json was changed after it was written")
     try:
         if not source.has(POLICIES):  # they may be left out of what is passed on
-            said["policy_seeds"] = []
-            said["files"].pop(POLICIES, None)
-        if {*said["files"]} - {CURVES, POLICIES}:
+            content["policy_seeds"] = []
+            content["files"].pop(POLICIES, None)
+        if {*content["files"]} - {CURVES, POLICIES}:
             raise ValueError(
-                f"its files are {CURVES} and {POLICIES}; got {[*said['files']]!r:.200}"
+                f"its files are {CURVES} and {POLICIES}; got {[*content['files']]!r:.200}"
             )
         wanted = (CURVES, POLICIES) if policies else (CURVES,)
         arrays = {
             name: _arrays(source, name, expected, name in wanted)
-            for name, expected in said["files"].items()
+            for name, expected in content["files"].items()
         }
-        return _heard(said, arrays[CURVES], arrays.get(POLICIES, {}))
+        return _from_json(content, schema, arrays[CURVES], arrays.get(POLICIES, {}))
     except ValueError as error:
         raise _damaged(source, str(error)) from error
     except (LookupError, TypeError, AttributeError) as error:
@@ -412,8 +425,8 @@ def _damaged(source: Source, why: str) -> ValueError:
     return ValueError(f"{source} is damaged, {why}: {source.remedy}")
 
 
-def _text(said: dict[str, Any]) -> str:
-    return json.dumps(said, indent=1, sort_keys=True)
+def _text(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=1, sort_keys=True)
 
 
 def _digest(content: bytes) -> str:

@@ -43,14 +43,14 @@ class Result:
 
     def __repr__(self) -> str:
         """Return what was run and the first scores, rounded."""
-        said, count = self.record.spec, len(self.seeds)
+        spec, count = self.record.spec, len(self.seeds)
         scores = [
             f"{score:.1f}" if abs(score) >= 10 else f"{score:.3f}" for score in self.record.scores
         ]
         shown = ", ".join(scores[:_SHOWN_SCORES] + ["..."] * (count > _SHOWN_SCORES))
         seeds = f"{count} seed{'s' * (count != 1)}"
         return printable(
-            f"Result({said['env']}, {said.get('agent')}, delay {said.get('delay', 0)}, {seeds}: {shown})"
+            f"Result({spec['env']}, {spec.get('agent')}, delay {spec.get('delay', 0)}, {seeds}: {shown})"
         )
 
     @property
@@ -110,11 +110,11 @@ class Result:
     @property
     def command(self) -> str:
         """The command that trains this spec and keeps its policies."""
-        said = self.spec.canonical()
-        of_the_run = {name: value for name, value in said.items() if name not in _NOT_SETTINGS}
+        spec = self.spec.canonical()
+        of_the_run = {name: value for name, value in spec.items() if name not in _NOT_SETTINGS}
         settings = {
             **of_the_run,
-            **{k: v for part in _PARTS for k, v in said.get(part, {}).items()},
+            **{k: v for part in _PARTS for k, v in spec.get(part, {}).items()},
         }
         words = ["deadtime", "train", "--env", self.spec.env, "--agent", self.spec.agent]
         words += ["--delay", str(self.spec.delay)]

@@ -18,18 +18,20 @@ def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec
     return spec(env, agent, delay, options)
 
 
-def from_canonical(said: dict[str, Any]) -> Spec:
+def from_canonical(content: dict[str, Any]) -> Spec:
     """Return the spec that a record was made with: its form is checked, and no environment is made.
 
     Before such a spec is run, `dataclasses.replace(spec)` checks it against its environment.
     """
-    given = {name: value for name, value in said.items() if name != "kind"}
+    given = {name: value for name, value in content.items() if name != "kind"}
     try:
         return (
-            DeepSpec(**given, recorded=True) if said.get("kind") == "deep" else tabular_from(given)
+            DeepSpec(**given, recorded=True)
+            if content.get("kind") == "deep"
+            else tabular_from(given)
         )
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        rule = f"a record says what was run; got {said!r:.200} ({error!r:.100})"
+        rule = f"a record says what was run; got {content!r:.200} ({error!r:.100})"
         raise ValueError(f"{rule}: train it again") from error
 
 

@@ -32,7 +32,7 @@ class Estimate(NamedTuple):
             "" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
         )
 
-    def said(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Of a mean, for JSON, which knows no NaN."""
         return {
             name: None if np.isnan(one) else one

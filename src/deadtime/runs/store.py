@@ -189,7 +189,7 @@ class Store:
         return [one["name"] for one in found]
 
     def status(self) -> dict[str, Any]:
-        """Return what the driver last said; nothing if none ever did."""
+        """Return the last status that a driver wrote; nothing if none ever did."""
         self._fs.invalidate_cache()
         try:
             return read_status(_patiently(self._fs.cat_file, f"{self._base}/{STATUS}"))
@@ -241,8 +241,8 @@ class Store:
 
     def _beat(self, root: Path, last: bool = False) -> None:
         self._beats += 1
-        said = last_status(root) | {"driver": "" if last else self._me, "beat": self._beats}
-        self._write(STATUS, json.dumps(said).encode())
+        status = last_status(root) | {"driver": "" if last else self._me, "beat": self._beats}
+        self._write(STATUS, json.dumps(status).encode())
 
     def _write(self, name: str, content: bytes) -> None:
         _write(self._fs, f"{self._base}/{name}", content)

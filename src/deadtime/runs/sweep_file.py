@@ -46,7 +46,7 @@ _MOST_SETTINGS, _MOST_RUNS = 10_000, 1_000_000
 
 
 class Place(NamedTuple):
-    """Where in the file something is said."""
+    """Where in the file a name stands."""
 
     table: str
     key: str
@@ -63,12 +63,12 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
             f"a sweep is described by a file; there is no {path}: write one, README has an example"
         )
     text = _text(path.resolve())
-    said = _parsed(text, path)
+    content = _parsed(text, path)
 
     def wrong(place: Place, why: str) -> ValueError:
         return ValueError(f"{path}, line {line_of(text, place)}: {why}")
 
-    asked = USUAL | said
+    asked = USUAL | content
     for key, kind, such in (
         ("environments", str, '["acrobot"]'),
         ("agents", str, '["delayed"]'),
@@ -77,7 +77,7 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
         _check_list(key, asked[key], kind, such, wrong)
     _check_list("presets", asked["presets"], str, '["best"]', wrong)
     seeds = _checked_seeds(asked, most, wrong)
-    if "presets" in said and all(env in TABULAR for env in asked["environments"]):
+    if "presets" in content and all(env in TABULAR for env in asked["environments"]):
         raise wrong(
             Place("", "presets"),
             "presets are of deep agents, and no environment here has one: leave the key out",
@@ -132,20 +132,20 @@ def _text(path: Path) -> str:
 def _parsed(text: str, path: Path) -> dict[str, Any]:
     """Return what the TOML of a sweep says under the keys of sweeps."""
     try:
-        said = tomllib.loads(text)
+        content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path}: this is not TOML, {error}: write keys as `delays = [0, 5]`"
         ) from None
-    for key in said:
+    for key in content:
         if key not in USUAL:
             why = f"a sweep has no key {key!r:.100}{nearest(key, USUAL)}: it has {', '.join(USUAL)}"
             raise ValueError(f"{path}, line {line_of(text, Place('', key))}: {why}")
-    if "environments" not in said:
+    if "environments" not in content:
         raise ValueError(
             f'{path}: a sweep names its environments; got none: write environments = ["noisy-cartpole"], say'
         )
-    return said
+    return content
 
 
 def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None:

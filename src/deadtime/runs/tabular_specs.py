@@ -122,7 +122,7 @@ class TabularSpec:
 
     def canonical(self) -> dict[str, Any]:
         """All that was asked for beyond what is usual."""
-        said: dict[str, Any] = {"kind": "tabular"}
+        content: dict[str, Any] = {"kind": "tabular"}
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name == "learner":
@@ -131,8 +131,8 @@ class TabularSpec:
                     name: number for name, number in vars(value).items() if number != usual[name]
                 }
             if value not in ({}, f.default):
-                said[f.name] = value
-        return said
+                content[f.name] = value
+        return content
 
     @property
     def id(self) -> str:

@@ -29,7 +29,7 @@ def write_all(specs: Iterable[Spec], root: Path) -> None:
 
 def write(record: Record, folder: Path) -> None:
     """Write a file for every seed; written again it has the same bytes."""
-    dates = {seed: one["date"] for one in record.made for seed in one["seeds"]}
+    dates = {seed: one["date"] for one in record.provenance for seed in one["seeds"]}
     deep = record.spec["kind"] == "deep"
     for i, seed in enumerate(record.seeds):
         time = datetime.fromisoformat(dates[seed]).replace(tzinfo=UTC).timestamp()

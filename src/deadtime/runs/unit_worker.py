@@ -66,8 +66,8 @@ def _serve(connection: Connection, asked: Queue[bytes]) -> None:
     """Do units until there are no more, or until this process has grown too large or has a thread that is stuck."""
     first: int | None = None
     while content := asked.get():
-        folder, _, said = content.decode().partition("\n")
-        answer = done(from_json(said), folder or None, Teller(connection))
+        folder, _, text = content.decode().partition("\n")
+        answer = done(from_json(text), folder or None, Teller(connection))
         size = resident_memory()
         first = size if first is None else first
         last = bool(timeouts.STUCK) or size - first > _MOST_GROWTH

@@ -91,9 +91,9 @@ class Unit(NamedTuple):
 
 def from_json(text: str) -> Unit:
     """Return the unit that `to_json` made text of."""
-    said = json.loads(text)
-    runs = tuple((from_canonical(spec), seed) for spec, seed in said["runs"])
-    return Unit(runs, keep=Keep(tuple(said["seeds"]), said["most_bytes"]))
+    content = json.loads(text)
+    runs = tuple((from_canonical(spec), seed) for spec, seed in content["runs"])
+    return Unit(runs, keep=Keep(tuple(content["seeds"]), content["most_bytes"]))
 
 
 def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list[Unit]:

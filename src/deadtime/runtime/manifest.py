@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deadtime._support.files import said
+from deadtime._support.files import from_json
 from deadtime._support.names import nearest
 from deadtime.delays.convention import check_delay
 from deadtime.runtime.frame_layers import FRAMES, MOST_ACTIONS
@@ -117,7 +117,7 @@ class Manifest:
     def from_json(cls, text: str | bytes) -> Manifest:
         """Return the manifest that `to_json` wrote; raise if the text says anything else."""
         try:
-            found = said(text.encode() if isinstance(text, str) else text)
+            found = from_json(text.encode() if isinstance(text, str) else text)
         except ValueError as error:
             raise ValueError(f"a manifest is JSON; {error}: export the policy again") from None
         if not isinstance(found, dict) or "agent" not in found:

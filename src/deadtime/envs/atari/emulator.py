@@ -259,7 +259,7 @@ class Lane:
         """Go on from what `saved` gave."""
         arrays = files.arrays(content)
         try:
-            self._restore(arrays, files.said(arrays["said"].tobytes()))
+            self._restore(arrays, files.from_json(arrays["said"].tobytes()))
         except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise ValueError(f"what it should say is not there ({error!r:.100})") from error
 

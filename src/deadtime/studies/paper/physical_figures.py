@@ -51,14 +51,9 @@ def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
         for label, values in (("greedy", result.scores), ("training", result.training_scores)):
             found = statistics.mean(values, return_limits(result.spec))
             row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
-        rows.append(
-            row
-            | {
-                "seeds": len(result.seeds),
-                "diverged": len(result.diverged),
-                "steps": result.spec.length,
-            }
-        )  # type: ignore[union-attr]
+        row |= {"seeds": len(result.seeds), "diverged": len(result.diverged)}
+        row["steps"] = result.spec.length  # type: ignore[union-attr]
+        rows.append(row)
     return rows
 
 

@@ -253,13 +253,13 @@ def _compared(experiment: Experiment, results: Results) -> str:
 def _table(rows: Sequence[dict[str, Any]]) -> str:
     heads = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in rows[0])
     body = "".join(
-        "<tr>" + "".join(f"<td>{_said(value)}</td>" for value in row.values()) + "</tr>"
+        "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _said(value: Any) -> str:
+def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
@@ -345,12 +345,12 @@ def _made(experiment: Experiment, results: Results) -> str:
     """Seeds, machines and dates."""
     if not results:
         return "exact, nothing is trained"
-    made = [one for result in results.values() for one in result.record.made]
+    provenance = [one for result in results.values() for one in result.record.provenance]
     seeds = min(len(result.seeds) for result in results.values())
     wanted = "" if seeds == len(experiment.seeds) else f" of {len(experiment.seeds)}"
-    machines = {str(one.get("device") or one.get("machine") or "") for one in made} - {""}
+    machines = {str(one.get("device") or one.get("machine") or "") for one in provenance} - {""}
     where = files.printable(", ".join(sorted(machines)))
-    when = sorted({one["date"] for one in made})
+    when = sorted({one["date"] for one in provenance})
     dates = when[0] if len(when) == 1 else f"{when[0]} to {when[-1]}"
     runs = {result.record.id: result for result in results.values()}.values()
     steps = sum(len(r.seeds) * r.spec.length for r in runs if isinstance(r.spec, DeepSpec))
