@@ -157,7 +157,7 @@ def test_other_schemas_and_no_record(tmp_path):
     _, folder = train_recorded(small(), 1, tmp_path)
     said = json.loads((folder / "run.json").read_text()) | {"schema": 99}
     (folder / "run.json").write_text(json.dumps(said))
-    with pytest.raises(ValueError, match="has the record format 99; this version reads 1"):
+    with pytest.raises(ValueError, match="has the record format 99; this version reads up to 2"):
         records.read(folder)
     with pytest.raises(ValueError, match="a record is a folder with a run.json"):
         records.read(tmp_path)

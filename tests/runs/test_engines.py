@@ -384,7 +384,7 @@ def test_a_record_of_a_newer_version_is_left_alone(tmp_path):
     )
     with pytest.raises(
         ValueError,
-        match="has the record format 2; this version reads 1: use the version that wrote it",
+        match="has the record format 3; this version reads up to 2: use the version that wrote it",
     ):
         train_missing(ASKED, tmp_path, Where("inline"))
     assert (tmp_path / MAZE.name / "run.json").read_text() == newer
