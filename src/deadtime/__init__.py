@@ -16,6 +16,7 @@ from deadtime.wrappers import (
 
 if TYPE_CHECKING:
     from deadtime.learn.evaluate import evaluate
+    from deadtime.runs.comparison import compare
     from deadtime.runs.result import load
     from deadtime.runs.training import train
 
@@ -29,12 +30,14 @@ __all__ = [
     "VectorAugmentObservation",
     "VectorObservationDelay",
     "__version__",
+    "compare",
     "delays",
     "evaluate",
     "load",
     "train",
 ]
 _LAZY = {
+    "compare": "deadtime.runs.comparison",
     "evaluate": "deadtime.learn.evaluate",
     "load": "deadtime.runs.result",
     "train": "deadtime.runs.training",

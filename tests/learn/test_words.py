@@ -8,14 +8,12 @@ from dataclasses import replace
 import pytest
 
 import deadtime
-from deadtime.cli.comparison import Asked
 from deadtime.cli.output import summary
 from deadtime.cli.train import Train
 from deadtime.envs import make
 from deadtime.envs.gym_family import _imported
-from deadtime.runs import training
+from deadtime.runs.comparison import Comparison
 from deadtime.runs.result import Result
-from deadtime.runs.where import Where
 from tests.commands import run
 
 MAZE = ["--env", "maze", "--size", 3, "--episodes", 20, "--set", "evaluation_episodes=2"]
@@ -133,7 +131,6 @@ def test_intervals_are_named_where_there_are_any(seeds, agents, words, tmp_path)
 def test_train_has_one_seed_as_in_python(tmp_path):
     said = json.loads(run("train", *MAZE, "--json", cwd=tmp_path).stdout)
     assert said["seeds"] == len(said["scores"]) == Train.seeds == 1
-    assert training.train.__defaults__[-1] == 1
     done = run("evaluate", said["record"], "--episodes", 2, cwd=tmp_path)
     assert done.stdout.endswith(" over 1 seed\n"), done.stderr
 
@@ -151,7 +148,7 @@ def test_help_says_which_agents_and_pictures_there_are():
     assert "except in gym:ID" in shown
 
 
-def test_intervals_stay_within_possible_returns(tmp_path):
+def test_intervals_stay_within_possible_returns():
     """A maze pays from -1 to 1, so that differences lie from -2 to 2."""
     result = deadtime.train("maze", seeds=3, size=3, episodes=5)
     wide = Result(
@@ -160,8 +157,9 @@ def test_intervals_stay_within_possible_returns(tmp_path):
     said = summary(wide)
     assert (said["greedy_return"]["low"], said["training_return"]["high"]) == (-1.0, 1.0)
     high = Result(replace(result.record, scores=[1.0, 1.0, -0.96]))
-    asked = Asked("maze", {}, ("delayed", "oblivious"), (0,), 3, tmp_path, Where())
-    (row,) = asked.rows({("delayed", 0): high, ("oblivious", 0): wide})
+    results = {("delayed", 0): high, ("oblivious", 0): wide}
+    agents = ("delayed", "oblivious")
+    (row,) = Comparison("maze", agents, (0,), (0, 1, 2), results=results).to_json()["delays"]
     assert row["delayed"]["high"] == 1.0
     assert row["oblivious"]["low"] == -1.0
     assert row["oblivious"]["difference"]["high"] == 2.0

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
 from deadtime.cli.options import File, Limits, Options
 from deadtime.runs.where import Where
+
+if TYPE_CHECKING:
+    from deadtime.runs.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -42,26 +46,41 @@ class Compare:
     def run(self) -> int:
         """Train what is not recorded yet, and print."""
         from deadtime._support.pictures import check_picture  # noqa: PLC0415  (not for help)
-        from deadtime._support.terminal import console  # noqa: PLC0415
-        from deadtime.cli import comparison  # noqa: PLC0415
-        from deadtime.cli.output import nothing_trained  # noqa: PLC0415
+        from deadtime.runs.comparison import Comparison  # noqa: PLC0415
         from deadtime.runs.store import local_folder  # noqa: PLC0415
+        from deadtime.runs.tabular_specs import check_seeds  # noqa: PLC0415
 
         local_folder(self.out)
         check_picture(self.figure)
-        settings = self.settings.given()
-        asked = comparison.Asked(
-            self.env, settings, self.agents, self.delays, self.seeds, self.out, self.where
-        )
-        trained, results = asked.train()
-        rows = asked.rows(results)
+        options = self.settings.given()
+        env_kwargs = self.settings.environment()
+        seeds = check_seeds(self.seeds)
+        wanted = Comparison(self.env, self.agents, self.delays, seeds, options, env_kwargs)
+        comparison = wanted.train(self.out, self.where)
         if self.json:
-            said = {"env": self.env, **settings, "seeds": self.seeds}
-            print(json.dumps({**said, "trained": trained, "delays": rows}))
+            print(json.dumps(comparison.to_json()))
         else:
-            asked.print(rows)
-            if not trained:
-                console().print(nothing_trained(len(results) * self.seeds, "run"))
+            _show(comparison)
         if self.figure is not None:
-            asked.draw(results, rows, self.figure)
+            comparison.draw(self.figure)
         return 0
+
+
+def _show(comparison: Comparison) -> None:
+    """Print a comparison as a table, with notes below it."""
+    from rich.table import Table  # noqa: PLC0415  (not for help)
+
+    from deadtime._support.terminal import console  # noqa: PLC0415
+    from deadtime.cli.output import nothing_trained  # noqa: PLC0415
+
+    table = Table(*comparison.head)
+    for delay in comparison.delays:
+        for row in comparison.rows(delay):
+            table.add_row(*row)
+        table.add_section()
+    shown = console()
+    shown.print(table)
+    for line in comparison.notes():
+        shown.print(line)
+    if not comparison.trained:
+        shown.print(nothing_trained(len(comparison.results) * len(comparison.seeds), "run"))

@@ -19,8 +19,8 @@ class Evaluate:
     """Default: the one it was trained for."""
     episodes: int = 100
     """For each seed."""
-    episode: int = 1_000_000
-    """Decides the first one's warm-up and noise; the next ones count on."""
+    seed: int = 1_000_000
+    """Seed of the first episode; each next episode has the next seed."""
     json: bool = False
     """Print one JSON object."""
 
@@ -40,7 +40,7 @@ class Evaluate:
         for seed in seeds:
             policy = result.policy(seed).at_delay(delay)
             env = spec.family.gymnasium_form(spec.environment(seed), delay, policy)
-            returns = evaluate(policy, env, episodes=self.episodes, seed=self.episode)
+            returns = evaluate(policy, env, episodes=self.episodes, seed=self.seed)
             scores.append(float(returns.mean()))
         found = statistics.mean(scores, return_limits(spec))
         if self.json:

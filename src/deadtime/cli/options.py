@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,21 +80,37 @@ class Options:
     """delayed: how many predictions Q is averaged over."""
     shaped: Choice = None
     """cartpole: whether to train on the authors' shaped reward."""
+    env_kwargs: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """An argument of the environment, as often as needed: --env-kwargs size=10. Only needed where a
+    setting of the training has the same name."""
     set: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Any other setting, as often as needed: --set batch=64 --set hidden=[32,32] --set
     double=False, or gym:ID's own."""
 
     def given(self) -> dict[str, Any]:
         """Return the settings that were not left out."""
-        options = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "set"}
+        lists = ("env_kwargs", "set")
+        options = {
+            one.name: getattr(self, one.name) for one in fields(self) if one.name not in lists
+        }
         named = {name: value for name, value in options.items() if value is not None}
-        for one in self.set:
-            name, equals, value = one.partition("=")
-            if not name or not equals or name in named:
-                rule = "a setting is NAME=VALUE, each name once"
-                raise ValueError(f"{rule}; got {one!r}: write batch=64, say")
-            try:
-                named[name] = json.loads(_PYTHON.get(value, value))
-            except json.JSONDecodeError:
-                named[name] = value
-        return named
+        return named | _by_name(self.set, named, "batch=64")
+
+    def environment(self) -> dict[str, Any]:
+        """Return the arguments of the environment that were given as such."""
+        return _by_name(self.env_kwargs, (), "size=10")
+
+
+def _by_name(given: Sequence[str], known: Collection[str], such: str) -> dict[str, Any]:
+    """Return the values of arguments NAME=VALUE; raise if a name is `known` already."""
+    named: dict[str, Any] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not name or not equals or name in named or name in known:
+            rule = "a setting is NAME=VALUE, each name once"
+            raise ValueError(f"{rule}; got {one!r}: write {such}, say")
+        try:
+            named[name] = json.loads(_PYTHON.get(value, value))
+        except json.JSONDecodeError:
+            named[name] = value
+    return named

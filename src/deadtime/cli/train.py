@@ -48,7 +48,13 @@ class Train:
         from deadtime.runs.tabular_specs import check_seeds  # noqa: PLC0415
 
         local_folder(self.out)
-        spec = make_spec(self.env, self.agent, self.delay, self.settings.given())
+        spec = make_spec(
+            self.env,
+            self.agent,
+            self.delay,
+            self.settings.given(),
+            self.settings.environment(),
+        )
         seeds = check_seeds(self.seeds)
         folder = self.out / spec.name
         known = records.read(folder).policy_seeds if records.exists(folder) else []

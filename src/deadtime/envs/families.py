@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium
@@ -51,9 +51,13 @@ def family_of(name: Any) -> Family:
     )
 
 
-def make(name: str, **settings: Any) -> Any:
-    """Make an environment by name: pure functions, or what a loop needs to run ``gym:ID`` and ``atari:NAME``."""
+def make(name: str, /, env_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> Any:
+    """Make an environment by name: pure functions, or a description of ``gym:ID`` or ``atari:NAME``.
+
+    The environment's own arguments are given by name, or in `env_kwargs`.
+    """
     family = family_of(name)
+    settings = environment_settings(name, settings, (), env_kwargs)
     try:
         with extras_needed():
             return family.make(name, settings)
@@ -73,6 +77,42 @@ def check_options(
     """Raise if an option is neither the environment's nor among `others`; those known `elsewhere` are left to others."""
     asked = {option: None for option in options if option not in elsewhere or option in others}
     family_of(name).check_settings(name, asked, others)
+
+
+def environment_settings(
+    name: str,
+    options: Mapping[str, Any],
+    training: Collection[str],
+    env_kwargs: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the environment's own arguments: `env_kwargs`, and `options` that no training has.
+
+    A name that both the environment and the training have is the training's if `env_kwargs` holds
+    the environment's; else it is refused.
+    """
+    inside = {} if env_kwargs is None else env_kwargs
+    if not isinstance(inside, Mapping) or not all(isinstance(key, str) for key in inside):
+        raise ValueError(
+            f"env_kwargs holds the environment's arguments by name; got {inside!r:.200}: "
+            "pass a dict such as {'size': 10}"
+        )
+    own = {option: value for option, value in options.items() if option not in training}
+    twice = sorted(own.keys() & inside.keys())
+    if twice:
+        raise ValueError(
+            f"an argument of an environment is given once; got {twice[0]} in env_kwargs and "
+            "beside it: leave one out"
+        )
+    if inside:
+        family_of(name).check_settings(name, inside)
+    shared = [option for option in options if option in training and option not in inside]
+    for option in sorted({*shared} & {*(family_of(name).setting_names(name) or ())}):
+        raise ValueError(
+            f"{option} is a setting of the training and an argument of {name}; got "
+            f"{option}={options[option]!r:.100}: give the environment's in env_kwargs "
+            f"(--env-kwargs {option}=... on the command line), then {option} is the training's"
+        )
+    return {**own, **inside}
 
 
 def register() -> None:

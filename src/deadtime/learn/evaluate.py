@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 
 from deadtime._support.checks import check_count
-from deadtime.envs.families import family_of, make
+from deadtime.envs.families import environment_settings, family_of, make
 from deadtime.envs.pools import LARGEST_RETURN, Played, Pool
 from deadtime.runtime.policy import check_game, check_place
 from deadtime.wrappers.scalar import ActionDelay
@@ -23,7 +23,9 @@ def evaluate(
     env: Any,
     delay: int | None = None,
     episodes: int = 100,
-    seed: int = 0,
+    seed: int = 1_000_000,
+    *,
+    env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Float[np.ndarray, " episodes"]:
     """Return the return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
@@ -43,11 +45,13 @@ def evaluate(
     name = env if isinstance(env, str) else ""
     if isinstance(env, str):
         check_game(policy, env)
+        settings = environment_settings(env, settings, (), env_kwargs)
         under = getattr(policy, "delay", 0) if delay is None else delay
         env = delayed_environment(env, settings, under, policy)
-    elif settings:
+    elif settings or env_kwargs:
         raise ValueError(
-            f"settings are for environments by name; got {settings} with {env}: give them to the environment itself"
+            f"settings are for environments by name; got {env_kwargs or settings} with {env}: "
+            "give them to the environment itself"
         )
     elif delay is not None:
         env = ActionDelay(env, delay)
@@ -64,7 +68,7 @@ def delayed_environment(
     Emulators look ahead if `policy` needs it.
     """
     family = family_of(name)
-    environment = family.describe(name, settings) or make(name, **settings)
+    environment = family.describe(name, settings) or make(name, settings)
     return family.gymnasium_form(environment, delay, policy)
 
 

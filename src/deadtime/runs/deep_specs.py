@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any
 
@@ -12,7 +13,13 @@ import numpy as np
 
 from deadtime._support.names import nearest
 from deadtime.delays.convention import check_delay
-from deadtime.envs.families import check_options, environment_names, family_of, make
+from deadtime.envs.families import (
+    check_options,
+    environment_names,
+    environment_settings,
+    family_of,
+    make,
+)
 from deadtime.envs.family import Family
 from deadtime.learn.learners import LEARNERS, learners_of
 from deadtime.learn.presets import PRESETS, preset
@@ -249,7 +256,7 @@ class DeepSpec:
         """Make the environment; all seeds have the same. A record may not have a module imported for it."""
         if self._is_recorded:  # type: ignore[attr-defined]
             self.family.check_import(self.env)
-        return make(self.env, **self.settings)
+        return make(self.env, self.settings)
 
     def canonical(self) -> dict[str, Any]:
         """All that was asked for beyond what is usual."""
@@ -286,7 +293,13 @@ class DeepSpec:
         return f"{re.sub('[^A-Za-z0-9_.-]', '-', self.env)}-{self.agent}-m{self.delay}-{self.preset}-{self.id}"
 
 
-def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> DeepSpec:
+def deep_spec(
+    env: str,
+    agent: str,
+    delay: int,
+    options: dict[str, Any],
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> DeepSpec:
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
     deep = [kind for kind in LEARNERS.values() if "tabular" not in kind.loops]
@@ -300,7 +313,7 @@ def deep_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Deep
         env,
         agent,
         delay,
-        settings={name: value for name, value in options.items() if name not in own | learner},
+        settings=environment_settings(env, options, own | learner, env_kwargs),
         changes={name: options[name] for name in sorted(learner & options.keys())},
         **{name: options[name] for name in own & options.keys()},
     )

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
 _SHOWN_SCORES = 5
-_PARTS = ("settings", "learner", "changes")
-_NOT_SETTINGS = ("kind", "env", "agent", "delay", *_PARTS)
+_NOT_SETTINGS = ("kind", "env", "agent", "delay", "settings", "learner", "changes")
 """What a spec says beside the settings of its run."""
 
 
@@ -112,14 +111,13 @@ class Result:
         """The command that trains this spec and keeps its policies."""
         spec = self.spec.canonical()
         of_the_run = {name: value for name, value in spec.items() if name not in _NOT_SETTINGS}
-        settings = {
-            **of_the_run,
-            **{k: v for part in _PARTS for k, v in spec.get(part, {}).items()},
-        }
+        settings = {**of_the_run, **spec.get("learner", {}), **spec.get("changes", {})}
         words = ["deadtime", "train", "--env", self.spec.env, "--agent", self.spec.agent]
         words += ["--delay", str(self.spec.delay)]
         for name, value in settings.items():
-            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+            words += ["--set", _argument(name, value)]
+        for name, value in spec.get("settings", {}).items():
+            words += ["--env-kwargs", _argument(name, value)]
         return shlex.join(words)
 
     def policy(self, seed: int | None = None) -> Policy:
@@ -143,6 +141,11 @@ class Result:
     def save(self, path: str | Path) -> Path:
         """Write the record to a folder, whole or not at all."""
         return records.write(Path(path), self.record)
+
+
+def _argument(name: str, value: Any) -> str:
+    """Return a setting as the command line takes it."""
+    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
 
 
 Results = dict[Any, Result]

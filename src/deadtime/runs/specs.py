@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from deadtime.envs.families import family_of
@@ -12,10 +13,16 @@ from deadtime.runs.tabular_specs import TabularSpec, tabular_from, tabular_spec
 Spec = TabularSpec | DeepSpec
 
 
-def make_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> Spec:
+def make_spec(
+    env: str,
+    agent: str,
+    delay: int,
+    options: dict[str, Any],
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> Spec:
     """Make a spec by names: tabular or deep, as the environment is."""
     spec = tabular_spec if family_of(env).loop == "tabular" else deep_spec
-    return spec(env, agent, delay, options)
+    return spec(env, agent, delay, options, env_kwargs)
 
 
 def from_canonical(content: dict[str, Any]) -> Spec:

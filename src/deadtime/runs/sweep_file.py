@@ -9,6 +9,8 @@
     steps = 50_000
     [overrides.noisy-cartpole]       # for one environment, or one agent
     noise = 0.2
+    [env_kwargs.noisy-cartpole]      # an environment's own arguments, where names clash
+    perturb = "masses"
 
 All of it is checked before anything runs; an error names the line.
 """
@@ -19,7 +21,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +41,7 @@ USUAL: dict[str, Any] = {
     "seeds": 5,
     "presets": ["best"],
     "overrides": {},
+    "env_kwargs": {},
 }
 _FILE_BYTES, _LINE_DOTS, _TABLE_SETTINGS = 2**18, 100, 100
 """What a file may have: more would take long to read, and no sweep needs it."""
@@ -51,6 +54,16 @@ class Place(NamedTuple):
     table: str
     key: str
     value: Any = None
+
+
+class _Given(NamedTuple):
+    """A setting of a run."""
+
+    name: str
+    value: Any
+    place: Place
+    environment: bool = False
+    """Whether it is the environment's alone, from the table `env_kwargs`."""
 
 
 def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) -> Runs:
@@ -83,17 +96,21 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
             "presets are of deep agents, and no environment here has one: leave the key out",
         )
     _check_names(asked, wrong, allowed)
-    tables = _tables(asked, wrong)
+    overrides = _tables("overrides", asked, (*asked["environments"], *asked["agents"]), wrong)
+    arguments = _tables("env_kwargs", asked, asked["environments"], wrong)
     specs: dict[str, Spec] = {}
     for env, agent, delay, preset in product(
         asked["environments"], asked["agents"], asked["delays"], asked["presets"]
     ):
-        options: dict[str, Any] = {} if env in TABULAR else {"preset": preset}
-        places: dict[str, Place] = {}
-        for table in ("", env, agent):
-            for name, value in tables.get(table, {}).items():
-                options[name], places[name] = value, Place(f"overrides.{table}".rstrip("."), name)
-        spec = _spec(env, agent, delay, preset, options, places, wrong)
+        given = [
+            _Given(name, value, Place(f"{key}.{table}".rstrip("."), name), key == "env_kwargs")
+            for key, tables in (("env_kwargs", arguments), ("overrides", overrides))
+            for table in ("", env, agent)
+            for name, value in tables.get(table, {}).items()
+        ]
+        if env not in TABULAR:
+            given.insert(0, _Given("preset", preset, Place("", "presets", preset)))
+        spec = _spec(env, agent, delay, given, wrong)
         specs[spec.name] = spec
     return [(spec, seeds) for spec in specs.values()]
 
@@ -206,34 +223,37 @@ def _check_names(asked: dict[str, Any], wrong: Any, allowed: Collection[str]) ->
             raise wrong(Place("", "agents", name), known)
 
 
-def _tables(asked: dict[str, Any], wrong: Any) -> dict[str, dict[str, Any]]:
-    """Return the overrides by what they are for: all (""), an environment or an agent."""
-    if not isinstance(asked["overrides"], dict):
-        got = asked["overrides"]
+def _tables(
+    key: str, asked: dict[str, Any], names: Sequence[str], wrong: Any
+) -> dict[str, dict[str, Any]]:
+    """Return the settings below `key` by what they are for: all (""), an environment or an agent."""
+    if not isinstance(asked[key], dict):
         raise wrong(
-            Place("", "overrides"),
-            f"overrides is a table; got {got!r:.200}: write [overrides] and settings below it",
+            Place("", key),
+            f"{key} is a table; got {asked[key]!r:.200}: write [{key}] and settings below it",
         )
-    names = (*asked["environments"], *asked["agents"])
     tables: dict[str, dict[str, Any]] = {"": {}}
-    for key, value in asked["overrides"].items():
+    for name, value in asked[key].items():
         if not isinstance(value, dict):
-            tables[""][key] = value
-        elif key in names:
-            tables[key] = value
+            tables[""][name] = value
+        elif name in names:
+            tables[name] = value
         else:
-            known = f"overrides are for an environment or an agent of this sweep; {key!r:.100} is none{nearest(key, names)}"
-            raise wrong(Place("overrides", key), f"{known}: it has {', '.join(names)}")
+            kinds = "an environment" if key == "env_kwargs" else "an environment or an agent"
+            known = f"{key} are for {kinds} of this sweep; {name!r:.100} is none"
+            raise wrong(
+                Place(key, name), f"{known}{nearest(name, names)}: it has {', '.join(names)}"
+            )
     for table, settings in tables.items():
         if len(settings) > _TABLE_SETTINGS:
-            place = Place("overrides", table)
+            place = Place(key, table)
             raise wrong(
                 place,
                 f"a table has at most {_TABLE_SETTINGS} settings; got {len(settings):,}: leave some out",
             )
         for name, value in settings.items():
-            place = Place(f"overrides.{table}".rstrip("."), name)
-            if name in ("preset", "seeds", "delay", "agent", "env"):
+            place = Place(f"{key}.{table}".rstrip("."), name)
+            if key == "overrides" and name in ("preset", "seeds", "delay", "agent", "env"):
                 raise wrong(
                     place,
                     f"{name} is no setting of a run here: use the sweep's own keys, {', '.join(USUAL)}",
@@ -251,39 +271,35 @@ _REFUSED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What environments and learners raise for settings of the wrong kind."""
 
 
-def _spec(
-    env: str,
-    agent: str,
-    delay: int,
-    preset: str,
-    options: dict[str, Any],
-    places: dict[str, Place],
-    wrong: Any,
-) -> Spec:
+def _spec(env: str, agent: str, delay: int, given: Sequence[_Given], wrong: Any) -> Spec:
     """Return one run or, if it is refused, raise at the first thing in the file that makes it so."""
     try:
-        return make_spec(env, agent, delay, options)
+        return _made(env, agent, delay, given)
     except _REFUSED as error:
-        for place, (tried, so_far) in _attempts(env, agent, delay, preset, options, places):
+        for place, attempt in _attempts(env, agent, delay, given):
             try:
-                make_spec(*tried, so_far)
+                _made(*attempt)
             except _REFUSED as found:
                 raise wrong(place, str(found)) from None
         raise wrong(Place("", "environments", env), str(error)) from None
 
 
+def _made(env: str, agent: str, delay: int, given: Sequence[_Given]) -> Spec:
+    """Return the spec of a run; later settings replace earlier ones."""
+    options = {one.name: one.value for one in given if not one.environment}
+    env_kwargs = {one.name: one.value for one in given if one.environment}
+    return make_spec(env, agent, delay, options, env_kwargs)
+
+
 def _attempts(
-    env: str, agent: str, delay: int, preset: str, options: dict[str, Any], places: dict[str, Place]
-) -> Iterator[tuple[Place, tuple[tuple[str, str, int], dict[str, Any]]]]:
+    env: str, agent: str, delay: int, given: Sequence[_Given]
+) -> Iterator[tuple[Place, tuple[str, str, int, Sequence[_Given]]]]:
     """Yield the run built up from what nothing is wrong with, one thing at a time."""
-    so_far: dict[str, Any] = {}
-    yield Place("", "environments", env), ((env, "oblivious", 0), {})
-    yield Place("", "agents", agent), ((env, agent, 0), {})
-    for name, value in options.items():
-        so_far[name] = value
-        place = Place("", "presets", preset) if name == "preset" else places[name]
-        yield place, ((env, agent, 0), dict(so_far))
-    yield Place("", "delays", delay), ((env, agent, delay), so_far)
+    yield Place("", "environments", env), (env, "oblivious", 0, ())
+    yield Place("", "agents", agent), (env, agent, 0, ())
+    for number, one in enumerate(given, 1):
+        yield one.place, (env, agent, 0, given[:number])
+    yield Place("", "delays", delay), (env, agent, delay, given)
 
 
 def line_of(text: str, place: Place) -> int:

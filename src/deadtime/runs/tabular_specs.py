@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from deadtime._support.checks import check_count
 from deadtime._support.names import nearest
 from deadtime.delays.convention import check_delay
-from deadtime.envs.families import FAMILIES, check_options, family_of
+from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of
 from deadtime.envs.family import Family
 from deadtime.learn.learners import learners_of
 from deadtime.learn.settings import QLearning
@@ -169,7 +170,13 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
     return tuple(range(count))
 
 
-def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> TabularSpec:
+def tabular_spec(
+    env: str,
+    agent: str,
+    delay: int,
+    options: dict[str, Any],
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> TabularSpec:
     """Sort named options into the run's own, the learner's and the environment's."""
     own = {f.name for f in fields(TabularSpec)} - {"env", "agent", "delay", "settings", "learner"}
     learner = {f.name for f in fields(QLearning)}
@@ -178,7 +185,7 @@ def tabular_spec(env: str, agent: str, delay: int, options: dict[str, Any]) -> T
         env,
         agent,
         delay,
-        settings={name: value for name, value in options.items() if name not in own | learner},
+        settings=environment_settings(env, options, own | learner, env_kwargs),
         learner=replace(
             TABULAR.get(env, QLearning()),
             **{name: options[name] for name in learner & options.keys()},

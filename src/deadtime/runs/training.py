@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -14,15 +15,22 @@ from deadtime.runs.units import Keep, Unit, trained
 
 
 def train(
-    env: str, agent: str = "delayed", delay: int = 0, seeds: Any = 1, **options: Any
+    env: str,
+    agent: str = "delayed",
+    delay: int = 0,
+    seeds: int | Sequence[int] = 1,
+    *,
+    env_kwargs: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Result:
     """Train an agent under a delay; `seeds` is a number or a list.
 
     Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`step_size`,
     `discount`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` whatever
-    `gymnasium.make` takes). `deadtime train` takes the same words.
+    `gymnasium.make` takes). The environment's own may also stand in `env_kwargs`, and have to where
+    the training has a setting of the same name. `deadtime train` takes the same arguments.
     """
-    spec = make_spec(env, agent, delay, options)
+    spec = make_spec(env, agent, delay, options, env_kwargs)
     chosen = check_seeds(seeds)
     unit = Unit(tuple((spec, seed) for seed in chosen), keep=Keep(chosen))
     steps = "episodes" if isinstance(spec, TabularSpec) else "steps"
