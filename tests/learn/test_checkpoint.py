@@ -169,8 +169,9 @@ main()
 LIMITED = (
     "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + COMMAND
 )
-WRITTEN = "deadtime: interrupted; finished seeds are recorded, 1 checkpoint was written, and the same command goes on: "
-NONE = "deadtime: interrupted; finished seeds are recorded, no checkpoint was written, so that the same command begins the "
+INTERRUPTED = "deadtime: interrupted; finished seeds are recorded, "
+WRITTEN = f"{INTERRUPTED}1 checkpoint was written. Resume with: deadtime "
+NONE = f"{INTERRUPTED}no checkpoint was written, so unfinished seeds start again. Resume with: "
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ def test_interruption_keeps_what_was_finished(how, tmp_path):
     np.testing.assert_array_equal(after.rows([0, 1]).curve, before.curve)
     assert process.returncode == 128 + how
     assert (
-        "interrupted; finished seeds are recorded, no checkpoint was written, so that the same command begins"
+        "interrupted; finished seeds are recorded, no checkpoint was written, so unfinished seeds"
         in error
     )
     assert "Traceback" not in error

@@ -351,7 +351,7 @@ def test_words_for_what_is_wrong(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             train_missing(ASKED, tmp_path, where)
-    with pytest.raises(ValueError, match="no sweep or reproduce has left word of itself in"):
+    with pytest.raises(ValueError, match="no status file found in"):
         Status(tmp_path / "none").run()
 
 
