@@ -111,4 +111,4 @@ for folder, env in (("deep", "gym:CartPole-v1"), ("tabular", "maze")):
         "from deadtime.cli import main; sys.exit(main(['evaluate', 'deep', '--episodes', '2']))",
         cwd=tmp_path,
     )
-    assert "delayed of delay 2, under delay 2: return" in shown.stdout, shown.stderr
+    assert "trained at delay 2, evaluated at delay 2\nmean return " in shown.stdout, shown.stderr

@@ -528,9 +528,8 @@ def test_commands(tmp_path):
     said = json.loads(done.stdout)
     assert (said["env"], said["envs"], said["scores"]) == ("gym:MountainCar-v0", 2, [-200, -200])
     done = run("evaluate", said["record"], "--episodes", 2, "--delay", 1, cwd=tmp_path)
-    assert "gym:MountainCar-v0 delayed of delay 3, under delay 1: return -200" in done.stdout, (
-        done.stderr
-    )
+    assert "delayed in gym:MountainCar-v0, trained at delay 3" in done.stdout, done.stderr
+    assert "evaluated at delay 1\nmean return -200" in done.stdout
     policy = deadtime.load(tmp_path / said["record"], seed=1)
     assert deadtime.evaluate(policy, "gym:MountainCar-v0", episodes=1).tolist() == [-200]
     done = run("compare", *small, "--delays", 0, "--agents", "oblivious", "--json", cwd=tmp_path)

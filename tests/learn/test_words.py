@@ -135,19 +135,6 @@ def test_train_has_one_seed_as_in_python(tmp_path):
     assert done.stdout.endswith(" over 1 seed\n"), done.stderr
 
 
-def test_help_says_which_agents_and_pictures_there_are():
-    shown = " ".join(re.sub("[│╭╮╰╯─]", " ", run("train", "--help").stdout).split())
-    assert "Everywhere: delayed, augmented, oblivious; shifted, except on Atari." in shown
-    assert "In maze and walk also distribution and mbs." in shown
-    assert "In cartpole, acrobot, gymnax:NAME and atari:NAME also recurrent." in shown
-    shown = " ".join(run("watch", "--help").stdout.split())
-    assert (
-        "An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be"
-        in shown
-    )
-    assert "except in gym:ID" in shown
-
-
 def test_intervals_stay_within_possible_returns():
     """A maze pays from -1 to 1, so that differences lie from -2 to 2."""
     result = deadtime.train("maze", seeds=3, size=3, episodes=5)
