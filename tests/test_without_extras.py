@@ -95,7 +95,7 @@ def test_python_names_the_extra_that_it_needs(code, extra, packages):
 def test_a_recorded_policy_is_loaded_and_evaluated(tmp_path):
     import deadtime
 
-    small = {"steps": 60, "hidden": (4,), "batch": 4, "evaluation_episodes": 1}
+    small = {"steps": 60, "hidden": (4,), "batch_size": 4, "evaluation_episodes": 1}
     deadtime.train("gym:CartPole-v1", "delayed", 2, **small).save(tmp_path / "deep")
     deadtime.train("maze", "augmented", 2, size=3, episodes=20).save(tmp_path / "tabular")
     code = """

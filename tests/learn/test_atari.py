@@ -40,8 +40,8 @@ TINY = {
     "channels": (2, 2, 2),
     "hidden": 8,
     "learning_starts": 40,
-    "replay_transitions": 200,
-    "batch": 4,
+    "buffer_size": 200,
+    "batch_size": 4,
 }
 SHORT = {"max_episode_steps": 40, "sticky": 0.0}
 

@@ -17,7 +17,7 @@ from tests.commands import recorded
 from tests.processes import nothing_left, start, wait_for  # noqa: F401
 
 STATE = {"weights": np.arange(3000.0)}
-TINY = {"hidden": (4,), "batch": 4, "replay_transitions": 50}
+TINY = {"hidden": (4,), "batch_size": 4, "buffer_size": 50}
 CART = DeepSpec("cartpole", "oblivious", 1, "paper", 400, changes=TINY, evaluation_episodes=2)
 
 
@@ -153,7 +153,7 @@ CART_WORDS = [
     "--set",
     "hidden=[4]",
     "--set",
-    "replay_transitions=50000",
+    "buffer_size=50000",
 ]
 COMMAND = """
 from deadtime.cli import main

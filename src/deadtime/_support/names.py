@@ -7,12 +7,12 @@ from difflib import get_close_matches
 
 _SYNONYMS = (
     ("steps", "episodes"),
-    ("gamma", "discount"),
+    ("discount", "gamma"),
     ("lr", "alpha", "step_size", "learning_rate"),
     ("eps", "epsilon", "epsilon_floor"),
-    ("batch_size", "batch"),
-    ("buffer_size", "replay_transitions"),
-    ("tau", "target_rate"),
+    ("batch", "batch_size"),
+    ("replay_transitions", "buffer_size"),
+    ("target_rate", "tau"),
 )
 """Names of one thing, here or elsewhere."""
 

@@ -47,6 +47,8 @@ options:
   --completion SHELL  Print a completion script for bash, zsh or fish.
 """
 _TRAIN = ("train", "compare", "reproduce", "sweep")
+_FORMER_OPTIONS = {"--discount": "--gamma", "--step-size": "--learning-rate"}
+"""Former names of options and those of today."""
 _EXTRA = {"plan": "plan", "verify": "plan"}
 """The extra that a command needs as a whole; the others may need `learn`."""
 
@@ -110,6 +112,9 @@ def _parsed(given: list[str]) -> Any:
     conf = tyro.conf
     config = (conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes, conf.FlagCreatePairsOff)
     name, *rest = given
+    for option in (one.partition("=")[0].replace("_", "-") for one in rest):
+        if option in _FORMER_OPTIONS:
+            raise ValueError(f"{option} has a new name: write {_FORMER_OPTIONS[option]}")
     if name in COMMANDS:
         command = _command(name)
         return tyro.cli(

@@ -75,9 +75,7 @@ class Options:
     """maze, walk: training episodes (5000)."""
     until_return: Number = None
     """maze, walk: stop a run when the mean of its last 20 training returns reaches this."""
-    step_size: Number = None
-    """maze, walk: step size of Q-learning (0.1)."""
-    discount: Number = None
+    gamma: Number = None
     """Discount factor (maze, walk 0.99; deep agents by preset)."""
     epsilon: Number = None
     """maze, walk: probability of a random action in training (maze 0, walk 0.1)."""
@@ -105,7 +103,7 @@ class Options:
         ),
     ] = None
     learning_rate: Number = None
-    """deep agents: learning rate of Q and of the forward model (by preset)."""
+    """Learning rate (maze, walk 0.1; deep agents, their forward models too, by preset)."""
     model: Annotated[
         str | None,
         name_type("MODEL", (*FORWARD_MODELS, *PIXEL_MODELS)),
@@ -133,7 +131,7 @@ class Options:
         tyro.conf.arg(
             metavar="NAME=VALUE",
             help="Any other setting of the learner or of a gym: environment. Repeat it for "
-            "several: --set batch=64 --set hidden=[32,32] --set double=False.",
+            "several: --set batch_size=64 --set hidden=[32,32] --set double=False.",
             **NO_DEFAULT,
         ),
     ] = ()
@@ -145,7 +143,7 @@ class Options:
             one.name: getattr(self, one.name) for one in fields(self) if one.name not in lists
         }
         named = {name: value for name, value in options.items() if value is not None}
-        return named | _by_name(self.set, named, "batch=64")
+        return named | _by_name(self.set, named, "batch_size=64")
 
     def environment(self) -> dict[str, Any]:
         """Return the arguments of the environment that were given as such."""
