@@ -10,8 +10,10 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadtime.delays.convention import PendingActions, WarmUp, check_delay, push
+from deadtime.delays.convention import check_delay, push
 from deadtime.delays.nested import map_leaves
+from deadtime.delays.pending import PendingActions
+from deadtime.delays.warm_up import WarmUp
 
 ACTION_SPACES = [
     spaces.Discrete(5),

@@ -34,7 +34,7 @@ WORDS = [
     "--set",
     "hidden=[4]",
     "--set",
-    "batch_size=4",
+    "batch=4",
     "--out",
     "runs",
 ]

@@ -342,35 +342,6 @@ def test_a_queue_that_does_not_fit_in_memory(monkeypatch):
         ActionDelay(EchoEnv(), 30_000_000)
 
 
-DELAYED_TWICE = {
-    "observation-action": lambda env, k: AugmentObservation(
-        ObservationDelay(ActionDelay(env, 3), k)
-    ),
-    "action-observation": lambda env, k: AugmentObservation(
-        ActionDelay(ObservationDelay(env, k), 3), flat=True
-    ),
-    "outside": lambda env, k: ObservationDelay(AugmentObservation(ActionDelay(env, 3)), k),
-    "twice": lambda env, k: AugmentObservation(
-        ObservationDelay(ObservationDelay(ActionDelay(env, 3), k - k // 2), k // 2)
-    ),
-}
-
-
-@pytest.mark.parametrize("wrap", DELAYED_TWICE.values(), ids=DELAYED_TWICE.keys())
-def test_an_augmented_observation_that_is_not_markov_is_refused(wrap):
-    with pytest.raises(ValueError) as error:
-        wrap(EchoEnv(), 2)
-    assert str(error.value) == (
-        "AugmentObservation shows the queue of ActionDelay, which is enough only for observations without delay; "
-        "got an action delay of 3 and an observation delay of 2: "
-        "use ActionDelay(env, 5) without ObservationDelay, which is equivalent"
-    )
-    shown = wrap(EchoEnv(), 0).reset()[0]
-    assert (
-        len(shown["pending_actions"] if isinstance(shown, dict) else shown[2:].reshape(-1, 7)) == 3
-    )
-
-
 @pytest.mark.parametrize("wrapper", [lambda e: ActionDelay(e, 1), lambda e: ObservationDelay(e, 1)])
 def test_hidden_resets_are_refused(wrapper):
     with pytest.raises(

@@ -257,34 +257,6 @@ def test_two_delays_on_one_environment_are_refused():
         VectorActionDelay(once, 3)
 
 
-DELAYED_TWICE = {
-    "observation-action": lambda e, k: VectorAugmentObservation(
-        VectorObservationDelay(VectorActionDelay(e, 3), k)
-    ),
-    "action-observation": lambda e, k: VectorAugmentObservation(
-        VectorActionDelay(VectorObservationDelay(e, k), 3)
-    ),
-    "outside": lambda e, k: VectorObservationDelay(
-        VectorAugmentObservation(VectorActionDelay(e, 3)), k
-    ),
-}
-
-
-@pytest.mark.parametrize("wrap", DELAYED_TWICE.values(), ids=DELAYED_TWICE.keys())
-def test_an_augmented_observation_that_is_not_markov_is_refused(wrap):
-    with pytest.raises(ValueError) as error:
-        wrap(vector([[3]], AutoresetMode.NEXT_STEP), 2)
-    assert str(error.value) == (
-        "VectorAugmentObservation shows the queue of VectorActionDelay, which is enough only for observations without delay; "
-        "got an action delay of 3 and an observation delay of 2: "
-        "use VectorActionDelay(env, 5) without VectorObservationDelay, which is equivalent"
-    )
-    assert wrap(vector([[3]], AutoresetMode.NEXT_STEP), 0).reset()[0]["pending_actions"].shape == (
-        1,
-        3,
-    )
-
-
 @pytest.mark.parametrize("wrapper", [VectorActionDelay, VectorObservationDelay])
 def test_delay_is_read_only(wrapper):
     envs = wrapper(vector([[3]], AutoresetMode.NEXT_STEP), 4)

@@ -1,4 +1,4 @@
-"""Names in messages and help: lists of them, and the known name that a user probably meant."""
+"""Hints at names: the known name that a user probably meant."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from difflib import get_close_matches
 
 _SYNONYMS = (
     ("steps", "episodes"),
-    ("discount", "gamma"),
+    ("gamma", "discount"),
     ("lr", "alpha", "step_size", "learning_rate"),
     ("eps", "epsilon", "epsilon_floor"),
-    ("batch", "batch_size"),
-    ("replay_transitions", "buffer_size"),
-    ("target_rate", "tau"),
+    ("batch_size", "batch"),
+    ("buffer_size", "replay_transitions"),
+    ("tau", "target_rate"),
 )
 """Names of one thing, here or elsewhere."""
 
@@ -23,9 +23,3 @@ def nearest(name: str, names: Iterable[str]) -> str:
     same = [one for group in _SYNONYMS if name in group for one in group if one in known]
     close = same or get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def listed(names: Iterable[str], last: str = "and") -> str:
-    """Return names as a list of a sentence: `a, b and c`."""
-    *first, end = names
-    return f"{', '.join(first)} {last} {end}" if first else end

@@ -1,22 +1,16 @@
-"""`deadtime compare`: train several agents at several delays."""
+"""`deadtime compare`: train several agents under several delays."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import tyro
 
-from deadtime.cli.option_types import EngineOptions, File, Flag, Limits
-from deadtime.cli.options import (
-    AGENT,
-    AGENTS_HELP,
-    ENVIRONMENT,
-    ENVIRONMENT_HELP,
-    Options,
-)
+from deadtime.cli.options import File, Limits, Options
+from deadtime.runs.where import Where
 
 if TYPE_CHECKING:
     from deadtime.runs.comparison import Comparison
@@ -24,37 +18,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compare:
-    """Train several agents at several delays and compare their returns.
+    """Train several agents under several delays on the same seeds; print returns.
 
-    All agents train on the same seeds. The table shows mean returns with 95% intervals, and the
-    differences between the first agent and each other one, paired by seed. Recorded runs are not
-    trained again. Records keep scores and learning curves, but no policies.
+    Intervals and paired differences stand beside them. Records keep scores and curves, but no
+    policies.
     """
 
-    env: Annotated[str, ENVIRONMENT, tyro.conf.arg(help=ENVIRONMENT_HELP)]
+    env: str
+    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID
+    or atari:NAME."""
     settings: tyro.conf.OmitArgPrefixes[Options]
-    agents: Annotated[
-        tuple[Annotated[str, AGENT], ...],
-        tyro.conf.arg(
-            metavar="AGENT ...",
-            help=f"Agents; the first is compared with each other one. {AGENTS_HELP}",
-        ),
-    ] = ("delayed", "augmented", "oblivious")
-    delays: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0, 5, 15)
-    """Delays: steps between choosing an action and executing it."""
+    agents: tuple[str, ...] = ("delayed", "augmented", "oblivious")
+    """Which agents; the first is compared with each of the others."""
+    delays: tuple[int, ...] = (0, 5, 15)
+    """Steps between choosing an action and its execution, one or more numbers."""
     seeds: int = 5
-    """Number of runs of each agent at each delay: seeds 0, 1, … Intervals need 3 or more."""
+    """How many runs of each agent under each delay, seed 0 first. Intervals need at least 3."""
     out: Path = Path("runs")
-    """Folder of records."""
+    """Where records are kept."""
     figure: File = None
-    """Also draw return against delay into this PNG."""
-    json: Flag = False
+    """Also draw the returns against the delay into this PNG."""
+    json: bool = False
     """Print one JSON object."""
-    where: tyro.conf.OmitArgPrefixes[EngineOptions] = field(default_factory=EngineOptions)
+    where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
     limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
-        """Train the missing runs, and print the comparison."""
+        """Train what is not recorded yet, and print."""
         from deadtime._support.pictures import check_picture  # noqa: PLC0415  (not for help)
         from deadtime.runs.comparison import Comparison  # noqa: PLC0415
         from deadtime.runs.store import local_folder  # noqa: PLC0415

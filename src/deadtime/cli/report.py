@@ -6,33 +6,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from os.path import relpath
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
-from deadtime.cli.option_types import Place
+from deadtime.cli.options import File, Place
 
 
 @dataclass(frozen=True)
 class Report:
-    """Make one HTML page from the records in a folder.
+    """Make one page from the records in a folder.
 
-    The page has figures, tables and learning curves of your own runs. Experiments of the paper
-    are shown beside the paper's numbers. Nothing is trained.
+    It shows the paper's experiments beside the paper's numbers, and your own runs.
     """
 
     records: tyro.conf.Positional[Place] = "results/paper"
-    """Folder or URL of records."""
-    out: Annotated[
-        Path | None,
-        tyro.conf.arg(
-            metavar="PATH", help_behavior_hint="(default: report.html in the folder of records)"
-        ),
-    ] = None
-    """HTML file to write."""
+    """The folder of records, or its URL."""
+    out: File = None
+    """Where the page goes; default: report.html in that folder, or here if they are at a URL."""
 
     def run(self) -> int:
-        """Read the records, draw the figures, and write the page."""
+        """Read, draw, write."""
         from deadtime._support.files import whole  # noqa: PLC0415  (help needs none of these)
         from deadtime.runs.places import is_url  # noqa: PLC0415
         from deadtime.runs.store import copied  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`deadtime status`: show how far a sweep is."""
+"""`deadtime status`: look at a sweep from another terminal."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ from typing import Any
 import tyro
 
 from deadtime._support.terminal import console, counted
-from deadtime.cli.option_types import Flag, Place
 from deadtime.runs.driven import is_driven, last_status
 from deadtime.runs.places import is_url
 
 
 @dataclass(frozen=True)
 class Status:
-    """Show which runs of a sweep are done, running or failed.
+    """Look at a sweep from another terminal: what is done, running and failed.
 
-    Call it from another terminal. It also estimates the time left. The exit status is 1 if a run
-    has failed.
+    It also says about how long the rest takes.
     """
 
-    records: tyro.conf.Positional[Place] = "results/paper"
-    """Folder or URL of records that the sweep writes to."""
-    json: Flag = False
+    records: tyro.conf.Positional[str] = "results/paper"
+    """The folder or URL of records that it writes to."""
+    json: bool = False
     """Print one JSON object."""
 
     def run(self) -> int:
-        """Read the status, and print it."""
+        """Read and print; exits with 1 if something failed."""
         status = _status(self.records)
         if "units" not in status:
-            wrong = f"no status file found in {self.records}"
-            raise ValueError(f"{wrong}: start `deadtime sweep` or `reproduce` there first")
+            wrong = f"no sweep or reproduce has left word of itself in {self.records}"
+            raise ValueError(f"{wrong}: name the folder or URL that one writes to")
         left = status["work"] - status["work_done"]
         begun = status["work_done"] and status["driven"]
         seconds = round(status["seconds"] * left / status["work_done"]) if begun else None
@@ -58,11 +56,11 @@ def _print(status: dict[str, Any]) -> None:
         shown.print(f"running: {one['name']}: {share}% in {one['since']:.0f} s{again}")
     for one in status["failed"]:
         shown.print(f"failed: {one['name']}: {one['reason']}", soft_wrap=True)
-    state = "is not running; the command that started it resumes it"
+    state = "is not running; the command that began it goes on with what is missing"
     if driven:
         state = "is running"
     elif status["done"] == status["units"]:
-        state = "has finished"
+        state = "has nothing left to do"
     seconds = status["seconds_left"]
     about = f", about {seconds:,} s left" if seconds is not None else ""
     shown.print(f"the driver {state}{about}")

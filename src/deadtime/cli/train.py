@@ -5,44 +5,40 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
-from deadtime.cli.option_types import Flag, Limits
-from deadtime.cli.options import (
-    AGENT,
-    AGENTS_HELP,
-    ENVIRONMENT,
-    ENVIRONMENT_HELP,
-    Options,
-)
+from deadtime.cli.options import Limits, Options
 
 
 @dataclass(frozen=True)
 class Train:
     """Train one agent under a delay and record it.
 
-    Recorded seeds are not trained again.
+    Seeds that are recorded already are not trained again.
     """
 
-    env: Annotated[str, ENVIRONMENT, tyro.conf.arg(help=ENVIRONMENT_HELP)]
+    env: str
+    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID
+    or atari:NAME."""
     settings: tyro.conf.OmitArgPrefixes[Options]
-    agent: Annotated[str, AGENT, tyro.conf.arg(help=f"Agent: {AGENTS_HELP}")] = "delayed"
+    agent: str = "delayed"
+    """Everywhere: delayed, augmented, oblivious; shifted, except on Atari. In maze and walk also
+    distribution and mbs. In cartpole, acrobot, gymnax:NAME and atari:NAME also recurrent."""
     delay: int = 0
-    """Steps between choosing an action and executing it."""
+    """Steps between choosing an action and its execution."""
     seeds: int = 1
-    """Number of runs: seeds 0, 1, … Intervals need 3 or more."""
+    """How many runs, seed 0 first; in mazes seed i is also maze i. Intervals need at least 3."""
     out: Path = Path("runs")
-    """Folder of records."""
-    tensorboard: Flag = False
-    """Also write TensorBoard event files to the folder `tensorboard` in it."""
-    json: Flag = False
+    """Where records are kept."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files, to the folder `tensorboard` among them."""
+    json: bool = False
     """Print one JSON object."""
     limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
-        """Train the missing seeds, and print the result."""
+        """Train and print."""
         from deadtime._support.terminal import console  # noqa: PLC0415  (help needs none of these)
         from deadtime.cli.output import nothing_trained, settings_table, summary  # noqa: PLC0415
         from deadtime.runs import records, tensorboard  # noqa: PLC0415

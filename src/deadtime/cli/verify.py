@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
-
-from deadtime.cli.option_types import Flag
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deadtime.studies.paper.claims import Claim
@@ -22,18 +18,16 @@ _COLOURS = {"holds": "green", "fails as written": "yellow", "unproven": "magenta
 class Verify:
     """Check each claim of the paper numerically.
 
-    The exit status is 1 if a verdict differs from the one in docs/claims.md.
+    Exits with 1 if a verdict is not the one in docs/claims.md.
     """
 
-    only: Annotated[
-        tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="(default: all)")
-    ] = ()
-    """Names of the claims to check, in quotes where they have spaces."""
-    json: Flag = False
+    only: tuple[str, ...] = ()
+    """Names of the claims to check; default: all."""
+    json: bool = False
     """Print one JSON object."""
 
     def run(self) -> int:
-        """Check the claims, and print what was found."""
+        """Check and print."""
         from rich.progress import track  # noqa: PLC0415  (help needs none of these)
 
         from deadtime._support.terminal import console  # noqa: PLC0415

@@ -1,33 +1,28 @@
-"""`deadtime watch`: draw an episode of a recorded agent."""
+"""`deadtime watch`: draw an episode of a trained agent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Draw an episode of a recorded agent as a GIF.
+    """Draw an episode of a trained agent as a GIF, with its pending actions.
 
-    The pending actions are drawn as arrows. For an agent that predicts (delayed, distribution,
-    mbs), the state that it expects after them is drawn too, except in gym: environments.
+    An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be when
+    they are done, except in gym:ID, which draws itself.
     """
 
     record: tyro.conf.Positional[Path]
-    """Folder of the record: `deadtime train` prints it; a study's is results/paper/NAME."""
-    seed: Annotated[
-        int | None,
-        tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the first with a policy)"),
-    ] = None
-    """Seed of the run whose policy acts."""
+    """The folder that `deadtime train` printed, or results/paper/NAME of a study's record."""
+    seed: int | None = None
+    """Which of its seeds; default: the first whose policy was kept."""
     episode: int = 0
-    """Seed of the warm-up and the noise."""
+    """Decides the warm-up and the noise."""
     out: Path = Path("watch.gif")
-    """GIF to write."""
 
     def run(self) -> int:
         """Run the episode and draw it."""

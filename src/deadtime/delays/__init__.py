@@ -1,12 +1,13 @@
-"""Delays: what a delay means, the processes a delay can follow, and the queue of pending actions."""
+"""Delays: their meaning, the processes they can follow, and the queue of pending actions."""
 
 from deadtime.delays.ages import Held, PerEpisode, RandomWalk
 from deadtime.delays.chain import Chain
 from deadtime.delays.constant import Buffered, Constant, Seconds
-from deadtime.delays.convention import PendingActions, Warmup, check_delay, push
+from deadtime.delays.convention import Warmup, check_delay, push
 from deadtime.delays.messages import Categorical, GilbertElliott, Uniform
 from deadtime.delays.parse import PROCESSES, as_process, from_json, parse
 from deadtime.delays.peers import mjlab_buffer, rlrd_wifi
+from deadtime.delays.pending import PendingActions
 from deadtime.delays.process import DelayProcess
 from deadtime.delays.stream import AgeStream
 from deadtime.delays.timeline import Timeline, timeline

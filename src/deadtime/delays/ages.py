@@ -48,7 +48,7 @@ class RandomWalk(DelayProcess):
         return self.high
 
     def make_chain(self) -> Chain:
-        """Return the chain of the ages, with three successors each: one less, the same, one more."""
+        """Return the chain of the ages; each has three successors: one less, itself, one more."""
         ages = np.arange(self.low, self.high + 1)
         size = len(ages)
         check_size(size, 3)

@@ -119,7 +119,7 @@ class Chain:
         """
         return np.bincount(self.ages, self.start, minlength=self.longest + 1)
 
-    @property
+    @cached_property
     def endless(self) -> bool:
         """Whether every state has a next one; False for a trace that is not repeated."""
         return self.successors is None or bool((self.successors != END).all())
@@ -130,6 +130,11 @@ class Chain:
         the start.
         """
         return self.transitions.shape[1] == 1
+
+    @property
+    def starts_randomly(self) -> bool:
+        """Whether an episode can start in several states."""
+        return len(self._first) > 1
 
     def matrix(self) -> np.ndarray:
         """Return the transitions as one (N, N) matrix; raise if it does not fit in memory or the
@@ -156,8 +161,8 @@ class Chain:
         shape.
         """
         xp = u.__array_namespace__()
-        states = xp.asarray(self._first.astype(np.int32))
-        return states[_passed(xp, xp.asarray(self._first_cumulative, dtype=u.dtype), u)]
+        place = _passed(xp, xp.asarray(self._first_cumulative, dtype=u.dtype), u)
+        return xp.asarray(self._first)[place]
 
     def next(self, state: Any, u: Any) -> Any:
         """Return the state after `state` that the uniform number `u` in [0, 1) gives; both may have
@@ -165,24 +170,26 @@ class Chain:
         """
         xp = state.__array_namespace__()
         if self.deterministic:
-            return xp.asarray(self._listed[:, 0].astype(np.int32))[state]
+            return xp.asarray(self._listed)[:, 0][state]
         column = _passed(xp, xp.asarray(self._cumulative, dtype=u.dtype)[state], u)
-        if self.successors is None:
-            return column
-        return xp.asarray(self.successors.astype(np.int32))[state, column]
+        return column if self.successors is None else xp.asarray(self._listed)[state, column]
 
     def age(self, state: Any) -> Any:
         """Return the age that a step reads in `state`."""
         xp = state.__array_namespace__()
-        return xp.asarray(self.ages.astype(np.int32))[state]
+        return xp.asarray(self._ages)[state]
 
     # Tables of both forms. The last cumulative probability of a row is 1 and is left out.
 
     @cached_property
+    def _ages(self) -> np.ndarray:
+        return self.ages.astype(np.int32)
+
+    @cached_property
     def _listed(self) -> np.ndarray:
         if self.successors is not None:
-            return self.successors
-        return np.broadcast_to(np.arange(self.size), (self.size, self.size))
+            return self.successors.astype(np.int32)
+        return np.broadcast_to(np.arange(self.size, dtype=np.int32), (self.size, self.size))
 
     @cached_property
     def _cumulative(self) -> np.ndarray:
@@ -190,7 +197,7 @@ class Chain:
 
     @cached_property
     def _first(self) -> np.ndarray:
-        return np.flatnonzero(self.start)
+        return np.flatnonzero(self.start).astype(np.int32)
 
     @cached_property
     def _first_cumulative(self) -> np.ndarray:
@@ -317,7 +324,7 @@ def _short(values: np.ndarray) -> str:
 
 
 def _cumulated(law: np.ndarray) -> np.ndarray:
-    """Return the sums of a law without the last; from the last positive probability on, exactly 1."""
+    """Return the sums of a law without the last; exactly 1 from its last positive entry on."""
     sums = np.cumsum(law, axis=-1)
     possible = law > 0
     more = np.flip(np.cumsum(np.flip(possible, -1), axis=-1), -1) > possible  # outcomes after it

@@ -21,11 +21,11 @@ class AgeStream:
         self.process, self._name = process, name
         self._tables = process.chain.host_tables
         self._state = 0
-        self._rng = np.random.default_rng()
+        self._rng = age_rng(None, name)
 
     def seed(self, seed: int) -> None:
         """Make the ages that follow a function of `seed`."""
-        self._rng = np.random.default_rng([seed, self._name, 0xA6E5])
+        self._rng = age_rng(seed, self._name)
 
     def start(self) -> int:
         """Begin an episode; return its first age."""
@@ -36,8 +36,11 @@ class AgeStream:
         self._state = tables.first[place]
         return tables.ages[self._state]
 
-    def advance(self) -> int:
-        """Go to the next step; return its age, or raise if a trace is used up."""
+    def advance(self, ended: bool = False) -> int:
+        """Go to the next step and return its age; raise if a trace is used up.
+
+        If the episode has `ended`, its trace may be used up too: the age then stays as it is.
+        """
         tables, width = self._tables, self._tables.width
         place = self._state * width
         if width > 1:
@@ -45,9 +48,16 @@ class AgeStream:
             place += bisect_right(tables.cumulative, self._rng.random(), low, low + width - 1) - low
         after = tables.successors[place]
         if after == END:
-            raise TraceEndError(self.process)
+            if not ended:
+                raise TraceEndError(self.process)
+            after = self._state
         self._state = after
         return tables.ages[after]
+
+
+def age_rng(seed: int | None, name: int) -> np.random.Generator:
+    """Return the generator of the ages of the stream `name`, apart from all other numbers."""
+    return np.random.default_rng(None if seed is None else [seed, name, 0xA6E5])
 
 
 class TraceEndError(ValueError):

@@ -40,8 +40,8 @@ class Trace(DelayProcess):
         repeat: bool = False,
     ):
         """Read the trace and turn latencies into ages."""
-        given = [name for name, value in
-                 (("ages", ages), ("latencies", latencies), ("file", file)) if value is not None]  # fmt: skip
+        sources = {"ages": ages, "latencies": latencies, "file": file}
+        given = [name for name, value in sources.items() if value is not None]
         if len(given) != 1:
             raise ValueError(
                 f"a trace is given by one of ages, latencies and file; got {given or 'none'}: pass "

@@ -1,9 +1,10 @@
 """Environments as pure functions, and delay on any of them.
 
 The protocol is gymnax's (1.0), so that its environments plug in: `reset_env(key, params)` and
-`step_env(key, state, action, params)` are the dynamics, `reset` and `step` add the automatic reset that a compiled loop
-needs. `terminated` and `truncated` are separate; ``info["final_observation"]`` is what the step led to, before any reset.
-Everything works under `jax.jit`, `jax.vmap` and `jax.lax.scan`.
+`step_env(key, state, action, params)` are the dynamics, `reset` and `step` add the automatic reset
+that a compiled loop needs. `terminated` and `truncated` are separate; ``info["final_observation"]``
+is what the step led to, before any reset. Everything works under `jax.jit`, `jax.vmap` and
+`jax.lax.scan`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from deadtime.delays.convention import Warmup, check_delay, push, second_delay
+from deadtime.delays.convention import Warmup, push, second_delay
+from deadtime.delays.parse import as_process
+from deadtime.delays.process import DelayProcess
+from deadtime.envs.random_queue import is_bounded, random_in_box, random_numbered
 
 Key = jax.Array
 Step = tuple[Any, Any, jax.Array, jax.Array, dict[str, Any]]
@@ -24,36 +28,39 @@ AutoresetStep = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
 
 
 class Environment(Protocol):
-    """What a functional environment is; subclasses give the dynamics, and get `reset` and `step` from here."""
+    """A functional environment: subclasses give the dynamics and inherit `reset` and `step`."""
 
     @property
     def default_params(self) -> Any:
-        """The parameters that are used where none are given: a pytree, so that many settings can run in one program."""
+        """The parameters where none are given.
+
+        They are a pytree, so that many settings can run in one program.
+        """
         ...
 
     @property
     def num_actions(self) -> int:
-        """How many actions there are to choose from."""
+        """The number of actions to choose from."""
         ...
 
     def action_space(self, params: Any = None) -> Any:
-        """The space of one action."""
+        """Return the space of one action."""
         ...
 
     def observation_space(self, params: Any = None) -> Any:
-        """The space of one observation."""
+        """Return the space of one observation."""
         ...
 
     def reset_env(self, key: Key, params: Any) -> tuple[Any, Any]:
-        """The start of an episode: observation, state."""
+        """Start an episode: observation, state."""
         ...
 
     def step_env(self, key: Key, state: Any, action: Any, params: Any) -> Step:
-        """One step of the dynamics: observation, state, reward, terminated, info."""
+        """Make one step of the dynamics: observation, state, reward, terminated, info."""
         ...
 
     def is_truncated(self, state: Any, params: Any) -> jax.Array:
-        """Whether the episode has reached its time limit."""
+        """Return whether the episode has reached its time limit."""
         ...
 
     def reset(self, key: Key, params: Any = None) -> tuple[Any, Any]:
@@ -61,7 +68,10 @@ class Environment(Protocol):
         return self.reset_env(key, self.default_params if params is None else params)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> AutoresetStep:
-        """Step, and start the next episode if this one ended: observation, state, reward, terminated, truncated, info."""
+        """Step, and start the next episode if this one ended.
+
+        Returns observation, state, reward, terminated, truncated, info.
+        """
         params = self.default_params if params is None else params
         key_step, key_reset = jax.random.split(key)
         final_obs, final_state, reward, terminated, info = self.step_env(
@@ -76,37 +86,56 @@ class Environment(Protocol):
         return obs, state, reward, terminated, truncated, {**info, "final_observation": final_obs}
 
 
+_AGES = 0xA6E
+"""What a key is folded with for the ages, so that they have a random stream of their own."""
+
+
 class DelayedState(NamedTuple):
-    """A state and the m actions that are pending in it, oldest first."""
+    """The state of a delayed environment."""
 
     env_state: Any
     queue: jax.Array
+    """The last K actions, oldest first."""
+    channel: Any = ()
+    """The state of the delay process's chain; empty for a constant delay."""
 
 
 @dataclass(frozen=True)
 class Delayed(Environment):
-    """`delayed(env, delay)`: the same environment when every action is executed `delay` steps after it was chosen."""
+    """The environment that `delayed` returns: step t executes the action of age z_t."""
 
     env: Any
-    delay: int
+    process: DelayProcess
     warmup: Warmup = "random"
 
     def __post_init__(self) -> None:
         """Refuse a delay or a warm-up that makes no sense."""
-        object.__setattr__(self, "delay", check_delay(self.delay))
+        object.__setattr__(self, "process", as_process(self.process))
         if not hasattr(self.env, "step_env"):
             raise ValueError(
-                f"delayed wraps a functional environment; got {self.env!r}: pass deadtime.envs.make(name) "
-                "(of gymnax.make, the first of the pair), or use ActionDelay for a Gymnasium environment"
+                f"delayed wraps a functional environment; got {self.env!r}: pass "
+                "deadtime.envs.make(name) (of gymnax.make, the first of the pair), "
+                "or use ActionDelay for a Gymnasium environment"
             )
         if isinstance(self.env, Delayed):
             raise second_delay(self.env.delay, self.delay)
+        if self.process.constant is None and not self.process.chain.endless:
+            raise ValueError(
+                "a compiled environment can't stop when a trace of delays is used up; "
+                f"got {self.process}: pass repeat=True to the trace, or use ActionDelay"
+            )
         if isinstance(self.warmup, str) and self.warmup != "random":
             raise ValueError(
-                f'warmup is "random", an action, or a callable; got {self.warmup!r}: did you mean "random"?'
+                f'warmup is "random", an action, or a callable; got {self.warmup!r}: '
+                'did you mean "random"?'
             )
         if not callable(self.warmup) and not isinstance(self.warmup, str):
             _check_fixed(self.warmup, self.action_space(self.default_params))
+
+    @property
+    def delay(self) -> int:
+        """The delay in steps; of a random delay, the longest age K."""
+        return self.process.longest
 
     @property
     def default_params(self) -> Any:
@@ -127,10 +156,14 @@ class Delayed(Environment):
         return self.env.observation_space(self.default_params if params is None else params)
 
     def reset_env(self, key: Key, params: Any) -> tuple[Any, DelayedState]:
-        """Start an episode with m actions pending."""
+        """Start an episode with K actions pending."""
         key_env, key_warmup = jax.random.split(key)
         obs, state = self.env.reset_env(key_env, params)
-        return obs, DelayedState(state, self._queue(obs, key_warmup, params))
+        queue = self._queue(obs, key_warmup, params)
+        if self.process.constant is not None:
+            return obs, DelayedState(state, queue)
+        u = jax.random.uniform(jax.random.fold_in(key, _AGES))
+        return obs, DelayedState(state, queue, self.process.chain.initial(u))
 
     def _queue(self, obs: Any, key: Key, params: Any) -> jax.Array:
         space = self.action_space(params)
@@ -143,29 +176,57 @@ class Delayed(Environment):
         actions = jnp.asarray(self.warmup(obs, self.delay, key), _dtype(space))
         if actions.shape != (self.delay, *space.shape):
             raise ValueError(
-                f"a warm-up callable returns as many actions as the delay, shape {(self.delay, *space.shape)}; "
-                f"got {actions.shape}: return one action for each pending step, oldest first"
+                "a warm-up callable returns as many actions as the delay, shape "
+                f"{(self.delay, *space.shape)}; got {actions.shape}: "
+                "return one action for each pending step, oldest first"
             )
         if not isinstance(actions, jax.core.Tracer):
             for action in np.asarray(actions):
                 _check_fixed(action, space)
         return actions
 
+    def action_age(self, state: DelayedState) -> Any:
+        """Return the age of the action that the next step executes."""
+        if self.process.constant is not None:
+            return jnp.int32(self.delay)
+        return self.process.chain.age(state.channel)
+
     def step_env(self, key: Key, state: DelayedState, action: Any, params: Any) -> Step:
-        """Execute the oldest pending action; `action` joins the end of the queue."""
-        executed, queue = push(state.queue, action)
+        """Execute the pending action of the present age; `action` joins the end of the queue."""
+        constant = self.process.constant is not None
+        age = self.action_age(state)
+        executed, queue = push(state.queue, action, None if constant else age)
         obs, env_state, reward, terminated, info = self.env.step_env(
             key, state.env_state, executed, params
         )
-        info = {**info, "executed_action": executed, "pending_actions": queue}
-        return obs, DelayedState(env_state, queue), reward, terminated, info
+        after = DelayedState(env_state, queue, self._next_channel(key, state.channel))
+        info = {
+            **info,
+            "executed_action": executed,
+            "executed_age": age,
+            "pending_actions": queue,
+            "action_age": self.action_age(after),
+        }
+        return obs, after, reward, terminated, info
+
+    def _next_channel(self, key: Key, channel: Any) -> Any:
+        if self.process.constant is not None:
+            return channel
+        chain = self.process.chain
+        if chain.deterministic:
+            return chain.next(channel, None)
+        return chain.next(channel, jax.random.uniform(jax.random.fold_in(key, _AGES)))
 
     def is_truncated(self, state: DelayedState, params: Any) -> jax.Array:
-        """Whether the environment itself has reached its time limit."""
+        """Return whether the environment itself has reached its time limit."""
         return self.env.is_truncated(state.env_state, params)
 
     def step(self, key: Key, state: DelayedState, action: Any, params: Any = None) -> AutoresetStep:
-        """As `Environment.step`; ``info["pending_actions"]`` is the queue to act on, ``final_pending_actions`` the old one."""
+        """Step as `Environment.step` does.
+
+        ``info["pending_actions"]`` and ``info["action_age"]`` are those to act on, of the next
+        episode if this one ended; with the prefix ``final_`` they are those before any reset.
+        """
         obs, state, reward, terminated, truncated, info = Environment.step(
             self, key, state, action, params
         )
@@ -173,14 +234,17 @@ class Delayed(Environment):
             **info,
             "pending_actions": state.queue,
             "final_pending_actions": info["pending_actions"],
+            "action_age": self.action_age(state),
+            "final_action_age": info["action_age"],
         }
         return obs, state, reward, terminated, truncated, info
 
 
-def delayed(env: Any, delay: int, warmup: Warmup = "random") -> Delayed:
+def delayed(env: Any, delay: Any, warmup: Warmup = "random") -> Delayed:
     """Put a delay on a functional environment (ours or gymnax's).
 
-    `warmup` fills the queue at reset: "random", one action, or callable(obs, delay, key) -> the m actions as one array.
+    `delay` is a number of steps or a process of `deadtime.delays`. `warmup` fills the queue at
+    reset: "random", one action, or callable(obs, K, key) -> the K actions as one array.
     """
     return Delayed(env, delay, warmup)
 
@@ -193,13 +257,14 @@ def _check_fixed(action: Any, space: Any) -> None:
     given = np.asarray(action)
     if given.shape != tuple(space.shape) or not bool(space.contains(given)):
         raise ValueError(
-            f"each warm-up action must lie in the action space {space}; got {action!r}: choose one inside it"
+            f"each warm-up action must lie in the action space {space}; got {action!r}: "
+            "choose one inside it"
         )
 
 
-def _random_actions(space: Any, key: Key, delay: int) -> jax.Array:
-    if isinstance(
-        space, spaces.Discrete
-    ):  # a remainder is biased by less than n / 2^32 and half the price of randint
-        return int(space.start) + (jax.random.bits(key, (delay,)) % int(space.n)).astype(jnp.int32)
-    return jax.vmap(space.sample)(jax.random.split(key, delay)).astype(_dtype(space))
+def _random_actions(space: Any, key: Key, length: int) -> jax.Array:
+    if isinstance(space, spaces.Discrete):
+        return int(space.start) + random_numbered(key, length, int(space.n))
+    if is_bounded(space):
+        return random_in_box(key, length, space).astype(_dtype(space))
+    return jax.vmap(space.sample)(jax.random.split(key, length)).astype(_dtype(space))

@@ -11,7 +11,9 @@ from deadtime._support.timeouts import Patient
 
 
 class TimedEnv(gym.Wrapper):
-    """An environment in a thread of its own; a step or reset that takes too long raises StepTimeoutError."""
+    """An environment in a thread of its own; a step or reset that takes too long raises
+    StepTimeoutError.
+    """
 
     def __init__(self, make: Callable[[], gym.Env], name: str, seconds: float):
         """Make the environment; that may take any time. `name` is for errors."""

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from deadtime.delays.convention import push
+from deadtime.envs.random_queue import random_in_box, random_numbered
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled
 
 
@@ -86,11 +87,8 @@ def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array
     if hasattr(program.env, "warm_up"):
         return env, obs, program.env.warm_up(obs, program.capacity, setup.delay)
     if program.box is not None:
-        low, high = jnp.asarray(program.box.low), jnp.asarray(program.box.high)
-        part = jax.random.uniform(key_queue, (program.capacity, *program.action_shape))
-        return env, obs, low + (high - low) * part
-    bits = jax.random.bits(key_queue, (program.capacity,))
-    return env, obs, (bits % program.env.num_actions).astype(jnp.int32)
+        return env, obs, random_in_box(key_queue, program.capacity, program.box)
+    return env, obs, random_numbered(key_queue, program.capacity, program.env.num_actions)
 
 
 def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:

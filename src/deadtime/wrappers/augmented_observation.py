@@ -1,4 +1,4 @@
-"""(observation, queue) as one observation: the paper's augmented state, as a Dict or as one vector."""
+"""All that an agent knows as one observation: the augmented state, as a Dict or as one vector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from deadtime.delays.nested import leaf_spaces, map_leaves, space_leaves
+from deadtime.delays.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
+from deadtime.delays.pending import check_action_space
+from deadtime.delays.process import DelayProcess
+from deadtime.wrappers.knowledge import NOT_YET, AgeKnowledge
 
 
 def beneath(env: Any, kind: type) -> Iterator[Any]:
@@ -21,66 +24,199 @@ def beneath(env: Any, kind: type) -> Iterator[Any]:
         env = env.env
 
 
-def check_present(action_delay: int, observation_delay: int, prefix: str = "") -> None:
-    """Raise if observations are delayed: the queue then lacks actions that the observation does not show either."""
-    if observation_delay:
+def check_outermost(env: Any, kind: type, name: str) -> None:
+    """Raise if the augmenting wrapper `kind` is in `env`, around which `name` is to be put."""
+    for _ in beneath(env, kind):
         raise ValueError(
-            f"{prefix}AugmentObservation shows the queue of {prefix}ActionDelay, which is enough only for observations "
-            f"without delay; got an action delay of {action_delay} and an observation delay of {observation_delay}: "
-            f"use {prefix}ActionDelay(env, {action_delay + observation_delay}) without {prefix}ObservationDelay, "
-            "which is equivalent"
+            f"{kind.__name__} shows what the delays beneath it say, so it is outside of them; "
+            f"got {name} around it: put {kind.__name__} around {name}"
         )
 
 
+def check_rewards(rewards: Any) -> bool:
+    """Return whether rewards come with the observation; raise if `rewards` says neither."""
+    if rewards not in ("step", "observation"):
+        raise ValueError(
+            f'rewards is "step" or "observation"; got {rewards!r}: '
+            'pass "observation" for rewards that come with the observation they led to'
+        )
+    return bool(rewards == "observation")
+
+
+def second_observation_delay(first: DelayProcess, second: DelayProcess) -> ValueError:
+    """Return the error for a delay of observations put on delayed observations."""
+    return ValueError(
+        f"one environment has one delay of observations; got {second!r} on top of {first!r}: "
+        "use a single delay of their sum"
+    )
+
+
 class Augmentation:
-    """The space of (observation, queue) and the function into it; `batch` leading axes for vector environments."""
+    """The space of augmented states and the function into it.
+
+    With `batch`, leading axes, for vector environments.
+    """
 
     def __init__(
         self,
         observation_space: spaces.Space,
+        action_space: spaces.Space,
         pending_spec: tuple[spaces.Space, int] | None,
+        knowledge: AgeKnowledge | None,
+        observation_process: DelayProcess | None,
         flat: bool,
     ):
-        """`pending_spec` is what an action-delay wrapper says of its queue: the space of one action, and the delay."""
-        if pending_spec is None:
+        """Lay out what the wrappers beneath provide.
+
+        `pending_spec` is the space of one action and K of an action delay, `knowledge` what it says
+        of ages; each is None where there is no such delay. `action_space` is that of one action
+        outside of all wrappers.
+        """
+        if pending_spec is None and observation_process is None:
             raise ValueError(
-                "AugmentObservation shows the pending actions of an ActionDelay; there is none beneath it: "
-                "write AugmentObservation(ActionDelay(env, delay)) (VectorActionDelay for a vector environment)"
+                "AugmentObservation shows the pending actions of an ActionDelay; there is none "
+                "beneath it: write AugmentObservation(ActionDelay(env, delay)) "
+                "(VectorActionDelay for a vector environment)"
             )
         self._observation_space, self._flat = observation_space, flat
-        self._action_space, self.delay = pending_spec
-        queue_space = batch_space(self._action_space, self.delay)
-        self.space: spaces.Space = spaces.Dict(
-            {"observation": observation_space, "pending_actions": queue_space}
-        )
+        self.action_space, self.action_delay = pending_spec or (action_space, 0)
+        self.observation_delay = 0 if observation_process is None else observation_process.longest
+        self.delay = self.action_delay + self.observation_delay
+        if self.observation_delay:
+            check_action_space(self.action_space)
+            self._check_same_actions(action_space)
+        parts = {
+            "observation": observation_space,
+            "pending_actions": batch_space(self.action_space, self.delay),
+        }
+        self.shows_action_age = knowledge is not None and knowledge.shown
+        if knowledge is not None and self.shows_action_age:
+            none_yet = self.observation_delay or knowledge.observed == "hindsight"
+            shape = (self.observation_delay + 1,)
+            low = NOT_YET if none_yet else 0
+            parts["action_age"] = spaces.Box(low, self.action_delay, shape, np.int64)
+        if self.observation_delay:
+            parts["observation_age"] = spaces.Box(0, self.observation_delay, (1,), np.int64)
+        self.ages = [part for name, part in parts.items() if name.endswith("_age")]
+        self.space: spaces.Space = spaces.Dict(parts)
         if flat:
             self.space = self._flat_space()
 
+    def _check_same_actions(self, action_space: spaces.Space) -> None:
+        if action_space != self.action_space:
+            raise ValueError(
+                "with delayed observations AugmentObservation keeps the chosen actions, so no "
+                f"wrapper between it and ActionDelay changes them; got {action_space} outside and "
+                f"{self.action_space} inside: put that wrapper beneath ActionDelay"
+            )
+
     def _flat_space(self) -> spaces.Box:
         bounds = [_bounds(leaf) for leaf in leaf_spaces(self._observation_space)]
-        bounds += [_bounds(leaf) for leaf in leaf_spaces(self._action_space)] * self.delay
+        bounds += [_bounds(leaf) for leaf in leaf_spaces(self.action_space)] * self.delay
+        bounds += [_bounds(part) for part in self.ages]
         low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
         wide = any(leaf.dtype == np.float64 for leaf in leaf_spaces(self._observation_space))
         dtype = np.float64 if wide else np.float32
         return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
 
-    def join(self, observation: Any, queue: Any, batch: tuple[int, ...] = ()) -> Any:
-        """Join an observation (with leading axes `batch`) and its queue (axes `batch`, then m)."""
+    def join(self, observation: Any, known: dict[str, Any], batch: tuple[int, ...] = ()) -> Any:
+        """Join an observation (with leading axes `batch`) and what is known of it.
+
+        `known` has "pending_actions", with axes `batch` and then K, and the ages that are shown.
+        """
+        queue = known["pending_actions"]
         if not self._flat:
-            return {
-                "observation": observation,
-                "pending_actions": map_leaves(np.copy, self._action_space, queue),
-            }
+            copied = map_leaves(np.copy, self.action_space, queue)
+            return {"observation": observation, **known, "pending_actions": copied}
         seen = [
             _encode(leaf, part, batch)
             for leaf, part in space_leaves(self._observation_space, observation)
         ]
         lead = (*batch, self.delay)
         pending = [
-            _encode(leaf, part, lead) for leaf, part in space_leaves(self._action_space, queue)
+            _encode(leaf, part, lead) for leaf, part in space_leaves(self.action_space, queue)
         ]
         seen.append(np.concatenate(pending, axis=-1).reshape(*batch, -1))
+        seen += [value for name, value in known.items() if name.endswith("_age")]
         return np.concatenate(seen, axis=-1).astype(self.space.dtype)
+
+
+class Shown:
+    """What an augmented observation shows beside the observation, kept over the steps.
+
+    Without delayed observations that is all in `info`. With them, older actions and ages are kept
+    here: those of the steps whose effect is not seen yet.
+    """
+
+    def __init__(self, augmentation: Augmentation, batch: tuple[int, ...] = ()):
+        """`batch` are the leading axes, for vector environments."""
+        self._of, self._batch = augmentation, batch
+        self._space = augmentation.action_space
+        self._keeps = augmentation.observation_delay > 0
+        self._queue: list[np.ndarray] = []
+        self._ages: np.ndarray = np.zeros(0, np.int64)
+
+    def start(self, info: dict[str, Any], rows: np.ndarray | None = None) -> None:
+        """Begin an episode with the `info` of its reset; in a batch, those of `rows` (a mask)."""
+        if not self._keeps:
+            return
+        queue = [self._older(leaf) for leaf in leaf_spaces(self._space)]
+        if self._of.action_delay:
+            pending = [leaf for _, leaf in space_leaves(self._space, info["pending_actions"])]
+            axis = len(self._batch)
+            queue = [np.concatenate(pair, axis) for pair in zip(queue, pending, strict=True)]
+        ages: np.ndarray = np.full(
+            (*self._batch, self._of.observation_delay + 1), NOT_YET, np.int64
+        )
+        if self._of.shows_action_age:
+            ages[..., -1] = info["action_age"]
+        if rows is not None:
+            for new, old in zip(queue, self._queue, strict=True):
+                new[~rows] = old[~rows]
+            ages[~rows] = self._ages[~rows]
+        self._queue, self._ages = queue, ages
+
+    def follow(self, action: Any, age: Any) -> None:
+        """Add the action just chosen, and the age known after this step unless none is shown."""
+        if not self._keeps:
+            return
+        axis = len(self._batch)
+        chosen = [np.asarray(part) for _, part in space_leaves(self._space, action)]
+        keep = (slice(None),) * axis + (slice(1, None),)
+        self._queue = [
+            np.concatenate([old[keep], np.expand_dims(new, axis).astype(old.dtype)], axis)
+            for old, new in zip(self._queue, chosen, strict=True)
+        ]
+        if age is not None:
+            self._ages = np.concatenate([self._ages[..., 1:], np.asarray(age)[..., None]], -1)
+
+    def parts(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Return the pending actions and the ages that are shown with the observation of `info`."""
+        parts: dict[str, Any] = {}
+        if self._keeps:
+            parts["pending_actions"] = from_leaves(self._space, iter(self._queue))
+        else:
+            parts["pending_actions"] = info["pending_actions"]
+        if self._of.shows_action_age:
+            ages = self._ages if self._keeps else np.asarray(info["action_age"])[..., None]
+            parts["action_age"] = ages.copy()
+        if self._keeps:
+            parts["observation_age"] = np.array(info["observation_age"])[..., None]
+        return parts
+
+    def row(self, parts: dict[str, Any], i: int) -> dict[str, Any]:
+        """Return the parts of environment `i` of a batch."""
+        queue = map_leaves(lambda leaf: leaf[i], self._space, parts["pending_actions"])
+        return {**{name: part[i] for name, part in parts.items() if name.endswith("_age")},
+                "pending_actions": queue}  # fmt: skip
+
+    def _older(self, leaf: spaces.Space) -> np.ndarray:
+        """Return the entries before the warm-up actions, which no step ever executes."""
+        shape = (*self._batch, self._of.observation_delay, *(leaf.shape or ()))
+        if isinstance(leaf, spaces.Box):
+            return np.broadcast_to(np.clip(0, leaf.low, leaf.high).astype(leaf.dtype), shape).copy()
+        first = getattr(leaf, "start", 0)
+        return np.broadcast_to(np.asarray(first, leaf.dtype), shape).copy()
 
 
 def _bounds(leaf: spaces.Space) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +228,8 @@ def _bounds(leaf: spaces.Space) -> tuple[np.ndarray, np.ndarray]:
         size = int(np.prod(leaf.shape))
     else:
         raise ValueError(
-            f"a flat observation holds Discrete, MultiDiscrete, MultiBinary and Box; got {leaf}: pass flat=False"
+            f"a flat observation holds Discrete, MultiDiscrete, MultiBinary and Box; got {leaf}: "
+            "pass flat=False"
         )
     return np.zeros(size), np.ones(size)
 

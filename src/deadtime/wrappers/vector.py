@@ -1,97 +1,62 @@
-"""Delay on a Gymnasium vector environment: `gym`'s three wrappers for many environments at once, in every autoreset mode.
+"""Delay on a Gymnasium vector environment: the vector forms of `deadtime.wrappers.scalar`.
 
-An environment that starts a new episode gets a new queue and a new observation history at that moment:
-
-- NEXT_STEP: the step after the end is a reset; the action given to it is ignored, and so is not queued;
-- SAME_STEP: the step that ends an episode also starts the next; `final_obs` and `final_info` speak of the old one;
-- DISABLED: the caller resets, all environments or those of ``options["reset_mask"]``.
+An environment that starts a new episode gets a new queue, a new age and a new history of
+observations at that moment. `deadtime.wrappers.episodes` describes the autoreset modes.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, iterate
 
-from deadtime.delays.convention import (
-    FixedDelay,
-    PendingActions,
-    WarmUp,
-    Warmup,
-    check_delay,
-    check_memory,
-    second_delay,
-)
-from deadtime.delays.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
-from deadtime.wrappers.augmented_observation import Augmentation, beneath, check_present
+from deadtime.delays.convention import FixedDelay, Warmup, second_delay
+from deadtime.delays.nested import map_leaves
+from deadtime.delays.parse import as_process
+from deadtime.delays.pending import PendingActions
+from deadtime.delays.warm_up import WarmUp
+from deadtime.wrappers.age_streams import AgeStreams
+from deadtime.wrappers.augmented_observation import Augmentation, Shown, beneath, check_outermost
+from deadtime.wrappers.episodes import Episodes, Step, own_seeds
+from deadtime.wrappers.knowledge import AgeKnowledge, Observed
+from deadtime.wrappers.scalar import ACTIONS
+from deadtime.wrappers.vector_observation import VectorObservationDelay
 
-Step = tuple[Any, Any, Any, Any, dict[str, Any]]
-
-
-class _Episodes:
-    """Which environments start an episode with the present reset or step."""
-
-    def __init__(self, env: Any, name: str):
-        if not isinstance(env, VectorEnv):
-            raise ValueError(
-                f"Vector{name} wraps a gymnasium.vector.VectorEnv; got {env}: use {name}"
-            )
-        # metadata is the environment class's own dict, which another vector environment may have written since
-        mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
-        if not isinstance(mode, AutoresetMode):
-            raise ValueError(
-                f"Vector{name} must know when episodes restart; metadata['autoreset_mode'] of {env} is {mode!r}: "
-                "set it to one of gymnasium.vector.AutoresetMode"
-            )
-        self.same_step = mode == AutoresetMode.SAME_STEP
-        self._next_step = mode == AutoresetMode.NEXT_STEP
-        self._ended = np.zeros(env.num_envs, bool)
-
-    def at_reset(self, options: dict[str, Any] | None) -> np.ndarray:
-        mask = np.ones_like(self._ended)
-        if options is not None and "reset_mask" in options:
-            mask = np.array(options["reset_mask"])
-        return mask
-
-    def reset(self, started: np.ndarray, options: dict[str, Any] | None) -> None:
-        if options is not None and "reset_mask" in options:
-            raise ValueError(
-                f"options['reset_mask'] says which environments to reset, but the one beneath does not take it; "
-                f"got {options['reset_mask']}: reset all, or use SyncVectorEnv"
-            )
-        self._ended = self._ended & ~started
-
-    def at_step(self, terminated: np.ndarray, truncated: np.ndarray) -> np.ndarray:
-        before, self._ended = self._ended, np.logical_or(terminated, truncated)
-        if self.same_step:
-            return self._ended
-        return before if self._next_step else np.zeros_like(before)
+__all__ = ["VectorActionDelay", "VectorAugmentObservation", "VectorObservationDelay"]
 
 
 def _pending_spec(env: Any) -> tuple[spaces.Space, int] | None:
-    """Return the action space and delay of the `VectorActionDelay` in `env`, or None if there is none."""
+    """Return the action space and longest age of the `VectorActionDelay` in `env`, if any."""
     return next((wrapper.pending_spec for wrapper in beneath(env, VectorActionDelay)), None)
 
 
 class VectorActionDelay(FixedDelay, VectorWrapper):
-    """`ActionDelay` on each environment of a batch: ``info["pending_actions"]`` has leaves of shape (num_envs, delay, …)."""
+    """`ActionDelay` on each environment of a batch.
 
-    def __init__(self, env: VectorEnv, delay: int, warmup: Warmup = "random"):
-        """`warmup` is as in `ActionDelay`, drawn for each environment on its own."""
-        self._episodes = _Episodes(env, "ActionDelay")
+    ``info["pending_actions"]`` has leaves of shape (num_envs, K, …), the ages shape (num_envs,).
+    """
+
+    def __init__(
+        self, env: VectorEnv, delay: Any, warmup: Warmup = "random", observed: Observed = "now"
+    ):
+        """`warmup` and ages are as in `ActionDelay`, drawn for each environment on its own."""
+        self._episodes = Episodes(env, "ActionDelay")
         if (spec := _pending_spec(env)) is not None:
             raise second_delay(spec[1], delay)
+        check_outermost(env, VectorAugmentObservation, "VectorActionDelay")
         super().__init__(env)
-        self._delay = check_delay(delay)
-        self._pending = PendingActions(env.action_space, delay)
-        self._warmups = [
-            WarmUp(warmup, env.single_action_space, delay) for _ in range(env.num_envs)
-        ]
-        self.pending_spec = (env.single_action_space, self._delay)
+        self.process = as_process(delay)
+        self._delay = self.process.longest
+        self._pending = PendingActions(env.action_space, self._delay)
+        space = env.single_action_space
+        self._warmups = [WarmUp(warmup, space, self._delay) for _ in range(env.num_envs)]
+        self.pending_spec = (space, self._delay)
+        self.knowledge = AgeKnowledge(self.process, observed)
+        self._ages = AgeStreams(self.process, ACTIONS, env.num_envs)
+        self._executed_ages = self._ages.now
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -100,32 +65,40 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
         started = self._episodes.at_reset(options)
         obs, info = self.env.reset(seed=seed, options=options)
         self._episodes.reset(started, options)
-        seeds = (
-            [seed + i for i in range(self.num_envs)]
-            if isinstance(seed, int)
-            else seed or [None] * self.num_envs
-        )
+        seeds = own_seeds(seed, self.num_envs)
         for i in np.flatnonzero(started):
             if (own := seeds[i]) is not None:
                 self._warmups[i].seed(own)
-        self._start(started, obs)
-        return obs, {**info, **self._pending_info()}
+        self._start(started, obs, seeds)
+        return obs, {**info, **self._pending_info(started)}
 
     def step(self, actions: Any) -> Step:
-        """Execute each environment's oldest pending action; those that restart get a new queue instead."""
-        executed, _ = self._pending.push(actions)
+        """Execute each environment's pending action of the present age.
+
+        Environments that restart get a new queue instead.
+        """
+        self._executed_ages = ages = self._ages.now
+        executed, _ = self._pending.push(actions, ages if self._ages.random else None)
         obs, reward, terminated, truncated, info = self.env.step(executed)
         started = self._episodes.at_step(terminated, truncated)
-        info = {**info, "executed_action": executed, "_executed_action": ~started}
-        if self._episodes.same_step:
-            info["_executed_action"] = np.ones_like(started)
-            if started.any():
-                info["final_info"] = {**info.get("final_info", {}), **self._pending_info(started)}
+        stepped = np.ones_like(started) if self._episodes.same_step else ~started
+        info = {
+            **info,
+            "executed_action": executed,
+            "_executed_action": stepped,
+            "executed_age": ages.copy(),
+            "_executed_age": stepped.copy(),
+        }
+        self._ages.advance(stepped, terminated | truncated)
+        if self._episodes.same_step and started.any():
+            final = _masked(self._pending_info(), started)
+            info["final_info"] = {**info.get("final_info", {}), **final}
         if started.any():
             self._start(started, obs)
-        return obs, reward, terminated, truncated, {**info, **self._pending_info()}
+        return obs, reward, terminated, truncated, {**info, **self._pending_info(started)}
 
-    def _start(self, started: np.ndarray, obs: Any) -> None:
+    def _start(self, started: np.ndarray, obs: Any, seeds: list[int | None] | None = None) -> None:
+        self._ages.start(started, seeds)
         rows = np.flatnonzero(started)
         each = (
             list(iterate(self.observation_space, obs))
@@ -142,108 +115,44 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
 
         self._pending.fill(map_leaves(place, space, self._pending.actions, *queues))
 
-    def _pending_info(self, mask: np.ndarray | None = None) -> dict[str, Any]:
+    def _pending_info(self, started: np.ndarray | None = None) -> dict[str, Any]:
+        """Return the info after a step or reset that began the episodes of the mask `started`."""
         queue = map_leaves(
             lambda leaf: np.swapaxes(leaf, 0, 1), self.single_action_space, self._pending.actions
         )
-        return {
-            "pending_actions": queue,
-            "_pending_actions": np.ones(self.num_envs, bool) if mask is None else mask.copy(),
-        }
+        known = self.knowledge.after_step(self._executed_ages, self._ages.now)
+        if started is not None and started.any():
+            first = self.knowledge.at_reset(self._ages.now)
+            known = {name: np.where(started, first[name], now) for name, now in known.items()}
+        every = {"pending_actions": queue, **known}
+        present = np.ones(self.num_envs, bool)
+        return {**every, **{"_" + name: present for name in every}}
 
 
-class VectorObservationDelay(FixedDelay, VectorWrapper):
-    """`ObservationDelay` on each environment of a batch; ``info["observation_age"]`` has shape (num_envs,)."""
-
-    def __init__(self, env: VectorEnv, delay: int):
-        """At delay 0 the observations are the present ones."""
-        self._episodes = _Episodes(env, "ObservationDelay")
-        super().__init__(env)
-        for leaf in leaf_spaces(env.single_observation_space):
-            if not isinstance(
-                leaf, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box
-            ):
-                raise ValueError(
-                    f"VectorObservationDelay keeps Discrete, MultiDiscrete, MultiBinary, Box, Dict and Tuple; got {leaf}: "
-                    "put ObservationDelay on each environment instead"
-                )
-        self._delay = check_delay(delay)
-        for augmented in beneath(env, VectorAugmentObservation):
-            check_present(augmented.augmentation.delay, self._delay, "Vector")
-        self._length = self._delay + 1
-        leaves = leaf_spaces(env.observation_space)
-        size = sum(np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape or ()) for leaf in leaves)
-        check_memory("a history of observations", self._delay, self._length * size)
-        self._history: list[np.ndarray] | None = None
-        self._now = 0
-        self._age = np.zeros(env.num_envs, np.int64)
-
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Reset; environments that start anew show the observation of age 0, the others the one they showed."""
-        started = self._episodes.at_reset(options)
-        obs, info = self.env.reset(seed=seed, options=options)
-        self._episodes.reset(started, options)
-        if self._history is None:
-            leaves = [np.asarray(leaf) for _, leaf in space_leaves(self.env.observation_space, obs)]
-            self._history = [np.zeros((self._length, *leaf.shape), leaf.dtype) for leaf in leaves]
-        self._age[started] = 0
-        return self._record(obs), {**info, **self._age_info()}
-
-    def step(self, actions: Any) -> Step:
-        """Step at once, but show what was there `delay` steps ago in the same episode."""
-        obs, reward, terminated, truncated, info = self.env.step(actions)
-        started = self._episodes.at_step(terminated, truncated)
-        self._age = np.minimum(self._age + 1, self._length - 1)
-        if self._episodes.same_step and started.any():
-            info = {**info, "final_obs": self._final(info["final_obs"], started)}
-            info["final_info"] = {**info.get("final_info", {}), **self._age_info(started)}
-        self._age[started] = 0
-        self._now = (self._now + 1) % self._length
-        return self._record(obs), reward, terminated, truncated, {**info, **self._age_info()}
-
-    def _record(self, obs: Any) -> Any:
-        assert self._history is not None
-        for log, (_, leaf) in zip(
-            self._history, space_leaves(self.env.observation_space, obs), strict=True
-        ):
-            log[self._now] = leaf
-        rows, envs = (self._now - self._age) % self._length, np.arange(self.num_envs)
-        return from_leaves(
-            self.env.observation_space, iter([log[rows, envs] for log in self._history])
-        )
-
-    def _final(self, final_obs: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """The delayed view of each ended episode's last step; the present one only at delay 0."""
-        if self._length == 1:
-            return final_obs
-        assert self._history is not None
-        shown = final_obs.copy()
-        for i in np.flatnonzero(ended):
-            row = (self._now + 1 - self._age[i]) % self._length
-            shown[i] = from_leaves(
-                self.env.observation_space, iter([log[row, i].copy() for log in self._history])
-            )
-        return shown
-
-    def _age_info(self, mask: np.ndarray | None = None) -> dict[str, Any]:
-        known = np.ones(self.num_envs, bool) if mask is None else mask.copy()
-        return {"observation_age": self._age.copy(), "_observation_age": known}
+def _masked(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
+    """Return `info` with `mask` as the presence of each of its entries."""
+    return {name: mask.copy() if name[0] == "_" else value for name, value in info.items()}
 
 
 class VectorAugmentObservation(FixedDelay, VectorWrapper):
     """`AugmentObservation` on each environment of a batch."""
 
     def __init__(self, env: VectorEnv, flat: bool = False):
-        """Wrap a vector environment that has `VectorActionDelay` somewhere beneath."""
-        self._episodes = _Episodes(env, "AugmentObservation")
+        """Wrap an environment with `VectorActionDelay` or `VectorObservationDelay` beneath."""
+        self._episodes = Episodes(env, "AugmentObservation")
         super().__init__(env)
-        self._pending_spec = _pending_spec(env)
-        self.augmentation = Augmentation(env.single_observation_space, self._pending_spec, flat)
+        actions = next(beneath(env, VectorActionDelay), None)
+        observations = next(beneath(env, VectorObservationDelay), None)
+        self.augmentation = Augmentation(
+            env.single_observation_space,
+            env.single_action_space,
+            _pending_spec(env),
+            None if actions is None else actions.knowledge,
+            None if observations is None else observations.process,
+            flat,
+        )
         self._delay = self.augmentation.delay
-        observation_delay = sum(wrapper.delay for wrapper in beneath(env, VectorObservationDelay))
-        check_present(self.augmentation.delay, observation_delay, "Vector")
+        self._shown = Shown(self.augmentation, (self.num_envs,))
         self.single_observation_space = self.augmentation.space
         self.observation_space = batch_space(self.augmentation.space, env.num_envs)
 
@@ -251,23 +160,39 @@ class VectorAugmentObservation(FixedDelay, VectorWrapper):
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset; the observations include the warm-up actions."""
+        started = self._episodes.at_reset(options)
         obs, info = self.env.reset(seed=seed, options=options)
-        return self.augmentation.join(obs, info["pending_actions"], (self.num_envs,)), info
+        self._episodes.reset(started, None)
+        self._shown.start(info, None if started.all() else started)
+        return self._join(obs, info), info
 
     def step(self, actions: Any) -> Step:
-        """Step; the observations include the actions just chosen, and `final_obs` the queue its episode ended with."""
-        obs, reward, terminated, truncated, info = self.env.step(actions)
-        if self._episodes.same_step and "final_obs" in info:
-            info = {**info, "final_obs": self._final(info)}
-        obs = self.augmentation.join(obs, info["pending_actions"], (self.num_envs,))
-        return obs, reward, terminated, truncated, info
+        """Step; the observations include the actions just chosen.
 
-    def _final(self, info: dict[str, Any]) -> np.ndarray:
-        shown = info["final_obs"].copy()
-        queues = info["final_info"]["pending_actions"]
-        assert self._pending_spec is not None
+        `final_obs` includes the queue that its episode ended with.
+        """
+        obs, reward, terminated, truncated, info = self.env.step(actions)
+        started = self._episodes.at_step(terminated, truncated)
+        age = info.get("action_age")
+        if self._episodes.same_step and "final_obs" in info:
+            final = info["final_info"]
+            if age is not None:
+                age = np.where(started, final["action_age"], age)
+            self._shown.follow(actions, age)
+            info = {**info, "final_obs": self._final(info["final_obs"], final)}
+        else:
+            self._shown.follow(actions, age)
+        if started.any():
+            self._shown.start(info, started)
+        return self._join(obs, info), reward, terminated, truncated, info
+
+    def _join(self, obs: Any, info: dict[str, Any]) -> Any:
+        return self.augmentation.join(obs, self._shown.parts(info), (self.num_envs,))
+
+    def _final(self, final_obs: np.ndarray, final_info: dict[str, Any]) -> np.ndarray:
+        shown = final_obs.copy()
+        parts = self._shown.parts(final_info)
         for i, obs in enumerate(shown):
             if obs is not None:
-                queue = map_leaves(lambda leaf, row=i: leaf[row], self._pending_spec[0], queues)
-                shown[i] = self.augmentation.join(obs, queue)
+                shown[i] = self.augmentation.join(obs, self._shown.row(parts, i))
         return shown

@@ -25,7 +25,8 @@ from gymnasium import spaces
 from jaxtyping import UInt8
 
 from deadtime._support import files
-from deadtime.delays.convention import PendingActions, WarmUp
+from deadtime.delays.pending import PendingActions
+from deadtime.delays.warm_up import WarmUp
 from deadtime.envs.atari.games import NOOPS, SIDE, SKIP, STACK, Game, games, library
 
 

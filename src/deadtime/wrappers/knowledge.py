@@ -1,0 +1,69 @@
+"""The part of `info` that says what an agent knows of the ages of its actions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from deadtime.delays.process import DelayProcess
+
+Observed = Literal["now", "hindsight", "never"]
+"""When an agent learns the age z_t: before it chooses a_t, one step later, or never."""
+
+NOT_YET = -1
+"""The age shown where there is none yet: in hindsight, before the first step."""
+
+
+class AgeKnowledge:
+    """What an agent knows of the ages, as `info` of a reset and of a step.
+
+    `action_age` is the age that the agent knows: z_t with "now", z_{t-1} with "hindsight".
+    `pending_count` is how many of the last K actions may still be executed, as far as the agent can
+    conclude that from the age. Ages are one number, or an array with one for each environment.
+    """
+
+    def __init__(self, process: DelayProcess, observed: Any):
+        """Precompute the counts of pending actions."""
+        if observed not in ("now", "hindsight", "never"):
+            raise ValueError(
+                f'observed is "now", "hindsight" or "never"; got {observed!r}: '
+                'pass "now" for an agent that knows the age before it chooses'
+            )
+        self.observed: Observed = observed
+        self.longest = process.longest
+        self.constant = process.constant is not None
+        self.shown = observed != "never" and not self.constant
+        """Whether ages are shown that the agent could not know otherwise."""
+        self._counts = np.zeros(0, np.int64)
+        if self.shown:
+            now, after = process.chain.pending_now, process.chain.pending_after
+            self._counts = now if observed == "now" else after
+
+    def at_reset(self, age: Any) -> dict[str, Any]:
+        """Return the info of a reset; the first step will read `age`."""
+        if self.shown and self.observed == "hindsight":
+            return {"action_age": _filled(age, NOT_YET), "pending_count": self._all(age)}
+        return self.after_step(age, age)
+
+    def after_step(self, executed: Any, age: Any) -> dict[str, Any]:
+        """Return the info of a step that read the age `executed`; the next one will read `age`."""
+        if self.observed == "never":
+            return {"pending_count": self._all(age)}
+        if self.constant:
+            return {"action_age": _copied(age), "pending_count": _copied(age)}
+        known = age if self.observed == "now" else executed
+        if isinstance(known, int):
+            return {"action_age": known, "pending_count": self._counts.item(known)}
+        return {"action_age": known.copy(), "pending_count": self._counts.take(known)}
+
+    def _all(self, age: Any) -> Any:
+        return _filled(age, self.longest)
+
+
+def _copied(age: Any) -> Any:
+    return age if isinstance(age, int) else age.copy()
+
+
+def _filled(age: Any, value: int) -> Any:
+    return value if isinstance(age, int) else np.full(len(age), value, np.int64)
