@@ -89,7 +89,7 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
         agent,
         5,
         "paper",
-        changes={"learning_starts": 2000, "replay_transitions": 20_000},
+        changes={"learning_starts": 2000, "buffer_size": 20_000},
     )
     groups = host_loop.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
     for group in groups:

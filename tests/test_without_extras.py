@@ -95,7 +95,7 @@ def test_python_names_the_extra_that_it_needs(code, extra, packages):
 def test_a_recorded_policy_is_loaded_and_evaluated(tmp_path):
     import deadtime
 
-    small = {"steps": 60, "hidden": (4,), "batch": 4, "evaluation_episodes": 1}
+    small = {"steps": 60, "hidden": (4,), "batch_size": 4, "evaluation_episodes": 1}
     deadtime.train("gym:CartPole-v1", "delayed", 2, **small).save(tmp_path / "deep")
     deadtime.train("maze", "augmented", 2, size=3, episodes=20).save(tmp_path / "tabular")
     code = """
@@ -111,4 +111,4 @@ for folder, env in (("deep", "gym:CartPole-v1"), ("tabular", "maze")):
         "from deadtime.cli import main; sys.exit(main(['evaluate', 'deep', '--episodes', '2']))",
         cwd=tmp_path,
     )
-    assert "delayed of delay 2, under delay 2: return" in shown.stdout, shown.stderr
+    assert "trained at delay 2, evaluated at delay 2\nmean return " in shown.stdout, shown.stderr

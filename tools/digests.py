@@ -36,8 +36,8 @@ PLAYED = 40
 DEEP = {
     "steps": 600,
     "hidden": (8, 8),
-    "batch": 16,
-    "replay_transitions": 200,
+    "batch_size": 16,
+    "buffer_size": 200,
     "evaluation_episodes": 3,
 }
 HOST = DEEP | {"steps": 300}
@@ -50,7 +50,10 @@ PIXELS = {
     "evaluation_episodes": 1,
     "max_episode_steps": 30,
 }
-FRAMES = PIXELS | {"learning_starts": 40, "replay_transitions": 100}
+FRAMES = PIXELS | {"learning_starts": 40, "buffer_size": 100}
+
+FORMER_NAMES = {"batch_size": "batch", "buffer_size": "replay_transitions"}
+"""Settings of the cases, and what older checkouts call them."""
 
 
 def digest(value: Any) -> str:
@@ -152,7 +155,7 @@ RESUMED = {
     ]
     + [
         f"--set={name}={value}"
-        for name, value in (("channels", "[2,2,2]"), ("hidden", 8), ("replay_transitions", 500))
+        for name, value in (("channels", "[2,2,2]"), ("hidden", 8), ("buffer_size", 500))
     ]
     + ["--set=learning_starts=100", "--set=evaluation_episodes=1", "--max-episode-steps", "30"],
 }
@@ -164,7 +167,9 @@ def _training(
     def compute() -> dict[str, Any]:
         import deadtime
 
-        result = deadtime.train(env, agent, delay, **options)
+        former = _former_names()
+        named = {former.get(name, name): value for name, value in options.items()}
+        result = deadtime.train(env, agent, delay, **named)
         found = _of_record(result.record)
         if options.get("model") != "simulator":
             policy = result.policy()
@@ -183,6 +188,13 @@ def _training(
     return compute
 
 
+def _former_names() -> dict[str, str]:
+    """Return the settings that the checkout in use knows by a former name, with that name."""
+    from deadtime.learn.settings import DoubleQ
+
+    return {} if hasattr(DoubleQ, "batch_size") else FORMER_NAMES
+
+
 def _of_record(record: Any) -> dict[str, Any]:
     weights = {name: np.asarray(part) for name, part in record.policies.items()}
     numbers = {
@@ -191,11 +203,17 @@ def _of_record(record: Any) -> dict[str, Any]:
     }
     return {
         "id": record.id,
-        "spec": digest(json.dumps(record.spec, sort_keys=True)),
+        "spec": digest(_without_former_names(record.spec)),
         "numbers": digest(numbers),
         "curve": digest({name: getattr(record, name) for name in ("points", "curve", "others")}),
         "weights": digest(weights),
     }
+
+
+def _without_former_names(spec: dict[str, Any]) -> dict[str, Any]:
+    today = {former: name for name, former in FORMER_NAMES.items()}
+    changes = spec.get("changes", {})
+    return spec | {"changes": {today.get(name, name): value for name, value in changes.items()}}
 
 
 def _actions(policy: Any, delay: int) -> list[int]:
@@ -247,7 +265,10 @@ def _resumption(arguments: list[str]) -> Callable[[], dict[str, Any]]:
         import deadtime
 
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "deadtime", "train", *arguments, "--out", folder]
+            options = arguments
+            for name, former in _former_names().items():
+                options = [one.replace(f"--set={name}=", f"--set={former}=") for one in options]
+            command = [sys.executable, "-m", "deadtime", "train", *options, "--out", folder]
             _interrupt_on_the_way(command)
             if not any(Path(folder).rglob("*.safetensors")):
                 raise RuntimeError(

@@ -91,7 +91,7 @@ class Fuzzer:
             deadtime.train("maze", agent, 2, seeds=2, size=3, episodes=20).record
             for agent in agents
         ]
-        small = {"steps": 40, "hidden": [4], "batch": 8, "evaluation_episodes": 1}
+        small = {"steps": 40, "hidden": [4], "batch_size": 8, "evaluation_episodes": 1}
         self.records += [
             deadtime.train("cartpole", "delayed", 2, **small).record,
             deadtime.train("gym:CartPole-v1", "augmented", 1, **small).record,

@@ -29,7 +29,7 @@ from deadtime.runtime.views import VIEWS
 from tests.commands import full, recorded
 from tests.runtime.kinds import recurrent_manifest
 
-SMALL = A2C(hidden=(8,), lstm=16, actors=4, learning_rate=0.01, rms_start=0.0, discount=0.5)
+SMALL = A2C(hidden=(8,), lstm=16, actors=4, learning_rate=0.01, rms_start=0.0, gamma=0.5)
 WIDE = replace(SMALL, actors=8)
 TINY = {"hidden": (8,), "lstm": 8, "actors": 4}
 
@@ -367,7 +367,7 @@ def test_settings():
     ("env", "options", "words"),
     [
         ("cartpole", {"model": "change"}, "recurrent predicts nothing, so model would do nothing"),
-        ("cartpole", {"batch": 32}, "recurrent has no setting 'batch'"),
+        ("cartpole", {"batch_size": 32}, "recurrent has no setting 'batch_size'"),
         ("cartpole", {"actors": 0}, "actors is a whole number, 1 or more; got 0"),
         ("acrobot", {"shaped": True}, "acrobot has no shaped reward"),
         ("maze", {}, "recurrent learns from numbers, not from the cells of maze"),
@@ -377,7 +377,7 @@ def test_settings():
 def test_what_cannot_run_is_refused(env, options, words):
     with pytest.raises(ValueError, match=words):
         deadtime.train(env, "recurrent", 1, **options)
-    if env == "cartpole" and "batch" in options:
+    if env == "cartpole" and "batch_size" in options:
         with pytest.raises(ValueError, match="delayed has no setting 'rollout'"):
             deadtime.train(env, "delayed", 1, rollout=5)
 

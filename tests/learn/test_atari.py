@@ -40,8 +40,8 @@ TINY = {
     "channels": (2, 2, 2),
     "hidden": 8,
     "learning_starts": 40,
-    "replay_transitions": 200,
-    "batch": 4,
+    "buffer_size": 200,
+    "batch_size": 4,
 }
 SHORT = {"max_episode_steps": 40, "sticky": 0.0}
 
@@ -308,7 +308,7 @@ def test_the_commands(tmp_path, capsys):
     assert (told["delay"], told["steps"], told["model"]) == (2, 60, "fresh")
     said(capsys, "watch", told["record"], "--out", tmp_path / "w.gif")
     assert (tmp_path / "w.gif").stat().st_size > 1000
-    assert "under delay 1: return" in said(
+    assert "evaluated at delay 1\nmean return " in said(
         capsys, "evaluate", told["record"], "--delay", "1", "--episodes", "1"
     )
     table = json.loads(

@@ -17,7 +17,7 @@ from tests.commands import recorded
 from tests.processes import nothing_left, start, wait_for  # noqa: F401
 
 STATE = {"weights": np.arange(3000.0)}
-TINY = {"hidden": (4,), "batch": 4, "replay_transitions": 50}
+TINY = {"hidden": (4,), "batch_size": 4, "buffer_size": 50}
 CART = DeepSpec("cartpole", "oblivious", 1, "paper", 400, changes=TINY, evaluation_episodes=2)
 
 
@@ -153,7 +153,7 @@ CART_WORDS = [
     "--set",
     "hidden=[4]",
     "--set",
-    "replay_transitions=50000",
+    "buffer_size=50000",
 ]
 COMMAND = """
 from deadtime.cli import main
@@ -169,8 +169,9 @@ main()
 LIMITED = (
     "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + COMMAND
 )
-WRITTEN = "deadtime: interrupted; finished seeds are recorded, 1 checkpoint was written, and the same command goes on: "
-NONE = "deadtime: interrupted; finished seeds are recorded, no checkpoint was written, so that the same command begins the "
+INTERRUPTED = "deadtime: interrupted; finished seeds are recorded, "
+WRITTEN = f"{INTERRUPTED}1 checkpoint was written. Resume with: deadtime "
+NONE = f"{INTERRUPTED}no checkpoint was written, so unfinished seeds start again. Resume with: "
 
 
 @pytest.mark.parametrize(

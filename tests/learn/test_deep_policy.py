@@ -17,7 +17,7 @@ from deadtime.runs.deep_specs import DeepSpec
 from tests import commands
 from tests.commands import full
 
-TINY = {"hidden": (8, 8), "batch": 8}
+TINY = {"hidden": (8, 8), "batch_size": 8}
 
 
 def run(*arguments, cwd):

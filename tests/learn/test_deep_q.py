@@ -33,9 +33,9 @@ from tests.commands import full, recorded
 
 SMALL = DoubleQ(
     hidden=(16, 16),
-    batch=8,
-    replay_transitions=200,
-    discount=0.5,
+    batch_size=8,
+    buffer_size=200,
+    gamma=0.5,
     learning_rate=0.01,
     epsilon_floor=0.7,
 )
@@ -144,7 +144,7 @@ def test_the_roll_of_no_steps_in_one_kernel_is_where_it_starts_to_the_bit(kind, 
 def test_what_a_preset_stores_of_an_episode(name, env, skipped):
     """Of CartPole's warm-up, which an expert chose, no preset learns."""
     environment, delay = make(env), 4
-    small = {"hidden": (4,), "batch": 64, "replay_transitions": 100}
+    small = {"hidden": (4,), "batch_size": 64, "buffer_size": 100}
     settings = replace(preset(name, family_of(env)), **small)
     steps = 9  # no episode of either environment is shorter
     _, _, runs, returns = trained(environment, "delayed", [delay], settings, delay, steps)
@@ -393,7 +393,7 @@ def learner_setup():
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_scales_of_the_forward_model_are_of_stored_transitions(keep):
-    settings = replace(SMALL, model="change", batch=1)
+    settings = replace(SMALL, model="change", batch_size=1)
     program, setup = (
         program_of(Probe(), "delayed", settings, 2),
         pick(setup_of(Probe(), "delayed", (2,), settings), 0),
@@ -509,11 +509,11 @@ def test_specs_refuse_what_cannot_run(wrong, words):
 
 def test_deep_ids():
     base = DeepSpec("cartpole", "delayed", 5)
-    assert base.id == DeepSpec("cartpole", "delayed", 5, changes={"batch": 128.0}).id
+    assert base.id == DeepSpec("cartpole", "delayed", 5, changes={"batch_size": 128.0}).id
     others = [
         DeepSpec("cartpole", "delayed", 5, "paper"), DeepSpec("cartpole", "delayed", 6), DeepSpec("cartpole", "oblivious", 5),
         DeepSpec("noisy-cartpole", "delayed", 5), DeepSpec("cartpole", "delayed", 5, steps=7),
-        DeepSpec("cartpole", "delayed", 5, changes={"discount": 0.9}),
+        DeepSpec("cartpole", "delayed", 5, changes={"gamma": 0.9}),
         DeepSpec("cartpole", "delayed", 5, settings={"noise": 0.2}),
     ]  # fmt: skip
     assert len({spec.id for spec in [base, *others]}) == 8
@@ -560,7 +560,7 @@ def test_gymnax_environments_train_though_their_parameters_hold_arrays():
 )
 def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
     """One update, whose direction tells its aim: Q picks action 0, worth 10 to the target network, which prefers action 1."""
-    settings = replace(SMALL, batch=1, discount=1.0, **change)
+    settings = replace(SMALL, batch_size=1, gamma=1.0, **change)
     program, setup = (
         program_of(Probe(), "oblivious", settings, 0),
         pick(setup_of(Probe(), "oblivious", (0,), settings), 0),
@@ -626,7 +626,7 @@ def test_gymnax_seeds_share_a_program():
     ("wrong", "words"),
     [
         ({"learning_rate_fall": 3}, "learning_rate_fall lies from 0 to 1; got 3"),
-        ({"discount": 1.5}, "discount lies from 0 to 1"),
+        ({"gamma": 1.5}, "gamma lies from 0 to 1"),
         ({"evaluation_delays": 5}, "evaluation_delays are a list; got 5"),
     ],
 )

@@ -30,8 +30,8 @@ REGISTRIES = (
 )
 SMALL = {
     "hidden": (8, 8),
-    "batch": 8,
-    "replay_transitions": 200,
+    "batch_size": 8,
+    "buffer_size": 200,
     "evaluation_episodes": 2,
     "preset": "paper",
 }

@@ -29,7 +29,7 @@ TINY = PixelA2C(
     lstm=6,
     rollout=4,
     learning_rate=0.02,
-    discount=0.9,
+    gamma=0.9,
     entropy_weight=0.1,
 )
 SHOWN = (4, 84, 84)
@@ -221,7 +221,7 @@ class Reference:
         gained, weight = 0.0, 1.0
         for k in range(j, len(self.turns)):
             gained += weight * float(np.sign(self.turns[k].after.reward[i]))
-            weight *= self.settings.discount
+            weight *= self.settings.gamma
             if terminal(self.turns[k], i):
                 return gained
             if k + 1 == len(self.turns):
@@ -346,7 +346,7 @@ def test_what_was_shown_a_step_ago_is_remembered():
         rollout=5,
         learning_rate=0.01,
         rms_start=0.0,
-        discount=0.5,
+        gamma=0.5,
         entropy_weight=0.01,
     )
     lanes, rng, pictures = 8, np.random.default_rng(0), np.zeros((2, *SHOWN), np.uint8)

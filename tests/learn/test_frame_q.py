@@ -20,10 +20,10 @@ from tests.commands import full
 TINY = PixelQ(
     channels=(4, 4, 4),
     hidden=16,
-    replay_transitions=400,
+    buffer_size=400,
     learning_starts=0,
     learning_rate=1e-3,
-    batch=16,
+    batch_size=16,
 )
 
 
@@ -130,7 +130,7 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
     """Of the executed action, and then not of the warm-up; or of the chosen one."""
     rng, program, delay = (
         np.random.default_rng(count),
-        program_of(replace(TINY, replay_transitions=60), 3, 3),
+        program_of(replace(TINY, buffer_size=60), 3, 3),
         2,
     )
     told = setups(delay=delay, executed=executed)
@@ -157,7 +157,7 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
                 key = now.before.frame[run, lane].tobytes()
                 truth[run, key] = now, then, lane, terminal[run, lane], i
     seen = set()
-    for run, entry in np.ndindex(2, TINY.batch):
+    for run, entry in np.ndindex(2, TINY.batch_size):
         (before, queue), (after, next_queue) = (
             [np.asarray(leaf[run, entry]) for leaf in part] for part in (batch.now, batch.then)
         )
@@ -185,7 +185,7 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
 def probe(steps=900):
     """A game of two frames: dark, then bright, then over. In the bright one action 1 pays 1; nothing else pays."""
     program = program_of(
-        replace(TINY, discount=0.5, clip_rewards=False, target_period_updates=20), 0, 4
+        replace(TINY, gamma=0.5, clip_rewards=False, target_period_updates=20), 0, 4
     )
     told = setups(1, 0, 2, steps=steps)
     rng, state = np.random.default_rng(0), frame_q.begin(program, told)

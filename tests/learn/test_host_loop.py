@@ -31,9 +31,9 @@ from tests.commands import full, recorded, run
 
 SMALL = {
     "hidden": (16, 16),
-    "batch": 8,
-    "replay_transitions": 200,
-    "discount": 0.5,
+    "batch_size": 8,
+    "buffer_size": 200,
+    "gamma": 0.5,
     "learning_rate": 0.01,
     "epsilon_floor": 0.7,
 }
@@ -138,9 +138,9 @@ def test_what_is_stored(agent, delay, envs, skipped, monkeypatch):
         61,
         envs,
         hidden=(4,),
-        batch=4,
+        batch_size=4,
         skipped_delays=skipped,
-        replay_transitions=100,
+        buffer_size=100,
     )
     chosen, send = [], LocalPool.send
     monkeypatch.setattr(
@@ -212,7 +212,7 @@ class KeyedEnv(gym.Env):
 )
 def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, delay, monkeypatch):
     steps, env = 200, Plain(noise=0.1)
-    spec = spec_of("gym:CartPole-v1", agent, delay, steps, hidden=(8, 8), batch=8)
+    spec = spec_of("gym:CartPole-v1", agent, delay, steps, hidden=(8, 8), batch_size=8)
     setup = setup_of(spec, 3)
     keyed = KeyedEnv(env, setup.key)
     delayed = deadtime.ActionDelay(keyed, delay, keyed.queue)
@@ -303,7 +303,7 @@ def test_one_spec_and_seed_give_the_same_bits():
 
 def test_resuming(tmp_path, monkeypatch):
     """The learner goes on as it was, with new episodes, and the record says so."""
-    spec = spec_of(DIARY, delay=2, steps=90, envs=3, hidden=(4,), batch=4, skipped_delays=0)
+    spec = spec_of(DIARY, delay=2, steps=90, envs=3, hidden=(4,), batch_size=4, skipped_delays=0)
     monkeypatch.setattr(host_loop, "_BURST_SECONDS", -1.0)
     monkeypatch.setattr(host_loop, "WRITE_EVERY_SECONDS", -1.0)
     told, begun = [], []
@@ -338,7 +338,7 @@ def test_resuming(tmp_path, monkeypatch):
 
 
 def test_stopping_writes_a_checkpoint(tmp_path):
-    spec, stop = spec_of(DIARY, steps=10**6, hidden=(4,), batch=4), Event()
+    spec, stop = spec_of(DIARY, steps=10**6, hidden=(4,), batch_size=4), Event()
     group = HostGroup(host_programs.program_of(spec, "cpu"), [(spec, 0)])
     assert trainer.train_group(group, lambda n: n and stop.set(), stop, True, tmp_path) == []
     assert len(list(tmp_path.iterdir())) == 1
@@ -447,7 +447,7 @@ def test_rewards_are_finite_for_the_learner_too(value, monkeypatch):
 def test_scores_that_are_none_are_no_normal_end(value, tmp_path, monkeypatch):
     """An environment that goes wrong in evaluation only: nothing is recorded, and what was learned is kept."""
     usual = GymFamily.gymnasium_form
-    spec = spec_of(PROBE, "oblivious", steps=60, hidden=(4,), batch=4)
+    spec = spec_of(PROBE, "oblivious", steps=60, hidden=(4,), batch_size=4)
 
     def wrong(*given, **how):
         env = usual(*given, **how)
@@ -528,9 +528,8 @@ def test_commands(tmp_path):
     said = json.loads(done.stdout)
     assert (said["env"], said["envs"], said["scores"]) == ("gym:MountainCar-v0", 2, [-200, -200])
     done = run("evaluate", said["record"], "--episodes", 2, "--delay", 1, cwd=tmp_path)
-    assert "gym:MountainCar-v0 delayed of delay 3, under delay 1: return -200" in done.stdout, (
-        done.stderr
-    )
+    assert "delayed in gym:MountainCar-v0, trained at delay 3" in done.stdout, done.stderr
+    assert "evaluated at delay 1\nmean return -200" in done.stdout
     policy = deadtime.load(tmp_path / said["record"], seed=1)
     assert deadtime.evaluate(policy, "gym:MountainCar-v0", episodes=1).tolist() == [-200]
     done = run("compare", *small, "--delays", 0, "--agents", "oblivious", "--json", cwd=tmp_path)
@@ -539,7 +538,7 @@ def test_commands(tmp_path):
 
 @pytest.mark.full
 def test_watching_what_an_environment_draws(tmp_path):
-    spec = spec_of(DIARY, delay=2, steps=20, hidden=(4,), batch=4)
+    spec = spec_of(DIARY, delay=2, steps=20, hidden=(4,), batch_size=4)
     result, _ = train_recorded(spec, 1, tmp_path)
     assert watch(spec.env, spec.environment(0), result.policy(0), 0, tmp_path / "x.gif") == (5, 7.5)
     with Image.open(tmp_path / "x.gif") as image:

@@ -81,7 +81,7 @@ def record_with(spec, arrays, seeds=(0,), scores=(1.0,)):
 
 @pytest.mark.parametrize("agent", ["delayed", "augmented", "oblivious", "shifted"])
 def test_a_policy_acts_without_its_simulator(agent, tmp_path, without, capsys):
-    trained = deadtime.train(NEEDY, agent, delay=2, hidden=(8, 8), batch=8, **SHORT)
+    trained = deadtime.train(NEEDY, agent, delay=2, hidden=(8, 8), batch_size=8, **SHORT)
     folder = trained.save(tmp_path / "run")
     expected = trained.policy(0).q_values(np.ones(3), [0, 1])
     without()

@@ -158,8 +158,8 @@ def test_rolling_on_is_rolling():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"step_size": 0}, "step_size is a number above 0, at most 1; got 0"),
-        ({"discount": 1.5}, "discount is a number in \\[0, 1\\]; got 1.5"),
+        ({"learning_rate": 0}, "learning_rate is a number above 0, at most 1; got 0"),
+        ({"gamma": 1.5}, "gamma is a number in \\[0, 1\\]; got 1.5"),
         ({"epsilon": "0.1"}, "epsilon is a number in \\[0, 1\\]; got '0.1'"),
         ({"epsilon": float("nan")}, "got nan"),
     ],

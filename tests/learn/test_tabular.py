@@ -49,7 +49,7 @@ def environment(noise, name="maze"):
 @pytest.mark.parametrize("name", ONLINE)
 def test_bit_by_bit_as_the_plain_loop(name, noise, delay):
     env, episodes = environment(noise), 8
-    settings = QLearning(step_size=0.3, discount=0.95, epsilon=0.2)
+    settings = QLearning(learning_rate=0.3, gamma=0.95, epsilon=0.2)
     agent, returns = trained(name, delay, env, episodes, settings)
     plain = Plain(env, VIEWS[name], delay, streams(), 0.3, 0.95, 0.2)
     expected = [plain.episode()[0] for _ in range(episodes)]

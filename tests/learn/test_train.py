@@ -60,9 +60,7 @@ def test_mbs_solves_what_it_saw():
     result = deadtime.train("maze", "mbs", delay=6, seeds=3, size=5, episodes=200)
     best = deadtime.train("maze", "delayed", delay=6, seeds=3, size=5, episodes=3000)
     np.testing.assert_allclose(result.scores, best.scores, atol=1e-6)
-    undiscounted = deadtime.train(
-        "maze", "mbs", delay=6, seeds=3, size=5, episodes=200, discount=1.0
-    )
+    undiscounted = deadtime.train("maze", "mbs", delay=6, seeds=3, size=5, episodes=200, gamma=1.0)
     np.testing.assert_allclose(undiscounted.scores, best.scores, atol=1e-6)
 
 
@@ -81,7 +79,9 @@ def test_until_a_return_is_reached():
 
 
 def test_ids():
-    assert small().id == small(noise=0.0).id == small(step_size=small().learner.step_size).id
+    assert (
+        small().id == small(noise=0.0).id == small(learning_rate=small().learner.learning_rate).id
+    )
     different = [
         small(),
         small(noise=0.1),
@@ -273,7 +273,7 @@ def test_interruption_keeps_what_was_finished(how, tmp_path):
     np.testing.assert_array_equal(after.rows([0, 1]).curve, before.curve)
     assert process.returncode == 128 + how
     assert (
-        "interrupted; finished seeds are recorded, no checkpoint was written, so that the same command begins"
+        "interrupted; finished seeds are recorded, no checkpoint was written, so unfinished seeds"
         in error
     )
     assert "Traceback" not in error
@@ -309,8 +309,10 @@ def test_train_and_watch(tmp_path):
 
 def test_any_setting_by_name(tmp_path):
     maze = ["train", "--env", "maze", "--episodes", 20, "--seeds", 1, "--json"]
-    said = json.loads(run(*maze, "--set", "size=4", "--set", "step_size=0.5", cwd=tmp_path).stdout)
-    assert (said["size"], said["step_size"]) == (4, 0.5)
+    said = json.loads(
+        run(*maze, "--set", "size=4", "--set", "learning_rate=0.5", cwd=tmp_path).stdout
+    )
+    assert (said["size"], said["learning_rate"]) == (4, 0.5)
     deep = [
         "train",
         "--env",
@@ -337,9 +339,9 @@ def test_any_setting_by_name(tmp_path):
     )
     assert (said["hidden"], said["double"]) == ([8, 9], False)
     for wrong, words in (
-        ("batch", "a setting is NAME=VALUE"),
-        ("batch=x", "batch is a whole number"),
-        ("btach=1", "'batch'"),
+        ("batch_size", "a setting is NAME=VALUE"),
+        ("batch_size=x", "batch_size is a whole number"),
+        ("bacth_size=1", "'batch_size'"),
     ):
         assert words in run(*deep, wrong, cwd=tmp_path).stderr
 
@@ -419,9 +421,11 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
         ),
         (
             ["train", "--env", "walk", "--noise", "0.1"],
-            "walk has no setting 'noise': it takes length, momentum, near, discount",
+            "walk has no setting 'noise': it takes length, momentum, near, episodes",
         ),
         (["train", "--env", "maze", "--steps", "5"], "maze has no setting 'steps'"),
+        (["train", "--env", "maze", "--discount", "1"], "--discount has a new name: write --gamma"),
+        (["train", "--env", "maze", "--step-size=1"], "write --learning-rate"),
         (["train", "--env", "acrobot", "--shaped", "True"], "acrobot has no shaped reward"),
         (
             ["train", "--env", "acrobot", "--set", "shaped_bonus=1"],
@@ -432,8 +436,8 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
             "leave one of them out",
         ),
         (
-            ["train", "--env", "cartpole", "--set", "discount=0.999999999"],
-            "need 1 - discount, which is 0 here",
+            ["train", "--env", "cartpole", "--set", "gamma=0.999999999"],
+            "need 1 - gamma, which is 0 here",
         ),
         (
             [
@@ -441,13 +445,13 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
                 "--env",
                 "acrobot",
                 "--set",
-                "discount=1",
+                "gamma=1",
                 "--set",
                 "scaled=False",
                 "--set",
                 "centre=1",
             ],
-            "need 1 - discount",
+            "need 1 - gamma",
         ),
         (
             ["train", "--env", "cartpole", "--members", "0"],
@@ -534,7 +538,7 @@ def test_python_refuses_the_same():
             check_seeds(wrong)
     with pytest.raises(ValueError, match="until_return is a number"):
         deadtime.train("maze", until_return="0.5")
-    assert small(step_size=1).id == small(step_size=1.0).id
+    assert small(learning_rate=1).id == small(learning_rate=1.0).id
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         deadtime.trian  # noqa: B018
 

@@ -24,17 +24,17 @@ MAZE = ["--env", "maze", "--size", 3, "--episodes", 20, "--set", "evaluation_epi
     [
         ("maze", "steps", "episodes"),
         ("cartpole", "episodes", "steps"),
-        ("maze", "gamma", "discount"),
-        ("cartpole", "gamma", "discount"),
-        ("maze", "lr", "step_size"),
-        ("maze", "learning_rate", "step_size"),
+        ("maze", "discount", "gamma"),
+        ("cartpole", "discount", "gamma"),
+        ("maze", "lr", "learning_rate"),
+        ("maze", "step_size", "learning_rate"),
         ("cartpole", "lr", "learning_rate"),
         ("gym:CartPole-v1", "lr", "learning_rate"),
         ("maze", "eps", "epsilon"),
         ("cartpole", "epsilon", "epsilon_floor"),
-        ("cartpole", "batch_size", "batch"),
-        ("cartpole", "buffer_size", "replay_transitions"),
-        ("cartpole", "tau", "target_rate"),
+        ("cartpole", "batch", "batch_size"),
+        ("cartpole", "replay_transitions", "buffer_size"),
+        ("cartpole", "target_rate", "tau"),
     ],
 )
 def test_a_setting_by_another_name(env, given, meant):
@@ -133,19 +133,6 @@ def test_train_has_one_seed_as_in_python(tmp_path):
     assert said["seeds"] == len(said["scores"]) == Train.seeds == 1
     done = run("evaluate", said["record"], "--episodes", 2, cwd=tmp_path)
     assert done.stdout.endswith(" over 1 seed\n"), done.stderr
-
-
-def test_help_says_which_agents_and_pictures_there_are():
-    shown = " ".join(re.sub("[│╭╮╰╯─]", " ", run("train", "--help").stdout).split())
-    assert "Everywhere: delayed, augmented, oblivious; shifted, except on Atari." in shown
-    assert "In maze and walk also distribution and mbs." in shown
-    assert "In cartpole, acrobot, gymnax:NAME and atari:NAME also recurrent." in shown
-    shown = " ".join(run("watch", "--help").stdout.split())
-    assert (
-        "An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be"
-        in shown
-    )
-    assert "except in gym:ID" in shown
 
 
 def test_intervals_stay_within_possible_returns():

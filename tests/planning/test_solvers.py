@@ -459,7 +459,8 @@ def test_horizon_bound_against_rational_arithmetic():
 def test_values_that_have_no_bound_are_refused(method):
     mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
     with pytest.raises(
-        ValueError, match="gamma times the largest row sum of P is 1.8, so values grow without end"
+        ValueError,
+        match="largest row sum of P must be below 1; got 1.8, so values grow without end",
     ):
         solve(MDP(mdp.P * 2, mdp.r, 0.9, check=False), 1, method)
 

@@ -31,7 +31,7 @@ from tests.commands import full, run
 from tests.processes import wait_for
 from tests.runs import stuck_env
 
-TINY = {"hidden": (4,), "batch": 4, "replay_transitions": 50}
+TINY = {"hidden": (4,), "batch_size": 4, "buffer_size": 50}
 MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4}, evaluation_episodes=3)
 CART = DeepSpec("cartpole", "oblivious", 1, "paper", 400, changes=TINY, evaluation_episodes=2)
 ASKED = [(MAZE, range(10)), (CART, [0, 1])]
@@ -351,7 +351,7 @@ def test_words_for_what_is_wrong(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             train_missing(ASKED, tmp_path, where)
-    with pytest.raises(ValueError, match="no sweep or reproduce has left word of itself in"):
+    with pytest.raises(ValueError, match="no status file found in"):
         Status(tmp_path / "none").run()
 
 

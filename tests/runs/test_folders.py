@@ -387,7 +387,7 @@ def test_a_sweep_shows_the_rest_too(three):
     assert found.returncode == 0
     assert f"not shown: {three}/m1 is damaged" in found.stderr
     assert "oblivious" in found.stdout
-    assert f"all of it on a page: deadtime report {three}" in found.stdout
+    assert f"one page with figures: deadtime report {three}" in found.stdout
 
 
 def test_a_paper_experiment_with_a_refused_record(tmp_path):

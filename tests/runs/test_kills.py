@@ -34,14 +34,14 @@ episodes = 20_000
 [overrides.cartpole]
 steps = 4_000
 hidden = [4]
-batch = 4
-replay_transitions = 50
+batch_size = 4
+buffer_size = 50
 evaluation_episodes = 2
 [overrides."gym:{MODULE}:deadtime-test/Stuck-v0"]
 steps = 4_001
 hidden = [4]
-batch = 4
-replay_transitions = 50
+batch_size = 4
+buffer_size = 50
 evaluation_episodes = 1
 """
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

@@ -9,6 +9,7 @@ import pytest
 
 from deadtime.envs import FAMILIES, make
 from deadtime.envs.gym_family import LONGEST_EPISODE
+from deadtime.learn.settings import with_names_of_today
 from deadtime.runs import records, units
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.records import Record
@@ -19,6 +20,7 @@ from deadtime.studies.paper.report import page
 from tests.learn import gym_probe
 
 RESULTS = Path(__file__).parents[2] / "results" / "paper"
+STILL = {"sticky": 0.0}
 DIARY = f"gym:{gym_probe.__name__}:deadtime-test/Diary-v0"
 
 
@@ -57,7 +59,67 @@ def test_ids_of_all_committed_records():
         record = records.read(RESULTS / name)
         spec = from_canonical(record.spec)
         assert (spec.id, spec.name) == (record.id, name)
-        assert spec.canonical() == record.spec
+        assert spec.canonical() == today(record.spec)
+
+
+def today(spec):
+    """Return a spec with the names that settings have today."""
+    kind, part = {"tabular": ("q-table", "learner"), "deep": ("double-q", "changes")}[spec["kind"]]
+    return spec | ({part: with_names_of_today(kind, spec[part])} if part in spec else {})
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "id"),
+    [
+        (
+            recorded("cartpole", changes={"discount": 0.9, "batch": 16}),
+            recorded("cartpole", changes={"gamma": 0.9, "batch_size": 16}),
+            "934261607e8b",
+        ),
+        (
+            recorded("acrobot", changes={"replay_transitions": 300, "target_rate": 0.5}),
+            recorded("acrobot", changes={"buffer_size": 300, "tau": 0.5}),
+            "f740223ffcc9",
+        ),
+        (
+            recorded(
+                "atari:Breakout",
+                preset="paper",
+                settings=STILL,
+                changes={"discount": 0.5, "batch": 16},
+            ),
+            recorded(
+                "atari:Breakout",
+                preset="paper",
+                settings=STILL,
+                changes={"gamma": 0.5, "batch_size": 16},
+            ),
+            "b930009239a8",
+        ),
+        (
+            recorded("cartpole", agent="recurrent", changes={"discount": 0.9}),
+            recorded("cartpole", agent="recurrent", changes={"gamma": 0.9}),
+            "c8f205581e03",
+        ),
+        (
+            recorded("maze", kind="tabular", learner={"step_size": 0.5, "discount": 0.9}),
+            recorded("maze", kind="tabular", learner={"learning_rate": 0.5, "gamma": 0.9}),
+            "245031a68cde",
+        ),
+    ],
+)
+def test_renamed_settings_keep_their_ids(former, now, id):
+    """The ids are those of the versions in which the settings had their former names."""
+    for spec in (former, now):
+        assert from_canonical(spec).canonical() == now
+        assert from_canonical(spec).id == id
+
+
+def test_settings_made_by_former_names_are_refused():
+    with pytest.raises(ValueError, match="no setting 'batch'; did you mean 'batch_size'"):
+        DeepSpec("cartpole", "delayed", changes={"batch": 16})
+    with pytest.raises(ValueError, match="no setting 'step_size'; did you mean 'learning_rate'"):
+        make_spec("maze", "delayed", 0, {"step_size": 0.5})
 
 
 @pytest.mark.usefixtures("nothing_is_made")
@@ -182,7 +244,7 @@ def test_a_unit_may_have_the_module_imported_that_a_user_named(tmp_path, monkeyp
         "preset": "paper",
         "steps": 60,
         "evaluation_episodes": 1,
-        "changes": {"hidden": [4], "batch": 4},
+        "changes": {"hidden": [4], "batch_size": 4},
     }
     content = recorded("gym:late_module:deadtime-test/Late-v0", **options)
     with pytest.raises(

@@ -94,7 +94,7 @@ def test_a_status_can_be_seen_from_elsewhere(url, capsys):
         thread.join()
     shown = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert shown["units"] == 8
-    with pytest.raises(ValueError, match="no sweep or reproduce has left word of itself in"):
+    with pytest.raises(ValueError, match="no status file found in"):
         Status(f"{url}-other").run()
 
 

@@ -46,8 +46,16 @@ episodes = 30
 steps = 2000
 noise = 0.2
 [overrides.delayed]
-discount = 0.97
+gamma = 0.97
 """
+
+
+def test_a_file_may_have_former_names_of_settings(tmp_path):
+    former = GOOD.replace("gamma =", "discount =")
+    assert read(written(tmp_path, former)) == read(written(tmp_path))
+    both = re.escape("line 20: discount is the former name of gamma, and both are given")
+    with pytest.raises(ValueError, match=both):
+        read(written(tmp_path, f"{GOOD}discount = 0.97\n"))
 
 
 def written(folder, text=GOOD):
@@ -67,7 +75,7 @@ def test_what_a_file_asks_for(tmp_path):
     }
     assert {spec.settings["noise"] for spec in deep} == {0.2}
     assert {spec.length for spec in deep} == {2000}
-    assert all((spec.learner.discount == 0.97) == (spec.agent == "delayed") for spec in specs)
+    assert all((spec.learner.gamma == 0.97) == (spec.agent == "delayed") for spec in specs)
     assert {spec.settings["size"] for spec in specs if spec.env == "maze"} == {5}
     assert {spec.evaluation_episodes for spec in specs} == {5}
     assert time_needed(runs).endswith("min")
@@ -114,7 +122,7 @@ def test_what_a_file_asks_for(tmp_path):
             "line 12: overrides are for an environment or an agent of this sweep",
         ),
         ("evaluation_episodes = 5", "size = 7", "line 11: noisy-cartpole has no setting 'size'"),
-        ("discount = 0.97", "model = 'simulator'", "line 19: maze has no setting 'model'"),
+        ("gamma = 0.97", "model = 'simulator'", "line 19: maze has no setting 'model'"),
         ('"delayed",', '"recurrent",', "line 3: recurrent learns from numbers"),
         (
             "[overrides]",
@@ -360,7 +368,7 @@ def test_settings_of_one_agent_stand_apart_only_where_they_must(tmp_path):
     root = tmp_path / "mine"
     first = (
         SMALL.format(episodes=10).replace("seeds = 3", "seeds = 1")
-        + "[overrides.delayed]\nstep_size = 0.3\n"
+        + "[overrides.delayed]\nlearning_rate = 0.3\n"
     )
     Sweep(written(tmp_path, first)).run()
     titles = [experiment.title for experiment, _ in folder_report.experiments(root)]
@@ -368,7 +376,7 @@ def test_settings_of_one_agent_stand_apart_only_where_they_must(tmp_path):
     Sweep(written(tmp_path, first.replace("0.3", "0.2"))).run()
     made = folder_report.experiments(root)
     assert len({experiment.name for experiment, _ in made}) == 6
-    assert "maze, episodes 10, step size 0.2, size 6" in [
+    assert "maze, episodes 10, learning rate 0.2, size 6" in [
         experiment.title for experiment, _ in made
     ]
     for experiment, results in made:

@@ -34,7 +34,7 @@ WORDS = [
     "--set",
     "hidden=[4]",
     "--set",
-    "batch=4",
+    "batch_size=4",
     "--out",
     "runs",
 ]

@@ -1,16 +1,22 @@
-"""`deadtime compare`: train several agents under several delays."""
+"""`deadtime compare`: train several agents at several delays."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from deadtime.cli.options import File, Limits, Options
-from deadtime.runs.where import Where
+from deadtime.cli.option_types import EngineOptions, File, Flag, Limits
+from deadtime.cli.options import (
+    AGENT,
+    AGENTS_HELP,
+    ENVIRONMENT,
+    ENVIRONMENT_HELP,
+    Options,
+)
 
 if TYPE_CHECKING:
     from deadtime.runs.comparison import Comparison
@@ -18,33 +24,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compare:
-    """Train several agents under several delays on the same seeds; print returns.
+    """Train several agents at several delays and compare their returns.
 
-    Intervals and paired differences stand beside them. Records keep scores and curves, but no
-    policies.
+    All agents train on the same seeds. The table shows mean returns with 95% intervals, and the
+    differences between the first agent and each other one, paired by seed. Recorded runs are not
+    trained again. Records keep scores and learning curves, but no policies.
     """
 
-    env: str
-    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID
-    or atari:NAME."""
+    env: Annotated[str, ENVIRONMENT, tyro.conf.arg(help=ENVIRONMENT_HELP)]
     settings: tyro.conf.OmitArgPrefixes[Options]
-    agents: tuple[str, ...] = ("delayed", "augmented", "oblivious")
-    """Which agents; the first is compared with each of the others."""
-    delays: tuple[int, ...] = (0, 5, 15)
-    """Steps between choosing an action and its execution, one or more numbers."""
+    agents: Annotated[
+        tuple[Annotated[str, AGENT], ...],
+        tyro.conf.arg(
+            metavar="AGENT ...",
+            help=f"Agents; the first is compared with each other one. {AGENTS_HELP}",
+        ),
+    ] = ("delayed", "augmented", "oblivious")
+    delays: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0, 5, 15)
+    """Delays: steps between choosing an action and executing it."""
     seeds: int = 5
-    """How many runs of each agent under each delay, seed 0 first. Intervals need at least 3."""
+    """Number of runs of each agent at each delay: seeds 0, 1, … Intervals need 3 or more."""
     out: Path = Path("runs")
-    """Where records are kept."""
+    """Folder of records."""
     figure: File = None
-    """Also draw the returns against the delay into this PNG."""
-    json: bool = False
+    """Also draw return against delay into this PNG."""
+    json: Flag = False
     """Print one JSON object."""
-    where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
+    where: tyro.conf.OmitArgPrefixes[EngineOptions] = field(default_factory=EngineOptions)
     limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
-        """Train what is not recorded yet, and print."""
+        """Train the missing runs, and print the comparison."""
         from deadtime._support.pictures import check_picture  # noqa: PLC0415  (not for help)
         from deadtime.runs.comparison import Comparison  # noqa: PLC0415
         from deadtime.runs.store import local_folder  # noqa: PLC0415

@@ -5,27 +5,32 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
+
+from deadtime.cli.option_types import Flag
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate a recorded training on new episodes, under its own delay or another."""
+    """Evaluate a recorded agent on new episodes, at any delay."""
 
     record: tyro.conf.Positional[Path]
-    """The folder that `deadtime train` printed, or results/paper/NAME of a study's record."""
-    delay: int | None = None
-    """Default: the one it was trained for."""
+    """Folder of the record: `deadtime train` prints it; a study's is results/paper/NAME."""
+    delay: Annotated[
+        int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: that of training)")
+    ] = None
+    """Steps between choosing an action and executing it."""
     episodes: int = 100
-    """For each seed."""
+    """Episodes of each seed."""
     seed: int = 1_000_000
     """Seed of the first episode; each next episode has the next seed."""
-    json: bool = False
+    json: Flag = False
     """Print one JSON object."""
 
     def run(self) -> int:
-        """Evaluate every seed whose policy was kept, and print."""
+        """Evaluate every seed whose policy is recorded, and print the mean return."""
         from deadtime._support.terminal import counted  # noqa: PLC0415  (help needs none of these)
         from deadtime.learn.evaluate import evaluate  # noqa: PLC0415
         from deadtime.runs import records, statistics  # noqa: PLC0415
@@ -49,8 +54,9 @@ class Evaluate:
                 json.dumps(delays | {"seeds": seeds, "scores": scores, "return": found.to_json()})
             )
         else:
-            about = f"{spec.env} {spec.agent} of delay {spec.delay}, under delay {delay}"
+            about = f"{spec.agent} in {spec.env}, trained at delay {spec.delay}"
+            print(f"{about}, evaluated at delay {delay}")
             rest = len(result.seeds) - len(seeds)
-            others = f" (the record keeps no policy of the other {rest})" if rest else ""
-            print(f"{about}: return {found} over {counted(len(seeds), 'seed')}{others}")
+            others = f"; {counted(rest, 'seed')} without a recorded policy" if rest else ""
+            print(f"mean return {found} over {counted(len(seeds), 'seed')}{others}")
         return 0

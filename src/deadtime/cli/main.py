@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
-from dataclasses import make_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -17,22 +19,36 @@ from deadtime._support.names import nearest
 from deadtime._support.timeouts import StepTimeoutError, limited_steps
 from deadtime._support.version import __version__
 
-_SLOGAN = "Planning and reinforcement learning when actions land late."
-_DESCRIPTION = f"{_SLOGAN} `deadtime --version` prints the version."
+SHELLS = ("bash", "zsh", "fish")
 COMMANDS = {
     "train": "Train one agent under a delay and record it.",
-    "evaluate": "Evaluate a recorded training on new episodes, under its own delay or another.",
-    "compare": "Train several agents under several delays on the same seeds; print returns.",
-    "watch": "Draw an episode of a trained agent as a GIF, with its pending actions.",
+    "evaluate": "Evaluate a recorded agent on new episodes, at any delay.",
+    "compare": "Train several agents at several delays and compare their returns.",
+    "watch": "Draw an episode of a recorded agent as a GIF.",
     "plan": "Solve a finite MDP with execution delay exactly.",
     "verify": "Check each claim of the paper numerically.",
-    "reproduce": "Run experiments of the paper, draw their figures and write their numbers.",
+    "reproduce": "Run experiments of the paper and draw their figures.",
     "sweep": "Run every environment, agent and delay that a TOML file names.",
-    "status": "Look at a sweep from another terminal: what is done, running and failed.",
-    "report": "Make one page from the records in a folder.",
+    "status": "Show which runs of a sweep are done, running or failed.",
+    "report": "Make one HTML page from the records in a folder.",
 }
 """The commands, each with the first line of its help: the class of `train` is `cli.train.Train`."""
+_HELP = """\
+usage: deadtime COMMAND [OPTIONS]
+
+Planning and reinforcement learning when actions land late.
+
+commands:
+{commands}
+
+options:
+  -h, --help          Show this help; after COMMAND, show that of the command.
+  -V, --version       Print the version.
+  --completion SHELL  Print a completion script for bash, zsh or fish.
+"""
 _TRAIN = ("train", "compare", "reproduce", "sweep")
+_FORMER_OPTIONS = {"--discount": "--gamma", "--step-size": "--learning-rate"}
+"""Former names of options and those of today."""
 _EXTRA = {"plan": "plan", "verify": "plan"}
 """The extra that a command needs as a whole; the others may need `learn`."""
 
@@ -40,17 +56,21 @@ _EXTRA = {"plan": "plan", "verify": "plan"}
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit.
 
-    The status is 0 if it was done, 1 if the outcome is not what was asked for, 2 for bad input,
-    130 if it was interrupted and 143 if it was terminated.
+    The exit status is 0 for success, 1 for an unexpected result or failed runs, 2 for bad input,
+    130 after an interrupt (Ctrl-C) and 143 after SIGTERM.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in (["--version"], ["-V"]):
         print(f"deadtime {__version__}")
         return
+    if given in ([], ["--help"], ["-h"]):
+        lines = (f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
+        print(_HELP.format(commands="\n".join(lines)), end="")
+        return
     try:
         last = None if arguments is not None else partial(_say_interrupted, given)
         with ending.interruptible(last=last):
-            command = _parsed(given or ["--help"])
+            command = _parsed(given)
             limit = getattr(command, "limits", None) and command.limits.step_timeout
             with limited_steps(limit), extras_needed(_EXTRA.get(given[0], "learn")):
                 status = command.run()
@@ -69,48 +89,68 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _say_interrupted(given: list[str]) -> None:
-    """Print what is kept of an interrupted command."""
-    said = ""
+    """Print what an interrupted command keeps, and how to resume it."""
+    kept = ""
     if given and given[0] in _TRAIN:
-        kept = sum("://" in path or Path(path).exists() for path in ending.CHECKPOINTS)
-        what = "no checkpoint was written, so that the same command begins the others anew"
-        if kept:
-            were = "s were" if kept > 1 else " was"
-            what = f"{kept} checkpoint{were} written, and the same command goes on"
-        said = f"; finished seeds are recorded, {what}: {shlex.join(['deadtime', *given])}"
-    shown = "\x1b[?25h" if sys.stderr.isatty() else ""  # the cursor, which a progress bar hides
-    print(f"{shown}deadtime: interrupted{said}", file=sys.stderr)
+        count = sum("://" in path or Path(path).exists() for path in ending.CHECKPOINTS)
+        written = "no checkpoint was written, so unfinished seeds start again"
+        if count:
+            written = f"{count} checkpoint{'s were' if count > 1 else ' was'} written"
+        command = shlex.join(["deadtime", *given])
+        kept = f"; finished seeds are recorded, {written}. Resume with: {command}"
+    cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
+    print(f"{cursor}deadtime: interrupted{kept}", file=sys.stderr)
 
 
 def _parsed(given: list[str]) -> Any:
-    """Return the command that the arguments ask for, or print help or an error and exit.
+    """Return the command that the arguments ask for, or print its help or an error and exit.
 
-    Only the command that is named first is imported, and parsed alone, so that errors point to its
-    own help.
+    Only this command is imported and parsed, so that errors point to its own help.
     """
     import tyro  # noqa: PLC0415  (`deadtime --version` needs no parser)
 
     conf = tyro.conf
     config = (conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes, conf.FlagCreatePairsOff)
     name, *rest = given
+    for option in (one.partition("=")[0].replace("_", "-") for one in rest):
+        if option in _FORMER_OPTIONS:
+            raise ValueError(f"{option} has a new name: write {_FORMER_OPTIONS[option]}")
     if name in COMMANDS:
-        return tyro.cli(_command(name), prog=f"deadtime {name}", args=rest, config=config)
-    if not name.startswith("-"):
-        wrong = f"no command is called {name!r:.100}{nearest(name, COMMANDS)}"
-        raise ValueError(f"{wrong}: choose one of {', '.join(COMMANDS)}")
-    every: Any = Union[tuple(_listed(name) for name in COMMANDS)]  # noqa: UP007
-    tyro.cli(every, prog="deadtime", description=_DESCRIPTION, args=given, config=config)
-    raise ValueError(f"the first argument is a command; got {name!r:.100}: write it first")
+        command = _command(name)
+        return tyro.cli(
+            command,
+            prog=f"deadtime {name}",
+            description=_wrapped(inspect.getdoc(command) or ""),
+            args=rest,
+            config=config,
+        )
+    if name == "--completion":
+        if len(rest) != 1 or rest[0] not in SHELLS:
+            rule = f"--completion takes the name of a shell: {', '.join(SHELLS)}"
+            raise ValueError(f"{rule}; got {shlex.join(rest) or 'nothing'}: name one of these")
+        every = [Annotated[_command(one), conf.subcommand(one)] for one in COMMANDS]
+        program: Any = Union[tuple(every)]  # noqa: UP007
+        tyro.cli(program, prog="deadtime", args=["--tyro-print-completion", *rest], config=config)
+    if name.startswith("-"):
+        wrong = f"deadtime has no option {name!r:.100}"
+        raise ValueError(f"{wrong}: begin with a command; `deadtime --help` lists them")
+    wrong = f"no command is called {name!r:.100}{nearest(name, COMMANDS)}"
+    raise ValueError(f"{wrong}: choose one of {', '.join(COMMANDS)}")
+
+
+def _wrapped(text: str) -> str:
+    """Wrap paragraphs to the terminal's width; all but the first are indented.
+
+    tyro joins lines that begin with a letter.
+    """
+    width = shutil.get_terminal_size().columns
+    first, *others = text.split("\n\n")
+    indented = (
+        textwrap.fill(one, width, initial_indent="  ", subsequent_indent="  ") for one in others
+    )
+    return "\n".join([first, *indented])
 
 
 def _command(name: str) -> Any:
     """Import the class of a command: a dataclass of its arguments with a method `run`."""
     return getattr(import_module(f"deadtime.cli.{name}"), name.capitalize())
-
-
-def _listed(name: str) -> Any:
-    """Return a command without arguments that stands for one in the list of commands."""
-    import tyro  # noqa: PLC0415  (`deadtime --version` needs no parser)
-
-    alone = make_dataclass(name, (), namespace={"__doc__": COMMANDS[name]})
-    return Annotated[alone, tyro.conf.subcommand(name)]

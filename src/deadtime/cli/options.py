@@ -1,91 +1,140 @@
-"""Options of commands: types for tyro, and the settings of `deadtime train` and `compare`."""
+"""The settings of a training as options, with help and completion from the registries."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-_LEFT_OUT = {"help_behavior_hint": ""}
-Whole = Annotated[int | None, tyro.conf.arg(metavar="INT", **_LEFT_OUT)]
-Number = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", **_LEFT_OUT)]
-Word = Annotated[str | None, tyro.conf.arg(metavar="STR", **_LEFT_OUT)]
-Place = Annotated[str, tyro.conf.arg(metavar="PATH|URL")]
-File = Annotated[Path | None, tyro.conf.arg(metavar="PATH", **_LEFT_OUT)]
-Choice = Annotated[bool | None, tyro.conf.arg(metavar="True|False", **_LEFT_OUT)]
-"""Types of options that may be left out; the help of each option says its default."""
+from deadtime._support.names import listed
+from deadtime.cli.option_types import NO_DEFAULT, Integer, Number, Switch, name_type
+from deadtime.envs.families import FAMILIES, environment_names
+from deadtime.envs.noise import PERTURB
+from deadtime.learn.learners import learners_of
+from deadtime.learn.presets import PRESETS
+from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS
+from deadtime.runtime.views import VIEWS
+
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
-"""Words of Python, and what JSON has for them."""
+"""Constants of Python, and their JSON."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a command that trains."""
+def _agents_help() -> str:
+    """Return the agents, grouped by the families of environments that they work in."""
+    agents_in = {family: learners_of(member) for family, member in FAMILIES.items()}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for agent in VIEWS:
+        missing = tuple(family for family, agents in agents_in.items() if agent not in agents)
+        groups.setdefault(missing, []).append(agent)
+    return "; ".join(f"{', '.join(those)} ({_where(but)})" for but, those in groups.items())
 
-    step_timeout: Number = None
-    """gym:ID, atari:NAME: seconds that a step or a reset may take, after which it counts as stuck;
-    default: any number."""
+
+def _where(missing: Collection[str]) -> str:
+    """Return all families of environments but the `missing` ones, the shorter way."""
+    present = [family for family in FAMILIES if family not in missing]
+    if len(present) <= len(missing):
+        return listed(present)
+    return f"not in {listed(missing, 'or')}" if missing else "everywhere"
+
+
+ENVIRONMENT = name_type("ENV", environment_names())
+AGENT = name_type("AGENT", VIEWS)
+PRESET = name_type("PRESET", PRESETS)
+ENVIRONMENT_HELP = f"Environment: {listed(environment_names(), 'or')}."
+AGENTS_HELP = f"{_agents_help()}."
+PRESET_HELP = f"deep agents: settings to begin with, {listed(PRESETS, 'or')} (best)."
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of the environment, the run and the learner."""
+    """Settings of the environment, the training and the learner; defaults in brackets."""
 
-    size: Whole = None
+    size: Integer = None
     """maze: cells on a side (10)."""
-    noise: Number = None
-    """maze: probability that an action is replaced; cartpole, acrobot: relative deviation of masses
-    (0; noisy-… 0.1)."""
-    maze_seed: Whole = None
-    """maze: one maze for all seeds; default: a maze of its own for each."""
-    length: Whole = None
-    """walk: steps (40)."""
+    noise: Annotated[
+        float | None,
+        tyro.conf.arg(
+            metavar="FLOAT",
+            help="maze: probability that a random action replaces the executed one; cartpole, "
+            "acrobot: relative standard deviation of the masses (0; noisy-… 0.1).",
+            **NO_DEFAULT,
+        ),
+    ] = None
+    maze_seed: Integer = None
+    """maze: seed of one maze for all runs. Without it, each run has its own maze."""
+    length: Integer = None
+    """walk: steps of an episode (40)."""
     momentum: Number = None
-    """walk: probability to move away from 0 (0.6)."""
-    near: Whole = None
-    """walk: the largest |x| at which action 0 pays (3)."""
-    episodes: Whole = None
-    """maze, walk: how long to train (5000)."""
+    """walk: probability of a step away from 0 (0.6)."""
+    near: Integer = None
+    """walk: largest |x| at which action 0 is rewarded (3)."""
+    episodes: Integer = None
+    """maze, walk: training episodes (5000)."""
     until_return: Number = None
-    """maze, walk: stop a seed once the mean of its last 20 training returns reaches this."""
-    step_size: Number = None
-    """maze, walk: of Q-learning (0.1)."""
-    discount: Number = None
-    """maze, walk 0.99; cartpole, acrobot by preset."""
+    """maze, walk: stop a run when the mean of its last 20 training returns reaches this."""
+    gamma: Number = None
+    """Discount factor (maze, walk 0.99; deep agents by preset)."""
     epsilon: Number = None
-    """maze, walk: how often a training decision is random (maze 0, walk 0.1)."""
-    preset: Word = None
-    """deep agents: paper or best (best)."""
-    steps: Whole = None
-    """deep agents: how long to train (100,000 and 10,000 more for each step of delay; Atari
-    1,000,000)."""
-    envs: Whole = None
-    """gym:ID, atari:NAME: how many environments side by side (1; Atari 8, its recurrent agent
-    16)."""
+    """maze, walk: probability of a random action in training (maze 0, walk 0.1)."""
+    preset: Annotated[str | None, PRESET, tyro.conf.arg(help=PRESET_HELP, **NO_DEFAULT)] = None
+    steps: Annotated[
+        int | None,
+        tyro.conf.arg(
+            metavar="INT",
+            help="deep agents: training steps (100,000, and 10,000 more for each step of delay; "
+            "atari: 1,000,000).",
+            **NO_DEFAULT,
+        ),
+    ] = None
+    envs: Integer = None
+    """gym:, atari: environments that run side by side (1; atari 8, recurrent 16)."""
     sticky: Number = None
-    """atari:NAME: probability that a frame repeats the last action (0.25; with preset paper 0)."""
-    max_episode_steps: Whole = None
-    """atari:NAME, gym:ID: where episodes are cut off (Atari 27,000)."""
-    perturb: Word = None
-    """cartpole, acrobot: what noise falls on, masses or masses+lengths."""
+    """atari: probability that a frame repeats the last action (0.25; preset paper 0)."""
+    max_episode_steps: Integer = None
+    """gym:, atari: step at which an episode is truncated (atari 27,000)."""
+    perturb: Annotated[
+        str | None,
+        name_type("NAME", PERTURB),
+        tyro.conf.arg(
+            help=f"cartpole, acrobot: what noise changes, {listed(PERTURB, 'or')}.", **NO_DEFAULT
+        ),
+    ] = None
     learning_rate: Number = None
-    """deep agents: of Q and the model, by preset."""
-    model: Word = None
-    """delayed: learned, change or simulator; on Atari fresh or kept."""
-    members: Whole = None
-    """delayed: how many predictions Q is averaged over."""
-    shaped: Choice = None
-    """cartpole: whether to train on the authors' shaped reward."""
-    env_kwargs: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """An argument of the environment, as often as needed: --env-kwargs size=10. Only needed where a
-    setting of the training has the same name."""
-    set: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """Any other setting, as often as needed: --set batch=64 --set hidden=[32,32] --set
-    double=False, or gym:ID's own."""
+    """Learning rate (maze, walk 0.1; deep agents, their forward models too, by preset)."""
+    model: Annotated[
+        str | None,
+        name_type("MODEL", (*FORWARD_MODELS, *PIXEL_MODELS)),
+        tyro.conf.arg(
+            help=f"delayed: forward model, {listed(FORWARD_MODELS, 'or')}; "
+            f"atari: {listed(PIXEL_MODELS, 'or')}.",
+            **NO_DEFAULT,
+        ),
+    ] = None
+    members: Integer = None
+    """delayed: number of predictions that Q is averaged over."""
+    shaped: Switch = None
+    """cartpole: train on the paper's shaped reward."""
+    env_kwargs: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(
+            metavar="NAME=VALUE",
+            help="Argument of the environment, where a setting of the training has the same name. "
+            "Repeat it for several: --env-kwargs size=10.",
+            **NO_DEFAULT,
+        ),
+    ] = ()
+    set: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(
+            metavar="NAME=VALUE",
+            help="Any other setting of the learner or of a gym: environment. Repeat it for "
+            "several: --set batch_size=64 --set hidden=[32,32] --set double=False.",
+            **NO_DEFAULT,
+        ),
+    ] = ()
 
     def given(self) -> dict[str, Any]:
         """Return the settings that were not left out."""
@@ -94,7 +143,7 @@ class Options:
             one.name: getattr(self, one.name) for one in fields(self) if one.name not in lists
         }
         named = {name: value for name, value in options.items() if value is not None}
-        return named | _by_name(self.set, named, "batch=64")
+        return named | _by_name(self.set, named, "batch_size=64")
 
     def environment(self) -> dict[str, Any]:
         """Return the arguments of the environment that were given as such."""
@@ -108,7 +157,7 @@ def _by_name(given: Sequence[str], known: Collection[str], such: str) -> dict[st
         name, equals, value = one.partition("=")
         if not name or not equals or name in named or name in known:
             rule = "a setting is NAME=VALUE, each name once"
-            raise ValueError(f"{rule}; got {one!r}: write {such}, say")
+            raise ValueError(f"{rule}; got {one!r}: write {such}, for example")
         try:
             named[name] = json.loads(_PYTHON.get(value, value))
         except json.JSONDecodeError:

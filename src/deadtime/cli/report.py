@@ -6,26 +6,33 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from os.path import relpath
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
-from deadtime.cli.options import File, Place
+from deadtime.cli.option_types import Place
 
 
 @dataclass(frozen=True)
 class Report:
-    """Make one page from the records in a folder.
+    """Make one HTML page from the records in a folder.
 
-    It shows the paper's experiments beside the paper's numbers, and your own runs.
+    The page has figures, tables and learning curves of your own runs. Experiments of the paper
+    are shown beside the paper's numbers. Nothing is trained.
     """
 
     records: tyro.conf.Positional[Place] = "results/paper"
-    """The folder of records, or its URL."""
-    out: File = None
-    """Where the page goes; default: report.html in that folder, or here if they are at a URL."""
+    """Folder or URL of records."""
+    out: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            metavar="PATH", help_behavior_hint="(default: report.html in the folder of records)"
+        ),
+    ] = None
+    """HTML file to write."""
 
     def run(self) -> int:
-        """Read, draw, write."""
+        """Read the records, draw the figures, and write the page."""
         from deadtime._support.files import whole  # noqa: PLC0415  (help needs none of these)
         from deadtime.runs.places import is_url  # noqa: PLC0415
         from deadtime.runs.store import copied  # noqa: PLC0415

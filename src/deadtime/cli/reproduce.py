@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from deadtime.cli.options import Limits, Place, Whole, Word
-from deadtime.runs.where import Where
+from deadtime.cli.option_types import (
+    EngineOptions,
+    Flag,
+    Integer,
+    Limits,
+    Place,
+    name_type,
+)
+from deadtime.learn.presets import PRESETS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,35 +29,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run experiments of the paper, draw their figures and write their numbers.
+    """Run experiments of the paper and draw their figures.
 
-    What is recorded is not run again.
+    The numbers behind each figure are written as CSV. Recorded runs are not done again.
     """
 
-    ids: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Which, or `all` but Atari; `--list` shows them."""
-    list: bool = False
-    """Show the experiments and stop."""
-    seeds: Whole = None
-    """Fewer or more seeds than the experiment asks for."""
-    preset: Word = None
-    """paper or best, of an experiment that exists under both; without it, both."""
-    next: Whole = None
-    """Run only so many of what is missing, first things first, and show what there is then; 0 only
-    shows."""
-    smoke: bool = False
-    """A tiny version of each, one seed that hardly learns, kept apart in the folder `smoke`: to see
-    that everything runs."""
+    ids: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="[ID ...]", help_behavior_hint="(default: list them and stop)"),
+    ] = ()
+    """Experiments to run; `all` is every one but Atari."""
+    list: Flag = False
+    """List the experiments with their runs, estimated time and recorded share, and stop."""
+    seeds: Integer = None
+    """Number of seeds, if not that of the experiment."""
+    preset: Annotated[
+        str | None,
+        name_type("PRESET", PRESETS),
+        tyro.conf.arg(help_behavior_hint="(default: both)"),
+    ] = None
+    """Settings of an experiment that has both: paper (the authors') or best (our own)."""
+    next: Integer = None
+    """Do only this many of the missing runs, the most important first; 0 only draws figures."""
+    smoke: Flag = False
+    """Test that everything runs: one tiny run of each, recorded apart in the folder `smoke`."""
     out: Place = "results/paper"
-    """The folder where records are kept, or a URL such as s3://BUCKET/FOLDER; figures and tables go
-    to its `figures`."""
-    tensorboard: bool = False
-    """Also write TensorBoard event files, to its folder `tensorboard`."""
-    where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
+    """Folder of records, or a URL such as s3://BUCKET/FOLDER; figures go to `figures` in it."""
+    tensorboard: Flag = False
+    """Also write TensorBoard event files to the folder `tensorboard` in it."""
+    where: tyro.conf.OmitArgPrefixes[EngineOptions] = field(default_factory=EngineOptions)
     limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
-        """Run, draw, write."""
+        """Run the experiments, draw their figures, and write their numbers."""
         from deadtime._support.terminal import console  # noqa: PLC0415  (help needs none of these)
         from deadtime.runs.store import copied, opened  # noqa: PLC0415
         from deadtime.studies.paper.experiments import ALL, chosen  # noqa: PLC0415

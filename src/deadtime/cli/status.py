@@ -1,4 +1,4 @@
-"""`deadtime status`: look at a sweep from another terminal."""
+"""`deadtime status`: show how far a sweep is."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from typing import Any
 import tyro
 
 from deadtime._support.terminal import console, counted
+from deadtime.cli.option_types import Flag, Place
 from deadtime.runs.driven import is_driven, last_status
 from deadtime.runs.places import is_url
 
 
 @dataclass(frozen=True)
 class Status:
-    """Look at a sweep from another terminal: what is done, running and failed.
+    """Show which runs of a sweep are done, running or failed.
 
-    It also says about how long the rest takes.
+    Call it from another terminal. It also estimates the time left. The exit status is 1 if a run
+    has failed.
     """
 
-    records: tyro.conf.Positional[str] = "results/paper"
-    """The folder or URL of records that it writes to."""
-    json: bool = False
+    records: tyro.conf.Positional[Place] = "results/paper"
+    """Folder or URL of records that the sweep writes to."""
+    json: Flag = False
     """Print one JSON object."""
 
     def run(self) -> int:
-        """Read and print; exits with 1 if something failed."""
+        """Read the status, and print it."""
         status = _status(self.records)
         if "units" not in status:
-            wrong = f"no sweep or reproduce has left word of itself in {self.records}"
-            raise ValueError(f"{wrong}: name the folder or URL that one writes to")
+            wrong = f"no status file found in {self.records}"
+            raise ValueError(f"{wrong}: start `deadtime sweep` or `reproduce` there first")
         left = status["work"] - status["work_done"]
         begun = status["work_done"] and status["driven"]
         seconds = round(status["seconds"] * left / status["work_done"]) if begun else None
@@ -56,11 +58,11 @@ def _print(status: dict[str, Any]) -> None:
         shown.print(f"running: {one['name']}: {share}% in {one['since']:.0f} s{again}")
     for one in status["failed"]:
         shown.print(f"failed: {one['name']}: {one['reason']}", soft_wrap=True)
-    state = "is not running; the command that began it goes on with what is missing"
+    state = "is not running; the command that started it resumes it"
     if driven:
         state = "is running"
     elif status["done"] == status["units"]:
-        state = "has nothing left to do"
+        state = "has finished"
     seconds = status["seconds_left"]
     about = f", about {seconds:,} s left" if seconds is not None else ""
     shown.print(f"the driver {state}{about}")

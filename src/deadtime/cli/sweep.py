@@ -1,4 +1,4 @@
-"""`deadtime sweep`: run what a TOML file asks for."""
+"""`deadtime sweep`: run every environment, agent and delay that a TOML file names."""
 
 from __future__ import annotations
 
@@ -9,31 +9,39 @@ from typing import Annotated
 
 import tyro
 
-from deadtime.cli.options import Limits
-from deadtime.runs.where import Where
+from deadtime.cli.option_types import EngineOptions, Flag, Limits
 
 
 @dataclass(frozen=True)
 class Sweep:
     """Run every environment, agent and delay that a TOML file names.
 
-    Every run is recorded; what is recorded is not run again.
+    Recorded runs are not done again, so the same command resumes a sweep.
     """
 
     file: tyro.conf.Positional[Path]
-    """Its keys: environments, agents, delays, seeds, presets, and the table overrides."""
-    out: Annotated[str, tyro.conf.arg(metavar="PATH|URL", help_behavior_hint="")] = ""
-    """The folder where records are kept, or a URL such as s3://BUCKET/FOLDER; default: the file's
-    name without .toml."""
-    tensorboard: bool = False
-    """Also write TensorBoard event files, to its folder `tensorboard`."""
-    allow_import: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """A module that the file may have imported, as MODULE in gym:MODULE:ID; as often as needed."""
-    where: tyro.conf.OmitArgPrefixes[Where] = field(default_factory=Where)
+    """TOML file. Keys: environments, agents, delays, seeds, presets and the table overrides."""
+    out: Annotated[
+        str,
+        tyro.conf.arg(metavar="PATH|URL", help_behavior_hint="(default: FILE without .toml)"),
+    ] = ""
+    """Folder of records, or a URL such as s3://BUCKET/FOLDER."""
+    tensorboard: Flag = False
+    """Also write TensorBoard event files to the folder `tensorboard` in it."""
+    allow_import: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(
+            metavar="MODULE",
+            help="Module that the file may import, for environments named gym:MODULE:ID. Repeat "
+            "it for several.",
+            help_behavior_hint="",
+        ),
+    ] = ()
+    where: tyro.conf.OmitArgPrefixes[EngineOptions] = field(default_factory=EngineOptions)
     limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
-        """Check everything, then run."""
+        """Check the whole file, do the missing runs, and print the returns."""
         from deadtime._support.terminal import console  # noqa: PLC0415  (help needs none of these)
         from deadtime.runs import folder_report, sweep_file, tensorboard  # noqa: PLC0415
         from deadtime.runs.runner import train_missing  # noqa: PLC0415
@@ -56,5 +64,5 @@ class Sweep:
         for why in unread.values():
             console(stderr=True).print(f"not shown: {why}", soft_wrap=True)
         if mine:
-            console().print(f"all of it on a page: deadtime report {place}", soft_wrap=True)
+            console().print(f"one page with figures: deadtime report {place}", soft_wrap=True)
         return 1 if lost else 0

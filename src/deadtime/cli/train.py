@@ -5,40 +5,44 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
-from deadtime.cli.options import Limits, Options
+from deadtime.cli.option_types import Flag, Limits
+from deadtime.cli.options import (
+    AGENT,
+    AGENTS_HELP,
+    ENVIRONMENT,
+    ENVIRONMENT_HELP,
+    Options,
+)
 
 
 @dataclass(frozen=True)
 class Train:
     """Train one agent under a delay and record it.
 
-    Seeds that are recorded already are not trained again.
+    Recorded seeds are not trained again.
     """
 
-    env: str
-    """maze, noisy-maze, walk, cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID
-    or atari:NAME."""
+    env: Annotated[str, ENVIRONMENT, tyro.conf.arg(help=ENVIRONMENT_HELP)]
     settings: tyro.conf.OmitArgPrefixes[Options]
-    agent: str = "delayed"
-    """Everywhere: delayed, augmented, oblivious; shifted, except on Atari. In maze and walk also
-    distribution and mbs. In cartpole, acrobot, gymnax:NAME and atari:NAME also recurrent."""
+    agent: Annotated[str, AGENT, tyro.conf.arg(help=f"Agent: {AGENTS_HELP}")] = "delayed"
     delay: int = 0
-    """Steps between choosing an action and its execution."""
+    """Steps between choosing an action and executing it."""
     seeds: int = 1
-    """How many runs, seed 0 first; in mazes seed i is also maze i. Intervals need at least 3."""
+    """Number of runs: seeds 0, 1, … Intervals need 3 or more."""
     out: Path = Path("runs")
-    """Where records are kept."""
-    tensorboard: bool = False
-    """Also write TensorBoard event files, to the folder `tensorboard` among them."""
-    json: bool = False
+    """Folder of records."""
+    tensorboard: Flag = False
+    """Also write TensorBoard event files to the folder `tensorboard` in it."""
+    json: Flag = False
     """Print one JSON object."""
     limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
 
     def run(self) -> int:
-        """Train and print."""
+        """Train the missing seeds, and print the result."""
         from deadtime._support.terminal import console  # noqa: PLC0415  (help needs none of these)
         from deadtime.cli.output import nothing_trained, settings_table, summary  # noqa: PLC0415
         from deadtime.runs import records, tensorboard  # noqa: PLC0415

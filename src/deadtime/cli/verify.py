@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from deadtime.cli.option_types import Flag
 
 if TYPE_CHECKING:
     from deadtime.studies.paper.claims import Claim
@@ -18,16 +22,18 @@ _COLOURS = {"holds": "green", "fails as written": "yellow", "unproven": "magenta
 class Verify:
     """Check each claim of the paper numerically.
 
-    Exits with 1 if a verdict is not the one in docs/claims.md.
+    The exit status is 1 if a verdict differs from the one in docs/claims.md.
     """
 
-    only: tuple[str, ...] = ()
-    """Names of the claims to check; default: all."""
-    json: bool = False
+    only: Annotated[
+        tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="(default: all)")
+    ] = ()
+    """Names of the claims to check, in quotes where they have spaces."""
+    json: Flag = False
     """Print one JSON object."""
 
     def run(self) -> int:
-        """Check and print."""
+        """Check the claims, and print what was found."""
         from rich.progress import track  # noqa: PLC0415  (help needs none of these)
 
         from deadtime._support.terminal import console  # noqa: PLC0415

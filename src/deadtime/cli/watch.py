@@ -1,28 +1,33 @@
-"""`deadtime watch`: draw an episode of a trained agent."""
+"""`deadtime watch`: draw an episode of a recorded agent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Draw an episode of a trained agent as a GIF, with its pending actions.
+    """Draw an episode of a recorded agent as a GIF.
 
-    An agent that predicts (delayed, distribution, mbs) is also drawn where it expects to be when
-    they are done, except in gym:ID, which draws itself.
+    The pending actions are drawn as arrows. For an agent that predicts (delayed, distribution,
+    mbs), the state that it expects after them is drawn too, except in gym: environments.
     """
 
     record: tyro.conf.Positional[Path]
-    """The folder that `deadtime train` printed, or results/paper/NAME of a study's record."""
-    seed: int | None = None
-    """Which of its seeds; default: the first whose policy was kept."""
+    """Folder of the record: `deadtime train` prints it; a study's is results/paper/NAME."""
+    seed: Annotated[
+        int | None,
+        tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the first with a policy)"),
+    ] = None
+    """Seed of the run whose policy acts."""
     episode: int = 0
-    """Decides the warm-up and the noise."""
+    """Seed of the warm-up and the noise."""
     out: Path = Path("watch.gif")
+    """GIF to write."""
 
     def run(self) -> int:
         """Run the episode and draw it."""

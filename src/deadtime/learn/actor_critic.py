@@ -24,7 +24,7 @@ class Numbers(NamedTuple):
 
     learning_rate: Any
     learning_rate_fall: Any
-    discount: Any
+    gamma: Any
     value_weight: Any
     entropy_weight: Any
     gradient_norm: Any
@@ -118,7 +118,7 @@ class RecurrentActorCritic:
         def loss(net: ActorCritic) -> Array:
             def one(memory: Memory, done: Step) -> Array:
                 ends = done.terminated, done.ended
-                gained = a2c.returns(done.reward, done.after, *ends, numbers.discount)
+                gained = a2c.returns(done.reward, done.after, *ends, numbers.gamma)
                 weights = numbers.value_weight, numbers.entropy_weight
                 did = done.obs, done.action, gained, done.ended
                 return a2c.rollout_loss(net, memory, *did, *weights)

@@ -28,9 +28,9 @@ class Numbers(NamedTuple):
 
     learning_rate: Any
     learning_rate_fall: Any
-    discount: Any
+    gamma: Any
     target_period_updates: Any
-    target_rate: Any
+    tau: Any
     epsilon_decay: Any
     epsilon_floor: Any
     shaped: Any
@@ -139,7 +139,7 @@ def updated(
 ) -> tuple[QState, Any]:
     """Return the state after one update from a batch, and whether the losses were finite."""
     numbers = setup.numbers
-    batch = sample(replay, key, program.settings.batch, program.observation)
+    batch = sample(replay, key, program.settings.batch_size, program.observation)
     shown = Batch(
         (batch.obs, batch.queue),
         (batch.next_obs, batch.next_queue),
@@ -170,9 +170,7 @@ def updated(
         (q, weights), moments = _adam(program).descend(*both, state.moments, rate)
         model = of.with_weights(model, weights)
     updates = state.updates + 1
-    target = double_q.followed(
-        q, state.target, updates, numbers.target_period_updates, numbers.target_rate
-    )
+    target = double_q.followed(q, state.target, updates, numbers.target_period_updates, numbers.tau)
     return QState(q, target, model, moments, updates, state.diverged_at), finite
 
 
@@ -210,7 +208,7 @@ class DeepQ:
 
     def new_replay(self, program: Program) -> Replay:
         """Return an empty ring of transitions."""
-        size = program.settings.replay_transitions
+        size = program.settings.buffer_size
         return new_replay(size, program.observation, program.queue_room)
 
     def new_memory(self, program: Program) -> tuple[()]:
@@ -255,7 +253,7 @@ class DeepQ:
         keep = step.valid & (step.age >= setup.numbers.skipped_delays * setup.delay) & live
         replay = store(replay, step.item, keep)
         new, finite = updated(program, setup, state, replay, step.item, keep, t, keys["batch"])
-        usable = live & (replay.stored >= program.settings.batch)
+        usable = live & (replay.stored >= program.settings.batch_size)
         return kept(new, state, finite, t, usable), replay
 
     def policy_arrays(self, program: Program, state: QState) -> dict[str, np.ndarray]:

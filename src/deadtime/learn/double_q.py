@@ -84,7 +84,7 @@ def batch_loss(q: Any, target: Any, values: Values, batch: Batch, numbers: Any) 
         aim = values(target, b.then)
         ended = b.terminal * numbers.terminals
         reward = jnp.sign(b.reward) if numbers.clip_rewards else b.reward
-        reward, discount = measured(reward, ended, numbers.discount, numbers.centre, numbers.scaled)
+        reward, discount = measured(reward, ended, numbers.gamma, numbers.centre, numbers.scaled)
         chooses = either(numbers.double, then, aim)
         loss = double_q_loss(now, b.action, reward, discount, chooses, aim)
         return loss if b.weight is None else loss * b.weight

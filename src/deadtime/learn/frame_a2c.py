@@ -109,7 +109,7 @@ def rollout_loss(
     )
     following = jax.lax.stop_gradient(jnp.append(values[1:], after))
     gained = returns(
-        came.reward, following, came.terminal, jnp.append(~came.known[1:], False), settings.discount
+        came.reward, following, came.terminal, jnp.append(~came.known[1:], False), settings.gamma
     )
     losses = jax.vmap(step_loss, (0, 0, 0, 0, None, None))(
         logits, values, seen.action, gained, settings.value_weight, settings.entropy_weight

@@ -140,7 +140,7 @@ def _updated(program: Program, setup: Setup, state: QState, batch: Batch, t: Arr
     q, moments = _adam(program).descend(state.q, gradient, state.moments, rate)
     updates = state.updates + 1
     target = double_q.followed(
-        q, state.target, updates, settings.target_period_updates, settings.target_rate
+        q, state.target, updates, settings.target_period_updates, settings.tau
     )
     size = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
     finite = jnp.isfinite(loss) & jnp.isfinite(size)

@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 def rows(program: Program) -> int:
     """Return the number of rows of a program's replay."""
-    return max(program.settings.replay_transitions // program.lanes, STACK + 2)
+    return max(program.settings.buffer_size // program.lanes, STACK + 2)
 
 
 def new_rows(program: Program, runs: int) -> Row:
@@ -78,7 +78,7 @@ def sample(program: Program, replay: Row, turn: Array, keys: Array) -> Batch:
     """
     _, runs, lanes, _ = replay.facts.shape
     size = rows(program)
-    batch, held = program.settings.batch, jnp.minimum(turn + 1, size)
+    batch, held = program.settings.batch_size, jnp.minimum(turn + 1, size)
 
     def draw(key: Array) -> tuple[Array, Array]:
         bits = jax.random.bits(key, (2, batch, _DRAWS))

@@ -31,7 +31,7 @@ def check_memory(bytes_at_once: int, runs: int) -> None:
     if needed > free:
         raise MemoryError(
             f"{runs} runs at once need {needed / 2**30:.3g} GiB; {free / 2**30:.3g} GiB are free: "
-            "train fewer seeds at a time, or with a smaller replay_transitions"
+            "train fewer seeds at a time, or with a smaller buffer_size"
         )
 
 

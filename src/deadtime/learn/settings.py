@@ -18,6 +18,34 @@ FORWARD_MODELS: dict[str, str] = {
 PIXEL_MODELS = ("fresh", "kept")
 """Forward models of agents that see frames (see `envs.atari.emulator`)."""
 
+_FORMER = {
+    "discount": "gamma",
+    "batch": "batch_size",
+    "replay_transitions": "buffer_size",
+    "target_rate": "tau",
+}
+FORMER_NAMES: dict[str, dict[str, str]] = {
+    "q-table": {"discount": "gamma", "step_size": "learning_rate"},
+    "double-q": _FORMER,
+    "a2c": _FORMER,
+    "pixel-q": _FORMER,
+    "pixel-a2c": _FORMER,
+}
+"""Former names of settings and their names of today, by the learner's kind. Old records and sweep
+files may have the former ones, and ids are computed from them, so that a renaming keeps every id."""
+
+
+def with_names_of_today(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a learner with no former name."""
+    today = FORMER_NAMES.get(kind, {})
+    return {today.get(name, name): value for name, value in settings.items()}
+
+
+def with_former_names(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a learner by the names that ids are computed from."""
+    former = {new: old for old, new in FORMER_NAMES.get(kind, {}).items()}
+    return {former.get(name, name): value for name, value in settings.items()}
+
 
 def forward_model(name: str) -> Any:
     """Import and return the code of a forward model."""
@@ -31,19 +59,23 @@ class QLearning:
 
     kind: ClassVar[str] = "q-table"
 
-    step_size: float = 0.1
-    discount: float = 0.99
+    learning_rate: float = 0.1
+    gamma: float = 0.99
     epsilon: float = 0.0
     """How often a training decision is random. Where steps cost, as in mazes, values that begin at
     0 explore by themselves."""
 
     def __post_init__(self) -> None:
         """Raise if nothing can be learned with these settings."""
-        rules = {"step_size": "above 0, at most 1", "discount": "in [0, 1]", "epsilon": "in [0, 1]"}
+        rules = {
+            "learning_rate": "above 0, at most 1",
+            "gamma": "in [0, 1]",
+            "epsilon": "in [0, 1]",
+        }
         for name, rule in rules.items():
             value = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 <= value <= 1 or (name == "step_size" and value == 0):
+            if not number or not 0 <= value <= 1 or (name == "learning_rate" and value == 0):
                 usual = getattr(QLearning, name)
                 got = f"{name} is a number {rule}; got {value!r}"
                 raise ValueError(f"{got}: leave it out for {usual}")
@@ -63,12 +95,12 @@ class DoubleQ:
     adam_epsilon: float = 1e-8
     """What Adam adds to the size of gradients: the larger, the less a surprise after a long calm
     moves the weights."""
-    batch: int = 32
-    discount: float = 0.95
-    replay_transitions: int = 2000
+    batch_size: int = 32
+    gamma: float = 0.95
+    buffer_size: int = 2000
     target_period_updates: int = 300
-    """How often the target network is copied; 0: it follows by `target_rate` at each update."""
-    target_rate: float = 0.005
+    """How often the target network is copied; 0: it follows by `tau` at each update."""
+    tau: float = 0.005
     epsilon_decay: float = 0.999
     """What exploration, 1 at the start, is multiplied with at each update."""
     epsilon_floor: float = 0.001
@@ -86,7 +118,7 @@ class DoubleQ:
     centre: float = 0.0
     """What rewards are measured from. The greedy policy stays the same."""
     scaled: bool = False
-    """Whether rewards are multiplied by 1 - discount: Q is then of the size of one. The greedy
+    """Whether rewards are multiplied by 1 - gamma: Q is then of the size of one. The greedy
     policy stays the same."""
     double: bool = True
     """Whether Q chooses the action that its target network values; else the target network does, as
@@ -117,7 +149,7 @@ class A2C:
     learning_rate: float = 7e-4
     learning_rate_fall: float = 0.0
     """The part of it that is gone, linearly, by the last step."""
-    discount: float = 0.99
+    gamma: float = 0.99
     value_weight: float = 0.25
     entropy_weight: float = 0.01
     gradient_norm: float = 0.5
@@ -142,7 +174,7 @@ class PixelQ:
     centre: ClassVar[float] = 0.0
     scaled: ClassVar[bool] = False
     terminals: ClassVar[bool] = True
-    target_rate: ClassVar[float] = 0.0
+    tau: ClassVar[float] = 0.0
 
     channels: tuple[int, ...] = (32, 64, 64)
     hidden: int = 512
@@ -151,11 +183,11 @@ class PixelQ:
     """Whether the hidden layer is normalised."""
     learning_rate: float = 1e-4
     adam_epsilon: float = 1e-8
-    batch: int = 32
-    discount: float = 0.99
+    batch_size: int = 32
+    gamma: float = 0.99
     double: bool = True
     """Whether Q chooses the action that its target network values."""
-    replay_transitions: int = 50_000
+    buffer_size: int = 50_000
     learning_starts: int = 10_000
     """Environment steps before the first update."""
     update_period: int = 4
@@ -191,7 +223,7 @@ class PixelA2C:
     rollout: int = 5
     """Steps of each environment between two updates, through which gradients reach back."""
     learning_rate: float = 7e-4
-    discount: float = 0.99
+    gamma: float = 0.99
     value_weight: float = 0.25
     entropy_weight: float = 0.01
     gradient_norm: float = 0.5

@@ -135,7 +135,7 @@ class TabularGroup:
         """Evaluate the agent; return its outcome."""
         ((spec, seed),) = self.pairs
         if self._offline:
-            self._agent.table.q[:] = _solved(self._agent, self._env, self._settings.discount)
+            self._agent.table.q[:] = _solved(self._agent, self._env, self._settings.gamma)
         _, scores = run_episodes(
             self._env,
             self._agent,

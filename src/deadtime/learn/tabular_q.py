@@ -101,7 +101,7 @@ def run_episodes(
 ) -> tuple[Agent, Float32[np.ndarray, " episodes"]]:
     """Run whole episodes, learning or not; returns the agent (its table may have moved) and each episode's return."""
     returns = np.empty(episodes, np.float32)
-    numbers = (settings.step_size, settings.discount, settings.epsilon if learn else 0.0)
+    numbers = (settings.learning_rate, settings.gamma, settings.epsilon if learn else 0.0)
     table = _run(env, agent, numbers, streams, _memory(env, agent), returns, learn)
     return agent._replace(table=table), returns
 

@@ -5,6 +5,7 @@ from deadtime._support.extras import extras_needed
 with extras_needed():
     from deadtime.planning.augmented import augment
     from deadtime.planning.beliefs import BeliefSolution
+    from deadtime.planning.channel_solution import ProcessSolution
     from deadtime.planning.delayed_value import at_queue, exact_values, recursive_values
     from deadtime.planning.iteration import Solution
     from deadtime.planning.mdp import MDP
@@ -23,6 +24,7 @@ __all__ = [
     "MDP",
     "BeliefSolution",
     "Policy",
+    "ProcessSolution",
     "Solution",
     "at_queue",
     "augment",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 _BLOCK = 128
+_PIECE = 4096
 
 
 def queue_shape(mdp: MDP, delay: int) -> tuple[int, ...]:
@@ -110,15 +111,15 @@ def _follow(indptr, indices, data, r, gamma, v, after, policy):  # type: ignore[
 @numba.njit(parallel=True, cache=True)
 def changes(after, before):  # type: ignore[no-untyped-def]  # pragma: no cover
     """The least and the greatest change, and the largest absolute value before it, in one pass."""
-    rows = after.shape[0]
-    low, high, largest = np.empty(rows), np.empty(rows), np.empty(rows)
-    for i in numba.prange(rows):
+    pieces = (len(after) + _PIECE - 1) // _PIECE
+    low, high, largest = np.empty(pieces), np.empty(pieces), np.empty(pieces)
+    for i in numba.prange(pieces):
         least, most, size = np.inf, -np.inf, 0.0
-        for j in range(after.shape[1]):
-            change = after[i, j] - before[i, j]
+        for j in range(i * _PIECE, min((i + 1) * _PIECE, len(after))):
+            change = after[j] - before[j]
             least = min(least, change)
             most = max(most, change)
-            size = max(size, abs(before[i, j]))
+            size = max(size, abs(before[j]))
         low[i], high[i], largest[i] = least, most, size
         if not (least - least == 0.0 and most - most == 0.0):  # a NaN hides from min and max
             low[i] = np.nan
@@ -143,8 +144,9 @@ class Operator:
     def __init__(self, mdp: MDP, delay: int):
         """Nothing is written out but what `mdp` holds."""
         self.mdp, self.delay = mdp, check_delay(delay)
-        self.shape = (mdp.states, mdp.actions**self.delay)
-        self.policy_type = np.min_scalar_type(mdp.actions - 1).type
+        self.shape: tuple[int, int] = (mdp.states, mdp.actions**self.delay)
+        self.policy_type: type[np.generic] = np.min_scalar_type(mdp.actions - 1).type
+        self.terms = int(np.diff(mdp.P.indptr).max())
         self._work = mdp.P.nnz * self.shape[1]
         self._parts = (mdp.P.indptr, mdp.P.indices, mdp.P.data, mdp.r, mdp.gamma)
 

@@ -10,12 +10,12 @@ is nearly constant, v is off by nearly a constant, and is moved by it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.sparse import eye_array
+from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import splu
 
 from deadtime.planning.augmented import (
@@ -116,75 +116,133 @@ def solve_augmented(
     mdp: MDP, delay: int, method: str, *, tol: float, horizon: int | None, max_iterations: int
 ) -> Solution:
     """Return the optimum of the augmented problem by one of `METHODS`; `solvers.solve` checks the arguments."""
-    if horizon is None and (kappa := _contraction(mdp)) >= 1:
-        raise ValueError(
-            f"gamma times the largest row sum of P is {kappa:.6g}, so values grow without end: normalise the rows of P"
-        )
+    check_contraction(mdp, horizon)
     operator = Operator(mdp, delay)
     size = operator.policy_type(0).nbytes
     if horizon is not None:
+        what = f"the problem with horizon {horizon}"
         check_memory(
-            mdp,
-            delay,
-            16 + size * (horizon + 1),
-            f"the problem with horizon {horizon}",
-            "shorten the horizon or the delay",
+            mdp, delay, 16 + size * (horizon + 1), what, "shorten the horizon or the delay"
         )
+    else:
+        check_memory(mdp, delay, 16 + 2 * size)
+    shape = queue_shape(mdp, delay)
+    answer = solve_operator(operator, method, tol, horizon, max_iterations)
+    lead = () if horizon is None else (horizon,)
+    return Solution(
+        values=answer.values.reshape(shape),
+        policy=answer.policy.reshape(*lead, *shape),
+        iterations=answer.iterations,
+        residual=answer.residual,
+        error_bound=answer.error_bound,
+        converged=answer.converged,
+        message=answer.message,
+        mdp=mdp,
+        delay=operator.delay,
+        tol=tol if horizon is None else answer.error_bound,
+        horizon=horizon,
+    )
+
+
+class BellmanOperator(Protocol):
+    """T and T^π of a problem; its values and its policies are arrays of one shape."""
+
+    @property
+    def mdp(self) -> MDP:
+        """The undelayed problem."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of values and policies."""
+
+    @property
+    def policy_type(self) -> type[np.generic]:
+        """The type of a policy's entries."""
+
+    @property
+    def terms(self) -> int:
+        """The number of terms in the longest sum of an expectation, which bounds its rounding."""
+
+    def improve(
+        self, v: np.ndarray, after: np.ndarray, policy: np.ndarray, tie: float = 0.0
+    ) -> None:
+        """Write T v and its greedy policy."""
+
+    def follow(self, v: np.ndarray, after: np.ndarray, policy: np.ndarray) -> None:
+        """Write T^π v."""
+
+    def chain(self, policy: np.ndarray) -> tuple[csr_array, np.ndarray]:
+        """Return F^π and g^π."""
+
+
+class Answer(NamedTuple):
+    """Values and a policy in the shape of an operator, and how the solver ended (see `Solution`)."""
+
+    values: np.ndarray
+    policy: np.ndarray
+    iterations: int
+    residual: float
+    error_bound: float
+    converged: bool
+    message: str
+
+
+def solve_operator(
+    operator: BellmanOperator, method: str, tol: float, horizon: int | None, max_iterations: int
+) -> Answer:
+    """Return the optimum of an operator's problem by one of `METHODS`."""
+    if horizon is not None:
         return _solve_horizon(operator, int(horizon))
-    check_memory(mdp, delay, 16 + 2 * size)
-    queue_shape(mdp, delay)
-    solver = {"policy_iteration": _policy_iteration, "value_iteration": _modified}.get(
-        method, _modified
-    )
-    return solver(operator, tol, max_iterations, 0 if method == "value_iteration" else 8)
+    if method == "policy_iteration":
+        return _policy_iteration(operator, tol, max_iterations)
+    return _modified(operator, tol, max_iterations, 0 if method == "value_iteration" else 8)
 
 
-def _shaped(operator: Operator, solution: Solution) -> Solution:
-    shape = queue_shape(operator.mdp, operator.delay)
-    lead = () if solution.horizon is None else (solution.horizon,)
-    return replace(
-        solution,
-        values=solution.values.reshape(shape),
-        policy=solution.policy.reshape(*lead, *shape),
-    )
+def check_contraction(mdp: MDP, horizon: int | None) -> None:
+    """Raise if a problem without a horizon has no finite values."""
+    if horizon is None and (kappa := _contraction(mdp)) >= 1:
+        raise ValueError(
+            f"gamma times the largest row sum of P must be below 1; got {kappa:.6g}, "
+            "so values grow without end: normalise the rows of P"
+        )
 
 
 def _contraction(mdp: MDP) -> float:
-    """γ, or with `check=False` and rows that do not sum to 1, γ times the largest sum."""
+    """Return γ; with `check=False` and rows that do not sum to 1, γ times the largest sum."""
     return mdp.gamma * max(1.0, float(mdp.P.sum(axis=1).max()))
 
 
-def _bound(mdp: MDP, change: float, largest: float) -> float:
-    """What |T v - v| ≤ `change`, computed in doubles from values up to `largest`, says of |v - v*|."""
-    row, kappa = int(np.diff(mdp.P.indptr).max()), _contraction(mdp)
-    return (change + 2 * (row + 3) * _EPS * largest) / (1 - kappa)
+def _row(mdp: MDP) -> int:
+    """Return the largest number of successors of a state and an action."""
+    return int(np.diff(mdp.P.indptr).max())
+
+
+def _bound(mdp: MDP, change: float, largest: float, terms: int) -> float:
+    """Bound |v - v*| from |T v - v| ≤ `change`, computed in doubles from values up to `largest`."""
+    return (change + 2 * (terms + 3) * _EPS * largest) / (1 - _contraction(mdp))
 
 
 def _tie(mdp: MDP, largest: float) -> float:
-    """Differences between actions that rounding alone can make in values up to `largest`."""
+    """Return the difference between actions that rounding alone can make in values up to `largest`."""
     return 16 * _EPS * largest / (1 - _contraction(mdp))
 
 
 def _ended(
-    operator: Operator,
+    operator: BellmanOperator,
     v: np.ndarray,
     policy: np.ndarray,
     iterations: int,
     change: float,
     tol: float,
     cut: bool,
-) -> Solution:
-    """Say how it ended; `change` is max |T v - v| at the values v that are returned."""
-    error = _bound(operator.mdp, change, float(np.abs(v).max()))
+) -> Answer:
+    """Return the answer with how it ended; `change` is max |T v - v| at the values v."""
+    error = _bound(operator.mdp, change, float(np.abs(v).max()), operator.terms)
     message = f"converged: every value is within {error:.3g} of the optimum"
     if error > tol:
         message = f"not converged: after {iterations} iterations the error may be {error:.3g}, above tol {tol:.3g}: "
         message += "raise max_iterations" if cut else "raise tol, doubles can't show more"
-    converged = bool(error <= tol)
-    solution = Solution(
-        v, policy, iterations, change, error, converged, message, operator.mdp, operator.delay, tol
-    )
-    return _shaped(operator, solution)
+    return Answer(v, policy, iterations, change, error, bool(error <= tol), message)
 
 
 def _check_finite(span: float) -> None:
@@ -194,24 +252,30 @@ def _check_finite(span: float) -> None:
         )
 
 
-def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) -> Solution:
-    """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none of those is value iteration.
+def _changes(after: np.ndarray, before: np.ndarray) -> tuple[float, float, float]:
+    """Return the least and the greatest change, and the largest absolute value before it."""
+    low, high, largest = on_threads(before.size, changes, after.ravel(), before.ravel())
+    return low, high, largest
+
+
+def _modified(operator: BellmanOperator, tol: float, max_iterations: int, sweeps: int) -> Answer:
+    """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none is value iteration.
 
     Once T v - v is nearly constant, the constant is worth 1/(1-γ) of itself: v is moved by that, and measured again.
     """
     mdp, gamma = operator.mdp, operator.mdp.gamma
     v = np.zeros(operator.shape)
-    after, policy = np.empty_like(v), np.zeros(operator.shape, operator.policy_type)
-    moved, largest = 0, 0.0
+    after = np.empty_like(v)
+    policy = np.zeros(operator.shape, operator.policy_type)
+    moved = 0
+    largest = 0.0
     for iteration in range(1, max_iterations + 1):
         operator.improve(v, after, policy, tie=_tie(mdp, largest))
-        low, high, largest = on_threads(v.size, changes, after, v)
-        if not np.isfinite(high - low):
-            raise ValueError(
-                "the values do not stay finite: the rows of P must sum to 1 and r must be finite (check=True says where)"
-            )
+        low, high, largest = _changes(after, v)
+        _check_finite(high - low)
         change = max(abs(low), abs(high))
-        if _bound(mdp, change, largest) <= tol or iteration == max_iterations or moved == 5:
+        bound = _bound(mdp, change, largest, operator.terms)
+        if bound <= tol or iteration == max_iterations or moved == 5:
             break
         v, after = after, v
         if gamma * (high - low) / (2 * (1 - gamma)) <= 0.5 * tol:
@@ -224,27 +288,33 @@ def _modified(operator: Operator, tol: float, max_iterations: int, sweeps: int) 
     return _ended(operator, v, policy, iteration, change, tol, moved < 5)
 
 
-def _policy_iteration(
-    operator: Operator, tol: float, max_iterations: int, _sweeps: int
-) -> Solution:
-    """The paper's mA-PI (Alg. 1): evaluate, take the greedy policy of lowest index, until it stays or gains only rounding."""
-    mdp, policy = operator.mdp, np.zeros(operator.shape, operator.policy_type)
-    after, v = np.empty(operator.shape), np.full(operator.shape, -np.inf)
-    evaluations, stays = 0, False
+def _policy_iteration(operator: BellmanOperator, tol: float, max_iterations: int) -> Answer:
+    """The paper's mA-PI (Alg. 1).
+
+    It evaluates a policy and takes the greedy one of lowest index, until it stays or gains only rounding.
+    """
+    mdp = operator.mdp
+    policy = np.zeros(operator.shape, operator.policy_type)
+    after = np.empty(operator.shape)
+    v = np.full(operator.shape, -np.inf)
+    evaluations = 0
+    stays = False
     while not stays and evaluations < max_iterations:
-        last, v, evaluations = v, evaluate(operator, policy), evaluations + 1
-        before, tie = policy.copy(), _tie(mdp, float(np.abs(v).max()))
+        last = v
+        v = evaluate(operator, policy)
+        evaluations += 1
+        before = policy.copy()
+        tie = _tie(mdp, float(np.abs(v).max()))
         operator.improve(v, after, policy, tie=tie)
-        rounding = (
-            float((v - last).max()) <= tie or float(np.abs(after - v).max()) <= 16 * tie
-        )  # that of the evaluation
+        gained = float((v - last).max())
+        rounding = gained <= tie or float(np.abs(after - v).max()) <= 16 * tie
         stays = bool((policy == before).all()) or rounding
-    low, high, _ = on_threads(v.size, changes, after, v)
+    low, high, _ = _changes(after, v)
     return _ended(operator, v, policy, evaluations, max(abs(low), abs(high)), tol, not stays)
 
 
-def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.ndarray, "S Q"]:
-    """v^π: by a direct solution where that is small, else by sweeps until rounding is all that is left."""
+def evaluate(operator: BellmanOperator, policy: Int[np.ndarray, " *x"]) -> Float[np.ndarray, " *x"]:
+    """Return v^π: by a direct solution where that is small, else by sweeps until only rounding is left."""
     gamma = operator.mdp.gamma
     if policy.size <= _LU_STATES:
         F, g = operator.chain(policy)
@@ -253,7 +323,7 @@ def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.nda
     after = np.empty_like(v)
     while True:
         operator.follow(v, after, policy)
-        low, high, largest = on_threads(v.size, changes, after, v)
+        low, high, largest = _changes(after, v)
         _check_finite(high - low)
         v, after = after, v
         if gamma * (high - low) <= 8 * _EPS * largest:
@@ -261,24 +331,18 @@ def evaluate(operator: Operator, policy: Int[np.ndarray, "S Q"]) -> Float[np.nda
             return v
 
 
-def _solve_horizon(operator: Operator, horizon: int) -> Solution:
-    v, after, largest = (
-        np.zeros(operator.shape),
-        np.empty(operator.shape),
-        float(np.abs(operator.mdp.r).max()),
-    )
+def _solve_horizon(operator: BellmanOperator, horizon: int) -> Answer:
+    v = np.zeros(operator.shape)
+    after = np.empty(operator.shape)
+    largest = float(np.abs(operator.mdp.r).max())
     policy = np.zeros((horizon, *operator.shape), operator.policy_type)
     for step in range(horizon - 1, -1, -1):
         operator.improve(v, after, policy[step], tie=16 * _EPS * largest)
         v, after = after, v
         largest = max(largest, float(np.abs(v).max()))
-    row = int(np.diff(operator.mdp.P.indptr).max())
-    error = 2 * (row + 3) * _EPS * horizon * largest
+    error = 2 * (operator.terms + 3) * _EPS * horizon * largest
     message = f"converged: exact to rounding, {horizon} steps backwards"
-    solution = Solution(
-        v, policy, horizon, 0.0, error, True, message, operator.mdp, operator.delay, error, horizon
-    )
-    return _shaped(operator, solution)
+    return Answer(v, policy, horizon, 0.0, error, True, message)
 
 
 def _delayed(solution: Solution) -> Delayed:
@@ -315,6 +379,7 @@ def _delayed(solution: Solution) -> Delayed:
             mdp,
             float(np.abs(change).max()),
             float(np.abs(u).max()) + delay * float(np.abs(mdp.r).max()),
+            _row(mdp),
         )
         if error <= 0.1 * solution.tol or (span <= 4 * _EPS * float(np.abs(u).max()) and step > 3):
             break

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from deadtime.delays import DelayProcess
 from deadtime.delays.convention import check_delay
 from deadtime.planning import iteration
 from deadtime.planning.beliefs import solve_beliefs
+from deadtime.planning.channel_solution import Observed, solve_process
 from deadtime.planning.iteration import solve_augmented
 from deadtime.planning.mdp import MDP
 
@@ -17,9 +19,10 @@ METHODS = (*iteration.METHODS, "beliefs")
 
 def solve(
     mdp: MDP,
-    delay: int,
+    delay: int | DelayProcess,
     method: str = "modified_policy_iteration",
     *,
+    observed: Observed = "now",
     tol: float = 1e-8,
     horizon: int | None = None,
     max_iterations: int = 100_000,
@@ -27,17 +30,50 @@ def solve(
 ) -> Any:
     """Return the optimum of `mdp` when actions are executed `delay` steps late, to within `tol`.
 
+    `delay` is a whole number or a process of `deadtime.delays`. A whole number, or a process that is
+    one, such as ``Buffered(process, 6)``, gives a `Solution`. Any other process gives a
+    `ProcessSolution`. `observed` says when the agent sees an age: "now", before it chooses the action
+    of that step, or "hindsight", one step later. For ages that it never sees there is `bounds`.
+
     With `horizon` it is the undiscounted or discounted sum of that many rewards, solved backwards,
     whatever the method. ``method="beliefs"`` merges augmented states with one nested law of the
     future (`beliefs`), and returns a `BeliefSolution`; it needs at most `max_classes` of them.
     """
-    delay = check_delay(delay)
+    process = delay if isinstance(delay, DelayProcess) else None
     _check_arguments(mdp, method, tol, horizon, max_iterations)
+    _check_observed(observed)
+    if process is not None and process.constant is None:
+        if method == "beliefs":
+            raise ValueError(
+                f"the method 'beliefs' is for constant delays; got {delay}: "
+                f"choose one of {', '.join(iteration.METHODS)}"
+            )
+        return solve_process(
+            mdp,
+            process,
+            method,
+            observed=observed,
+            tol=tol,
+            horizon=horizon,
+            max_iterations=max_iterations,
+        )
+    delay = check_delay(delay if process is None else process.constant)
     if method == "beliefs":
         limits = {"max_iterations": max_iterations, "max_classes": max_classes}
         return solve_beliefs(mdp, delay, tol=tol, horizon=horizon, **limits)
     limits = {"max_iterations": max_iterations}
     return solve_augmented(mdp, delay, method, tol=tol, horizon=horizon, **limits)
+
+
+def _check_observed(observed: str) -> None:
+    """Raise if `observed` is no way of seeing ages that can be solved exactly."""
+    if observed == "never":
+        raise ValueError(
+            'solve needs ages that are observed "now" or in "hindsight"; got observed="never": '
+            "use bounds(mdp, delay)"
+        )
+    if observed not in ("now", "hindsight"):
+        raise ValueError(f'observed is "now" or "hindsight"; got {observed!r}: choose one of these')
 
 
 def _check_arguments(mdp: MDP, method: str, tol: float, horizon: Any, max_iterations: Any) -> None:

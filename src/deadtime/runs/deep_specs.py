@@ -23,7 +23,13 @@ from deadtime.envs.families import (
 from deadtime.envs.family import Family
 from deadtime.learn.learners import LEARNERS, learners_of
 from deadtime.learn.presets import PRESETS, preset
-from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS, DoubleQ
+from deadtime.learn.settings import (
+    FORWARD_MODELS,
+    PIXEL_MODELS,
+    DoubleQ,
+    with_former_names,
+    with_names_of_today,
+)
 from deadtime.runs.spec_checks import check_executed, check_recorded, differing, like, plain
 from deadtime.runtime.views import VIEWS
 
@@ -155,9 +161,9 @@ class DeepSpec:
         measured = isinstance(self.learner, DoubleQ) and (
             self.learner.scaled or self.learner.centre
         )
-        if measured and np.float32(self.learner.discount) == 1:
+        if measured and np.float32(self.learner.gamma) == 1:
             raise ValueError(
-                f"scaled and centred rewards need 1 - discount, which is 0 here; got discount={self.learner.discount}: "
+                f"scaled and centred rewards need 1 - gamma, which is 0 here; got gamma={self.learner.gamma}: "
                 "pass a smaller one, or scaled=False and centre=0"
             )
 
@@ -201,6 +207,8 @@ class DeepSpec:
 
     def _check_changes(self) -> None:
         usual = preset(self.preset, self.family, self.agent)
+        if self._is_recorded:  # type: ignore[attr-defined]
+            object.__setattr__(self, "changes", with_names_of_today(usual.kind, self.changes))
         if not VIEWS[self.agent].predicts and {"model", "members"} & self.changes.keys():
             idle = next(name for name in ("model", "members") if name in self.changes)
             raise ValueError(
@@ -277,14 +285,18 @@ class DeepSpec:
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
-        kind = learners_of(self.family)[self.agent]
+        learner = learners_of(self.family)[self.agent]
+        kind = learner.settings.kind
         settings = {
             name: plain(value)
             for name, value in vars(self.learner).items()
-            if value != getattr(kind.settings, name)
+            if value != getattr(learner.settings, name)
         }
-        versions = self.family.version, kind.version
-        text = json.dumps([self.canonical(), settings, *versions], sort_keys=True)
+        spec = self.canonical()
+        if "changes" in spec:
+            spec["changes"] = with_former_names(kind, spec["changes"])
+        versions = self.family.version, learner.version
+        text = json.dumps([spec, with_former_names(kind, settings), *versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property

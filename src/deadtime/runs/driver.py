@@ -25,7 +25,7 @@ from deadtime._support.progress import bar
 from deadtime._support.terminal import console, counted
 from deadtime.runs import records
 from deadtime.runs.driven import STATUS, last_status
-from deadtime.runs.engines import ENGINES, Engine, Inline, Local, gpus_here
+from deadtime.runs.engines import Engine, Inline, Local, gpus_here
 from deadtime.runs.estimates import time_needed
 from deadtime.runs.ray_engine import Ray
 from deadtime.runs.specs import folder_of
@@ -33,7 +33,7 @@ from deadtime.runs.store import CHECKPOINTS, Store, checkpoints_at, drop_checkpo
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runs.units import Keep, Unit, units_of
 from deadtime.runs.wanted import Runs, count
-from deadtime.runs.where import Where
+from deadtime.runs.where import ENGINES, Where
 
 _UNITS = ".units"
 _UNIT_BYTES = 2**28

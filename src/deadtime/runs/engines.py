@@ -28,8 +28,6 @@ from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runs.unit_worker import DONE, LAST, PROGRESS
 from deadtime.runs.units import Unit, reason, trained
 
-ENGINES = ("inline", "local", "ray")
-
 
 class Event(NamedTuple):
     """What an engine tells of a unit: its records, why it failed, or else that it has progressed."""

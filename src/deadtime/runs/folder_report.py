@@ -81,7 +81,7 @@ def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Comparison,
             continue
         result = Result(record)
         about = json.dumps(
-            {k: v for k, v in result.record.spec.items() if k not in _APART + _LEARNER},
+            {k: v for k, v in result.spec.canonical().items() if k not in _APART + _LEARNER},
             sort_keys=True,
         )
         together.setdefault(about, {}).setdefault(
@@ -101,7 +101,7 @@ def _parted(about: str, group: Mapping[tuple[str, int], list[Result]]) -> Groups
     for key, those in group.items():
         for result in those:
             learner = {
-                name: value for name, value in result.record.spec.items() if name in _LEARNER
+                name: value for name, value in result.spec.canonical().items() if name in _LEARNER
             }
             content = json.dumps(json.loads(about) | learner, sort_keys=True)
             parts.setdefault(content, {}).setdefault(key, result)

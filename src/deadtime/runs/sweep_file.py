@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 from deadtime._support import files
 from deadtime._support.names import nearest
 from deadtime.envs.families import family_of
+from deadtime.learn.learners import learners_of
+from deadtime.learn.settings import FORMER_NAMES
 from deadtime.runs.specs import Spec, make_spec
 from deadtime.runs.tabular_specs import TABULAR, check_seeds
 from deadtime.runs.wanted import Runs
@@ -110,9 +112,24 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
         ]
         if env not in TABULAR:
             given.insert(0, _Given("preset", preset, Place("", "presets", preset)))
-        spec = _spec(env, agent, delay, given, wrong)
+        spec = _spec(env, agent, delay, _with_names_of_today(env, agent, given, wrong), wrong)
         specs[spec.name] = spec
     return [(spec, seeds) for spec in specs.values()]
+
+
+def _with_names_of_today(env: str, agent: str, given: Sequence[_Given], wrong: Any) -> list[_Given]:
+    """Return settings of which those with former names have the names of today."""
+    learner = learners_of(family_of(env)).get(agent)
+    today = {} if learner is None else FORMER_NAMES.get(learner.settings.kind, {})
+    together = {one.place[:2] for one in given}
+    found = []
+    for one in given:
+        name = one.name if one.environment else today.get(one.name, one.name)
+        if name != one.name and (one.place.table, name) in together:
+            both = f"{one.name} is the former name of {name}, and both are given"
+            raise wrong(one.place, f"{both}: leave {one.name} out")
+        found.append(one._replace(name=name))
+    return found
 
 
 def keep_copy(path: Path, folder: Path) -> None:

@@ -20,7 +20,7 @@ from deadtime.delays.convention import check_delay
 from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of
 from deadtime.envs.family import Family
 from deadtime.learn.learners import learners_of
-from deadtime.learn.settings import QLearning
+from deadtime.learn.settings import QLearning, with_former_names, with_names_of_today
 from deadtime.runs.spec_checks import check_executed, differing
 from deadtime.runtime.views import VIEWS
 
@@ -93,7 +93,7 @@ class TabularSpec:
         usual, given = TABULAR[self.env], self.learner
         idle = [
             name
-            for name in ("step_size", "epsilon")
+            for name in ("learning_rate", "epsilon")
             if getattr(given, name) != getattr(usual, name)
         ]
         idle += ["until_return"] * (self.until_return is not None)
@@ -139,7 +139,10 @@ class TabularSpec:
     def id(self) -> str:
         """Twelve hexadecimal digits that stand for this spec and the versions of what it uses."""
         versions = [family_of(self.env).version, VERSIONS["q-learning"]]
-        text = json.dumps([self.canonical(), versions], sort_keys=True)
+        spec = self.canonical()
+        if "learner" in spec:
+            spec["learner"] = with_former_names(QLearning.kind, spec["learner"])
+        text = json.dumps([spec, versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -196,6 +199,5 @@ def tabular_spec(
 
 def tabular_from(given: dict[str, Any]) -> TabularSpec:
     """Return the spec that a record was made with."""
-    return TabularSpec(
-        **{**given, "learner": replace(TABULAR[given["env"]], **given.get("learner", {}))}
-    )
+    settings = with_names_of_today(QLearning.kind, given.get("learner", {}))
+    return TabularSpec(**{**given, "learner": replace(TABULAR[given["env"]], **settings)})

@@ -25,8 +25,8 @@ def train(
 ) -> Result:
     """Train an agent under a delay; `seeds` is a number or a list.
 
-    Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`step_size`,
-    `discount`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` whatever
+    Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`gamma`,
+    `learning_rate`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` whatever
     `gymnasium.make` takes). The environment's own may also stand in `env_kwargs`, and have to where
     the training has a setting of the same name. `deadtime train` takes the same arguments.
     """

@@ -1,19 +1,20 @@
-"""The choice of where runs are done."""
+"""The choice of the engine that does the runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+ENGINES = ("inline", "local", "ray")
+"""This process, processes of this machine, or a Ray cluster."""
+
 
 @dataclass(frozen=True)
 class Where:
-    """Where runs are done."""
+    """The engine that does the runs, and how often it retries."""
 
     engine: str = ""
-    """inline (this process), local (processes of this machine) or ray; default: local where there
-    is more than one unit."""
+    """One of `ENGINES`; empty: `local` for several units of work, else `inline`."""
     address: str = ""
-    """ray: of a running cluster, `auto` for the one of this machine; default: one is started for
-    this."""
+    """The address of a running Ray cluster; `auto`: the one of this machine; empty: start one."""
     retries: int = 2
-    """How often a unit of work that died or failed is tried again, from its last checkpoint."""
+    """How often a failed unit of work is retried from its last checkpoint."""

@@ -87,12 +87,12 @@ def _little(spec: Spec) -> Spec:
     if isinstance(spec, DeepSpec) and spec.family.frames:
         tiny: dict[str, Any] = {"channels": (2, 2, 2), "hidden": 8}
         if "learning_starts" in vars(spec.learner):
-            tiny |= {"learning_starts": 40, "replay_transitions": 100}
+            tiny |= {"learning_starts": 40, "buffer_size": 100}
         settings = spec.settings | {"max_episode_steps": 30}
         short = replace(spec, steps=60, envs=2, evaluation_episodes=1, settings=settings)
         return replace(short, changes=spec.changes | tiny)
     if isinstance(spec, DeepSpec):
-        small = {"hidden": (8, 8), "batch": 16}
+        small = {"hidden": (8, 8), "batch_size": 16}
         return replace(spec, steps=150, evaluation_episodes=1, changes=spec.changes | small)
     return replace(spec, episodes=min(spec.episodes, 30), evaluation_episodes=2)
 

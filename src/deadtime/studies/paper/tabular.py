@@ -26,7 +26,7 @@ def maze(agent: str, delay: int, noise: float = 0.0, size: int = 10, **options: 
 
 
 _TUNING = {
-    (s, e, agent, p, m): maze(agent, m, p, learner=QLearning(step_size=s, epsilon=e))
+    (s, e, agent, p, m): maze(agent, m, p, learner=QLearning(learning_rate=s, epsilon=e))
     for s, e, agent, p, m in product(
         show.STEP_SIZES, show.EPSILONS, published.AGENTS, (0.0, 0.1), (5, 15)
     )

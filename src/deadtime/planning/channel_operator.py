@@ -1,0 +1,293 @@
+"""The Bellman operator of an MDP under a delay process, on states (c, s, queue), never written out.
+
+With z the age of channel state c, u = a_{t-z} the action executed now, and q' the queue after action a was chosen,
+
+    (T v)(c, s, q) = max_a [ r(s, u) + γ Σ_s' P(s' | s, u) Σ_c' p(c' | c) v(c', s', q') ].
+
+At age 0 the executed action u is a itself. The agent sees c and s before it chooses; it does not see c' or s'.
+
+Values are one flat array. Channel state c has a block of S·A^L(c) numbers, its queue of L(c) actions oldest first. A sweep
+goes through the queues q' in pieces that stay in the cache. For each piece it first takes the expectation over the
+channel's moves, for all s' at once. So it costs nnz(P) and few multiplications more for each state and action.
+A channel of one state makes the sweep of `augmented.Operator`, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numba
+import numpy as np
+from scipy.sparse import coo_array, csr_array, vstack
+
+from deadtime.planning.augmented import on_threads
+from deadtime.planning.channel import Channel
+from deadtime.planning.mdp import MDP
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+_PIECE = 512
+_CACHED = 2**16
+
+
+@numba.njit(cache=True)
+def _expect(v, offsets, counts, moves, probabilities, low, actions, ahead):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Fill ahead[s, x], the value of s and queue low + x expected over the channel's moves."""
+    states, width = ahead.shape
+    for s in range(states):
+        row = ahead[s]
+        row[0] = 0.0
+        filled = 1
+        for j in range(len(moves)):  # shortest queues first, so each sum is repeated once
+            count = counts[moves[j]]
+            size = min(count, width)
+            while filled < size:
+                for x in range(filled, filled * actions):
+                    row[x] = row[x - filled]
+                filled *= actions
+            begin = offsets[moves[j]] + s * count + low % count
+            source = v[begin : begin + size]
+            p = probabilities[j]
+            for x in range(size):
+                row[x] += p * source[x]
+        while filled < width:
+            for x in range(filled, filled * actions):
+                row[x] = row[x - filled]
+            filled *= actions
+
+
+@numba.njit(cache=True)
+def _average(indptr, indices, data, row, ahead, mean, first, run, step):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Add row `row` of P times `ahead` to `mean`, in runs of `run` entries that begin `step` apart."""
+    for j in range(indptr[row], indptr[row + 1]):
+        p = data[j]
+        source = ahead[indices[j]]
+        if run == 1:
+            for x in range(first, len(mean), step):
+                mean[x] += p * source[x]
+        else:
+            for begin in range(first, len(mean), step):
+                for x in range(begin, begin + run):
+                    mean[x] += p * source[x]
+
+
+@numba.njit(cache=True)
+def _choose(mean, actions, tie, best, chosen):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Fill the best value of each queue, and the first action that no later one beats by more than `tie`."""
+    for g in range(len(best)):
+        most = kept = mean[g * actions]
+        taken = 0
+        for a in range(1, actions):
+            new = mean[g * actions + a]
+            most = max(most, new)
+            better = new > kept + tie
+            taken = a if better else taken
+            kept = new if better else kept
+        best[g] = most
+        chosen[g] = taken
+
+
+@numba.njit(cache=True)
+def _best_within(problem, s, age, low, ahead, tie, mean, best, chosen):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Fill T v and the greedy actions of a piece of queues that hold the executed action themselves."""
+    indptr, indices, data, r, gamma = problem
+    actions = r.shape[1]
+    width, groups = len(mean), len(best)
+    mean[:] = 0.0
+    if age == 0:
+        for a in range(actions):
+            _average(indptr, indices, data, s * actions + a, ahead, mean, a, 1, actions)
+            for g in range(groups):
+                mean[g * actions + a] = r[s, a] + gamma * mean[g * actions + a]
+        _choose(mean, actions, tie, best, chosen)
+        return
+    place = actions ** (age - 1)  # how far two queues lie apart that differ by one in that action
+    if place >= groups:
+        u = (low // actions // place) % actions
+        _average(indptr, indices, data, s * actions + u, ahead, mean, 0, width, width)
+    else:
+        run = place * actions
+        for u in range(actions):
+            row = s * actions + u
+            _average(indptr, indices, data, row, ahead, mean, u * run, run, run * actions)
+    _choose(mean, actions, tie, best, chosen)
+    for g in range(groups):
+        u = ((low // actions + g) // place) % actions
+        best[g] = r[s, u] + gamma * best[g]
+
+
+@numba.njit(parallel=True, cache=True)
+def _improve(problem, channel, pieces, v, after, policy, tie):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """after = T v, and the greedy policy: a later action is taken only if it is better by more than `tie`."""
+    indptr, indices, data, r, gamma = problem
+    ages, counts, offsets, reaches, starts, moves, probabilities = channel
+    members, firsts, groups_of, lows, widths = pieces
+    states, actions = r.shape
+    for piece in numba.prange(len(lows)):
+        group, low = groups_of[piece], lows[piece]
+        width = widths[group]
+        like = members[firsts[group]]
+        reach = reaches[like]
+        part = slice(starts[like], starts[like + 1])
+        ahead = np.empty((states, width))
+        _expect(v, offsets, counts, moves[part], probabilities[part], low, actions, ahead)
+        mean = np.empty(width)
+        best = np.empty(width // actions)
+        chosen = np.empty(width // actions, policy.dtype)
+        for member in range(firsts[group], firsts[group + 1]):
+            c = members[member]
+            age = ages[c]
+            place = (
+                actions ** max(age - 1, 0) // reach
+            )  # 0: the executed action is within the piece
+            for s in range(states):
+                if age == 0 or place == 0:
+                    _best_within(problem, s, age, low, ahead, tie, mean, best, chosen)
+                begin = offsets[c] + s * counts[c] + low // actions
+                for h in range(counts[c] // reach):
+                    if age > 0 and place > 0:
+                        u = (h // place) % actions
+                        mean[:] = 0.0
+                        row = s * actions + u
+                        _average(indptr, indices, data, row, ahead, mean, 0, width, width)
+                        _choose(mean, actions, tie, best, chosen)
+                        for g in range(len(best)):
+                            best[g] = r[s, u] + gamma * best[g]
+                    at = begin + h * reach
+                    after[at : at + len(best)] = best
+                    policy[at : at + len(best)] = chosen
+
+
+@numba.njit(parallel=True, cache=True)
+def _follow(problem, channel, pieces, v, after, policy):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """after = T^π v."""
+    indptr, indices, data, r, gamma = problem
+    ages, counts, offsets, reaches, starts, moves, probabilities = channel
+    members, firsts, groups_of, lows, widths = pieces
+    states, actions = r.shape
+    for piece in numba.prange(len(lows)):
+        group, low = groups_of[piece], lows[piece]
+        like = members[firsts[group]]
+        part = slice(starts[like], starts[like + 1])
+        ahead = np.empty((states, widths[group]))
+        _expect(v, offsets, counts, moves[part], probabilities[part], low, actions, ahead)
+        for member in range(firsts[group], firsts[group + 1]):
+            c = members[member]
+            age = ages[c]
+            place = actions ** max(age - 1, 0)
+            groups = widths[group] // actions
+            run = min(place, groups) if age > 0 else groups
+            for s in range(states):
+                for h in range(counts[c] // reaches[like]):
+                    base = h * reaches[like] + low // actions
+                    at = offsets[c] + s * counts[c] + base
+                    for first in range(0, groups, run):
+                        u = -1 if age == 0 else ((base + first) // place) % actions
+                        for g in range(first, first + run):
+                            a = policy[at + g]
+                            row = s * actions + (a if u < 0 else u)
+                            total = 0.0
+                            for j in range(indptr[row], indptr[row + 1]):
+                                total += data[j] * ahead[indices[j], g * actions + a]
+                            after[at + g] = r[s, a if u < 0 else u] + gamma * total
+
+
+class ChannelOperator:
+    """T and T^π of one problem; arrays are flat, channel states one after another."""
+
+    def __init__(self, mdp: MDP, channel: Channel):
+        """Compute the layout of the arrays; nothing of their size is allocated."""
+        self.mdp = mdp
+        self.channel = channel
+        self.counts = mdp.actions**channel.lengths
+        sizes = mdp.states * self.counts
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)])
+        self.shape: tuple[int, ...] = (int(self.offsets[-1]),)
+        self.policy_type = np.min_scalar_type(mdp.actions - 1).type
+        moves = channel.transitions
+        self.terms = int(np.diff(mdp.P.indptr).max()) + int(np.diff(moves.indptr).max())
+        reaches = mdp.actions**channel.reach
+        self._pieces = self._cut(reaches)
+        self._problem = (mdp.P.indptr, mdp.P.indices, mdp.P.data, mdp.r, mdp.gamma)
+        layout = (channel.ages, self.counts, self.offsets[:-1], reaches // mdp.actions)
+        self._channel = (*layout, moves.indptr, moves.indices, moves.data)
+        self._work = mdp.P.nnz * int(self.counts.sum())
+
+    def _cut(self, reaches: Int[np.ndarray, " N"]) -> tuple[np.ndarray, ...]:
+        """Cut the queues q' into pieces; channel states with the same law of successors share theirs.
+
+        Return the channel states by group, where each group begins, and the group and the first queue of each piece,
+        and how many queues a piece of each group has.
+        """
+        moves, actions = self.channel.transitions, self.mdp.actions
+        groups: dict[bytes, list[int]] = {}
+        for c in range(self.channel.states):
+            part = slice(moves.indptr[c], moves.indptr[c + 1])
+            law = moves.indices[part].tobytes() + moves.data[part].tobytes()
+            groups.setdefault(law, []).append(c)
+        found = [*groups.values()]
+        ends = np.cumsum([0, *(len(group) for group in found)])
+        sizes = reaches[[group[0] for group in found]]
+        most = max(min(_PIECE, _CACHED // self.mdp.states), actions)
+        width = actions
+        while actions > 1 and width * actions <= most:
+            width *= actions
+        widths = np.minimum(sizes, width)
+        lows = [np.arange(0, size, step) for size, step in zip(sizes, widths, strict=True)]
+        owners = np.repeat(np.arange(len(found)), [len(low) for low in lows])
+        return np.concatenate(found), ends, owners, np.concatenate(lows), widths
+
+    def improve(
+        self, v: Float[np.ndarray, " x"], after: np.ndarray, policy: np.ndarray, tie: float = 0.0
+    ) -> None:
+        """Write T v into `after` and its greedy policy, ties to the lowest index, into `policy`."""
+        given = (self._problem, self._channel, self._pieces)
+        on_threads(self._work, _improve, *given, v, after, policy, tie)
+
+    def follow(self, v: Float[np.ndarray, " x"], after: np.ndarray, policy: np.ndarray) -> None:
+        """Write T^π v into `after`."""
+        given = (self._problem, self._channel, self._pieces)
+        on_threads(self._work, _follow, *given, v, after, policy)
+
+    def chain(self, policy: Int[np.ndarray, " x"]) -> tuple[csr_array, np.ndarray]:
+        """Write out F^π and g^π, for problems small enough."""
+        parts = [self._rows(c, policy) for c in range(self.channel.states)]
+        return csr_array(vstack([F for F, _ in parts])), np.concatenate([g for _, g in parts])
+
+    def _rows(self, c: int, policy: Int[np.ndarray, " x"]) -> tuple[csr_array, np.ndarray]:
+        """Return the rows of F^π and g^π for channel state `c`."""
+        mdp, channel = self.mdp, self.channel
+        count = int(self.counts[c])
+        s, q = np.divmod(np.arange(mdp.states * count), count)
+        a = policy[self.offsets[c] : self.offsets[c + 1]].astype(np.int64)
+        age = int(channel.ages[c])
+        u = a if age == 0 else q // mdp.actions ** (age - 1) % mdp.actions
+        rows = mdp.P[s * mdp.actions + u]
+        lengths = np.diff(rows.indptr)
+        row = np.repeat(np.arange(len(s)), lengths)
+        queue = np.repeat(q * mdp.actions + a, lengths)
+        found = coo_array((len(s), self.shape[0]))
+        part = slice(*channel.transitions.indptr[c : c + 2])
+        moves = channel.transitions.indices[part]
+        for to, p in zip(moves, channel.transitions.data[part], strict=True):
+            column = self.offsets[to] + rows.indices * self.counts[to] + queue % self.counts[to]
+            entries = (rows.data * p, (row, column))
+            found = found + coo_array(entries, shape=found.shape)
+        return csr_array(found), mdp.r[s, u]
+
+    def split(self, values: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return one array of shape (S, A, …, A) for each channel state; a leading axis for time stays."""
+        lead = values.shape[:-1]
+        parts = []
+        for c, length in enumerate(self.channel.lengths):
+            shape = (*lead, self.mdp.states, *([self.mdp.actions] * int(length)))
+            parts.append(values[..., self.offsets[c] : self.offsets[c + 1]].reshape(shape))
+        return tuple(parts)
+
+    def index(self, channel: int, state: int, queue: tuple[int, ...]) -> int:
+        """Return the place of (c, s, the last K actions) in a flat array."""
+        number = 0
+        for action in queue[len(queue) - int(self.channel.lengths[channel]) :]:
+            number = number * self.mdp.actions + action
+        return int(self.offsets[channel] + state * self.counts[channel] + number)
