@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -28,7 +29,11 @@ GHOSTS = {
     "ghost-works": "acrobot-delayed-m15-best-8069a087bb09",
     "ghost-fails": "noisy-cartpole-delayed-m25-best-87f254bb4605",
 }
-ENVIRONMENTS = {"noisy-maze": "Noisy Maze", "noisy-cartpole": "Noisy CartPole", "acrobot": "Acrobot"}
+ENVIRONMENTS = {
+    "noisy-maze": "Noisy Maze",
+    "noisy-cartpole": "Noisy CartPole",
+    "acrobot": "Acrobot",
+}
 AGENTS = ("delayed", "augmented", "oblivious")
 DELAYS = (0, 5, 15, 25)
 
@@ -136,25 +141,35 @@ def views(colours: Colours) -> Figure:
     return figure
 
 
+class Returns(NamedTuple):
+    """The mean return at each delay, and its 95% interval."""
+
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+def returns(environment: str, agent: str) -> Returns:
+    """Read the greedy returns of an agent at each delay."""
+    with SCORES.open() as file:
+        found = {
+            int(row["delay"]): row
+            for row in csv.DictReader(file)
+            if (row["environment"], row["agent"]) == (environment, agent)
+        }
+    columns = ("greedy", "greedy_low", "greedy_high")
+    return Returns(*([float(found[delay][name]) for delay in DELAYS] for name in columns))
+
+
 def return_against_delay(colours: Colours) -> Figure:
     """Draw the greedy return of three agents against the delay, with 95% intervals."""
-    with SCORES.open() as file:
-        rows = list(csv.DictReader(file))
     figure = Figure(figsize=(8.4, 2.9), layout="constrained")
     panels = figure.subplots(1, len(ENVIRONMENTS))
     for axes, (environment, title) in zip(panels, ENVIRONMENTS.items(), strict=True):
         for agent, colour in colours.agents.items():
-            mine = {
-                int(row["delay"]): row
-                for row in rows
-                if (row["environment"], row["agent"]) == (environment, agent)
-            }
-            mean, low, high = (
-                [float(mine[delay][name]) for delay in DELAYS]
-                for name in ("greedy", "greedy_low", "greedy_high")
-            )
-            axes.fill_between(DELAYS, low, high, color=colour, alpha=0.22, lw=0)
-            axes.plot(DELAYS, mean, "o-", color=colour, ms=4, label=f"{agent.title()}-Q")
+            scores = returns(environment, agent)
+            axes.fill_between(DELAYS, scores.low, scores.high, color=colour, alpha=0.22, lw=0)
+            axes.plot(DELAYS, scores.mean, "o-", color=colour, ms=4, label=f"{agent.title()}-Q")
         axes.set_title(title, fontsize=11)
         axes.set(xlabel="delay in steps", xticks=DELAYS)
     panels[0].set_ylabel("return")

@@ -53,6 +53,8 @@ def _entry(package: str, public: str, it: Any) -> str:
     """Return the directive that documents a public name."""
     if public == "__version__":
         return ".. autodata:: deadtime.__version__"
+    if inspect.ismodule(it):
+        return f":py:mod:`{it.__name__}`"
     home = _home(public, it) if package == "deadtime" else package
     if home != package:
         return f".. py:data:: {package}.{public}\n\n   The same as :py:obj:`{home}.{public}`."

@@ -21,7 +21,11 @@ from deadtime.studies.paper import published as paper
 from deadtime.studies.paper import summary
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "notebooks").glob("*.md")),
+)
 AGENTS = paper.AGENTS
 Row = dict[str, str]
 
@@ -122,6 +126,49 @@ def beside_the_paper() -> str:
         "our settings (greedy return)",
     ]
     return table(heads, lines)
+
+
+def choose() -> str:
+    """Greedy returns of three agents with our settings, and of the same agent without a delay."""
+    lines = []
+    for env, title in (summary.MAZES | summary.ENVS).items():
+        digits = 2 if env in summary.MAZES else 0
+        (undelayed,) = rows("summary-best", environment=env, agent="delayed", delay=0)
+        for m in paper.DELAYS:
+            of = {row["agent"]: row for row in rows("summary-best", environment=env, delay=m)}
+            best = max(float(of[agent]["greedy"]) for agent in AGENTS)
+            cells = [
+                f"**{cell}**" if float(of[agent]["greedy"]) == best else cell
+                for agent in AGENTS
+                for cell in [interval(of[agent], "greedy", digits)]
+            ]
+            lines.append([title, str(m), *cells, number(undelayed["greedy"], digits)])
+    heads = ["environment", "m", *(f"`{agent}`" for agent in AGENTS), "no delay"]
+    return table(heads, lines)
+
+
+def growth() -> str:
+    """Episodes until a return of 0.5 in mazes."""
+    lines = []
+    for m in range(7):
+        cells = []
+        for agent in ("delayed", "augmented"):
+            row = row_of("complexity", agent=agent, delay=m)
+            missed = f" ({row['not_reached']} seed did not)" if row["not_reached"] != "0" else ""
+            cells.append(
+                f"{number(row['episodes'], 0)} [{number(row['low'], 0)}, {number(row['high'], 0)}]"
+                + missed
+            )
+        lines.append([str(m), *cells])
+    return table(["m", "Delayed-Q", "Augmented-Q"], lines)
+
+
+def stationarity() -> str:
+    """The paper's table of stationary and non-stationary policies, beside the exact values."""
+    delays = [f"m={m}" for m in range(6)]
+    found = rows("stationarity")
+    lines = [[row["policies"], *(number(row[m], 2) for m in delays)] for row in found]
+    return table(["policies", *(m.replace("=", " = ") for m in delays)], lines)
 
 
 def mazes() -> str:
@@ -337,6 +384,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "imports": imports,
     "standing": standing,
     "beside-the-paper": beside_the_paper,
+    "choose": choose,
+    "growth": growth,
+    "stationarity": stationarity,
     "mazes": mazes,
     "maze-sizes": maze_sizes,
     "whole-law": whole_law,
@@ -348,12 +398,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "atari-sticky": atari_sticky,
     "rnn": rnn,
 }
-_PLACE = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+_PLACE = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(?:(?!<!--).*?\n)??(<!-- end -->)", re.DOTALL)
 
 
 def written(text: str) -> str:
     """Return a page with its tables as the records have them."""
-    return _PLACE.sub(lambda place: place[1] + TABLES[place[2]]() + place[3], text)
+    return _PLACE.sub(lambda place: place[1] + TABLES[place[2]]() + "\n" + place[3], text)
 
 
 def main() -> int:
