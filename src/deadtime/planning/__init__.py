@@ -5,9 +5,11 @@ from deadtime._support.extras import extras_needed
 with extras_needed():
     from deadtime.planning.augmented import augment
     from deadtime.planning.beliefs import BeliefSolution
+    from deadtime.planning.channel_policies import Paths, policy_values, simulate_process
     from deadtime.planning.channel_solution import ProcessSolution
     from deadtime.planning.delayed_value import at_queue, exact_values, recursive_values
     from deadtime.planning.iteration import Solution
+    from deadtime.planning.late_observations import LateObservations, late_observations
     from deadtime.planning.mdp import MDP
     from deadtime.planning.process import (
         Policy,
@@ -19,22 +21,30 @@ with extras_needed():
         stationary,
     )
     from deadtime.planning.solvers import solve
+    from deadtime.planning.unobserved import Bounds, bounds
 
 __all__ = [
     "MDP",
     "BeliefSolution",
+    "Bounds",
+    "LateObservations",
+    "Paths",
     "Policy",
     "ProcessSolution",
     "Solution",
     "at_queue",
     "augment",
+    "bounds",
     "exact_values",
+    "late_observations",
     "law_at",
     "markov",
     "path_probability",
+    "policy_values",
     "queue_aware",
     "recursive_values",
     "simulate",
+    "simulate_process",
     "solve",
     "stationary",
 ]

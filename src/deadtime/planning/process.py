@@ -86,10 +86,12 @@ def _policy(
         raise ValueError(
             f"{what} of {kind} has shape {' or '.join(forms)}; got {given.shape}: reshape it, or give {other}"
         )
-    return Policy(_probabilities(mdp, given, what).reshape(len(given), mdp.states, -1, mdp.actions))
+    return Policy(
+        as_probabilities(mdp, given, what).reshape(len(given), mdp.states, -1, mdp.actions)
+    )
 
 
-def _probabilities(mdp: MDP, given: np.ndarray, what: str) -> Float[np.ndarray, " *x A"]:
+def as_probabilities(mdp: MDP, given: np.ndarray, what: str) -> Float[np.ndarray, " *x A"]:
     """Return actions as probabilities of 0 and 1, and check probabilities."""
     if given.dtype.kind != "f":
         if given.min() < 0 or given.max() >= mdp.actions:
@@ -119,7 +121,7 @@ def check_policy(mdp: MDP, delay: int, policy: Policy) -> None:
         )
 
 
-def _start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarray, np.ndarray]:
+def start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the laws of s_0 and of each pending action; raise if an index or a law is wrong."""
     if np.ndim(start) == 0:
         check_index("state", start, mdp.states)
@@ -138,7 +140,7 @@ def _start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarra
 
 def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarray, "S Q"]:
     """The law of (s_0, queue): `start` a state or a law of states; `queue` m actions, or m laws of actions (m, A)."""
-    law, laws = _start_laws(mdp, check_delay(delay), start, queue)
+    law, laws = start_laws(mdp, check_delay(delay), start, queue)
     check_memory(mdp, delay, 24, "the law of (state, queue)", "shorten the delay")
     law = law[:, None]
     for action in laws:
@@ -194,7 +196,7 @@ def path_probability(
         check_index("state of a path", state, mdp.states)
         check_index("action of a path", action, mdp.actions)
     probability = (
-        1.0 if start is None else float(_start_laws(mdp, delay, start, queue)[0][states[0]])
+        1.0 if start is None else float(start_laws(mdp, delay, start, queue)[0][states[0]])
     )
     for k, action in enumerate(actions):
         if k < delay:
@@ -263,7 +265,7 @@ def simulate(
     """Sample paths: the states s_0 … s_steps and the executed actions."""
     rng = np.random.default_rng(seed)
     check_policy(mdp, delay, policy)
-    law, laws = _start_laws(mdp, check_delay(delay), start, queue)
+    law, laws = start_laws(mdp, check_delay(delay), start, queue)
     state = rng.choice(mdp.states, size=paths, p=law / law.sum())
     pending = np.zeros((paths, delay), np.int64)
     for k, one in enumerate(laws):
