@@ -211,7 +211,7 @@ def test_a_prediction_is_one_run_through_the_queue_with_every_frame_looked_at():
 
 
 def test_the_law_of_stickiness_is_that_of_the_emulators_own():
-    """Right and then left, four frames each: how late each of them comes into force shows in the emulator's memory."""
+    """The emulator's memory shows when each of two actions, right and left, takes effect."""
     start, plain, late = (
         Emulator(Game("Breakout", sticky=0.0)),
         Emulator(Game("Breakout", sticky=0.0)),
@@ -276,7 +276,7 @@ def _p_same(a, b):
 
 @pytest.mark.parametrize("look", ["fresh", "kept"])
 def test_what_was_chosen_on_a_prediction_says_nothing_of_the_next_unless_paths_are_kept(look):
-    """Again and again from one state: choose by the prediction, step, and compare the next one with roll-outs by hand."""
+    """Many steps from one state: the next prediction has the law of roll-outs by hand."""
     lane, plain = (
         _begun(Game("Breakout", 2, 0.25, look, seed=2)),
         Emulator(Game("Breakout", sticky=0.0)),
@@ -499,7 +499,7 @@ needs_proc = pytest.mark.skipif(
 
 
 def _anew(pool, lanes, lost):
-    """Put lanes where they are after their worker died: at the beginning of an episode, from another seed."""
+    """Restart lanes as the pool does after their worker died: a new episode, another seed."""
     for i in lost:
         assert pool._games[i].seed != lanes[i].game.seed
         lanes[i].seed(pool._games[i].seed)
@@ -591,7 +591,7 @@ def test_workers_that_keep_dying_are_an_error_and_leave_nothing(monkeypatch):
     os.kill(pids[0], signal.SIGKILL)
     with pytest.raises(
         RuntimeError,
-        match="keep dying, the last one with exit status 1: .*there may be too little memory",
+        match="keep dying, the last one with exit status 1: .*allow more memory",
     ):
         pool.step(np.zeros(2, int))
     _gone([*pids, *(worker.pid for worker in started)])
@@ -615,7 +615,8 @@ import numpy as np
 from deadtime.envs.atari.pool import AtariPool
 from deadtime.envs.atari.games import Game
 
-pool = AtariPool([Game("Breakout", 2, look_ahead="fresh", seed=seed) for seed in range(2)], workers=2)
+games = [Game("Breakout", 2, look_ahead="fresh", seed=seed) for seed in range(2)]
+pool = AtariPool(games, workers=2)
 pool.reset()
 print(*[worker.pid for worker in pool._workers], flush=True)
 while True:
@@ -657,13 +658,13 @@ def test_no_worker_outlives_its_driver(end):
         (
             "MsPackman",
             {},
-            "Atari has no game 'MsPackman'; did you mean 'MsPacman'\\?: names are as in Gymnasium",
+            "Atari has no game 'MsPackman'; did you mean 'MsPacman'\\?: use a name of Gymnasium",
         ),
         ("Combat", {}, "Atari has no game 'Combat'"),
         (
             "Breakout",
             {"sticky": 1.0},
-            "sticky is a probability from 0 to below 1; got 1.0: 0.25 is usual",
+            "sticky is a probability from 0 to below 1; got 1.0: pass 0.25",
         ),
         ("Breakout", {"sticky": -0.1}, "sticky is a probability from 0 to below 1; got -0.1"),
         ("Breakout", {"sticky": True}, "sticky is a probability from 0 to below 1; got True"),
@@ -731,10 +732,10 @@ def test_as_an_environment_it_follows_the_convention_and_its_seed():
             rows.append((obs, info["predicted_observation"]))
         return np.array(rows)
 
-    with pytest.raises(ResetNeeded, match="none has begun"):
+    with pytest.raises(ResetNeeded, match="no episode is running"):
         env.step(0)
     first, second = episode(1), episode(2)
-    with pytest.raises(ResetNeeded, match="or it has ended: call reset"):
+    with pytest.raises(ResetNeeded, match="no episode is running: call reset"):
         env.step(0)
     assert not np.array_equal(first, second)
     np.testing.assert_array_equal(episode(1), first)

@@ -1,5 +1,8 @@
-"""Execution delay m is observation delay m, for an agent that gets rewards and ends equally late and whose first m actions
-are given: shown on the exact process, by running the wrappers over every outcome of the dynamics with its probability."""
+"""An action delay of m is equivalent to an observation delay of m.
+
+The agent gets rewards and the end of the episode equally late, and its first m actions are given. The
+tests run the wrappers over every outcome of the dynamics, weighted by its probability.
+"""
 
 import hashlib
 from collections import defaultdict
@@ -16,7 +19,10 @@ STATES, ACTIONS = 3, 2
 
 
 class Scripted(gym.Env):
-    """A finite MDP whose outcomes are a script; `probability` is that of the script so far. State 2 ends the episode."""
+    """A finite MDP that follows a script of outcomes; state 2 ends the episode.
+
+    `probability` is the probability of the outcomes so far.
+    """
 
     action_space, observation_space = spaces.Discrete(ACTIONS), spaces.Discrete(STATES)
 
@@ -41,7 +47,7 @@ def decide(history):
 
 
 def execution_delayed(env, delay, given, horizon):
-    """What the agent has seen and done when each state arrives: (s_0, a_0, r_0, s_1, …), with a_t executed at t + m."""
+    """Return the agent's history (s_0, a_0, r_0, s_1, …), with a_t executed at t + m."""
     env = ActionDelay(env, delay, warmup=lambda obs, m, rng: given)
     obs, _ = env.reset()
     history, ended = [obs], False
@@ -53,7 +59,7 @@ def execution_delayed(env, delay, given, horizon):
 
 
 def observation_delayed(env, delay, given, horizon):
-    """The same when the state arrives m steps late, and with it the reward and the end; the first m actions are given."""
+    """Return the history if states, rewards and the end arrive m steps late."""
     base, env = env, ObservationDelay(env, delay)
     obs, _ = env.reset()
     late, ended, chosen = [], False, []

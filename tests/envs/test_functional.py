@@ -407,7 +407,7 @@ class TestMake:
             (
                 "gymnax:Pendulum-v1",
                 {"noise": 0.1},
-                "noise=0.1 was asked of gymnax:Pendulum-v1, which has no masses to perturb",
+                "got noise=0.1 for gymnax:Pendulum-v1: leave it out, or use noisy-cartpole",
             ),
             (
                 "gymnax:Pendulm-v1",

@@ -96,7 +96,7 @@ def test_what_cannot_be():
         deadtime.evaluate(Expert(), gym.make("CartPole-v1"), noise=0.1)
     with pytest.raises(
         ValueError,
-        match="gymnax:NAME has no Gymnasium form here; these have: mazes, walk, cartpole",
+        match="environments of gymnax have no Gymnasium form; maze, walk, cartpole",
     ):
         family_of("gymnax:CartPole-v1").gymnasium_form(None, 0)
     with pytest.raises(ValueError, match="episodes is a whole number"):

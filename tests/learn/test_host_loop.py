@@ -347,30 +347,30 @@ def test_stopping_writes_a_checkpoint(tmp_path):
 REFUSALS = [
     (
         {"env": SPACES, "continuous": True},
-        "choose among numbered actions (Discrete); those of .* are Box",
+        "choose among numbered actions (Discrete); .* has Box",
     ),
     (
         {"env": SPACES, "axes": 2},
-        "take observations of one axis (Box); those of .*: wrap it, for example in gymnasium.wrappers.FlattenObservation",
+        "take observations of one axis (Box); .* has .*: wrap it, for example in gymnasium.wrappers.FlattenObservation",
     ),
-    ({"env": SPACES, "axes": 0}, "those of .* are Discrete(5): wrap it"),
+    ({"env": SPACES, "axes": 0}, ".* has Discrete(5): wrap it"),
     (
         {"env": SPACES, "axes": 2, "side": 84},
-        "(84, 84), float32), and images are supported only as frames of Atari: choose an environment that gives numbers",
+        "(84, 84), float32), and images are supported only as Atari frames: choose an environment that gives numbers",
     ),
     (
         {"env": DIARY, "first": 1},
-        "actions are numbered from 0; those of .* are Discrete(3, start=1)",
+        "actions are numbered from 0; .* has Discrete(3, start=1)",
     ),
-    ({"env": "gym:CartPol-v1"}, "knows no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
+    ({"env": "gym:CartPol-v1"}, "has no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
     (
         {"env": "gym:LunarLander-v2"},
-        "knows no environment 'LunarLander-v2'; did you mean 'LunarLander-v3'?",
+        "has no environment 'LunarLander-v2'; did you mean 'LunarLander-v3'?",
     ),
     ({"env": "gym:"}, "can't make '' with no settings (Malformed environment ID"),
     (
         {"env": "gym:nowhere:Thing-v0"},
-        "needs what can't be imported (No module named 'nowhere'): install it, or go to",
+        "needs a module that can't be imported (No module named 'nowhere'): install the module, or run",
     ),
     ({"env": "gim:CartPole-v1"}, "choose one of .*, gymnax:NAME, gym:ID"),
     (
@@ -389,7 +389,7 @@ REFUSALS = [
         "has no setting 'learning_rat'; did you mean 'learning_rate'?: it takes sutton_barto_reward",
     ),
     ({"render_mode": "human"}, "gym:CartPole-v1 has no setting 'render_mode'"),
-    ({"env": DIARY, "bad": object()}, "settings of a run are numbers, words, lists and dicts"),
+    ({"env": DIARY, "bad": object()}, "settings of a run are numbers, strings, lists and dicts"),
     ({"envs": 0}, "envs is a whole number, 1 or more; got 0: pass one such as 1"),
     (
         {"env": "cartpole", "envs": 2},
@@ -415,7 +415,8 @@ def test_a_missing_dependency_says_how_to_get_it(monkeypatch):
 
     monkeypatch.setattr(gym, "make", absent)
     with pytest.raises(
-        ValueError, match="gym:CartPole-v1 needs what can't be imported .Box2D .*pip install"
+        ValueError,
+        match="gym:CartPole-v1 needs a module that can't be imported .Box2D .*pip install",
     ):
         make_spec("gym:CartPole-v1", "delayed", 0, {})
 
@@ -424,7 +425,7 @@ def test_a_missing_dependency_says_how_to_get_it(monkeypatch):
 def test_numbers_that_are_none_are_reported(bad):
     spec = DeepSpec(DIARY, "oblivious", settings={"bad": bad}, changes={"hidden": (4,)})
     with pytest.raises(
-        ValueError, match=f"{bad}s are finite numbers; {DIARY} gave .*: mend the environment"
+        ValueError, match=f"{bad}s are finite numbers; {DIARY} gave .*: fix the environment"
     ):
         trained(spec)
 
@@ -438,7 +439,7 @@ def test_rewards_are_finite_for_the_learner_too(value, monkeypatch):
         ProbeEnv, "step", lambda env, action: (np.zeros(1, np.float32), value, False, False, {})
     )
     with pytest.raises(
-        ValueError, match="rewards are finite numbers; .* gave .*: mend the environment"
+        ValueError, match="rewards are finite numbers; .* gave .*: fix the environment"
     ):
         trained(spec_of(PROBE, "oblivious", hidden=(4,)))
 

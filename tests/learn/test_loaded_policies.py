@@ -92,7 +92,10 @@ def test_a_policy_acts_without_its_simulator(agent, tmp_path, without, capsys):
     again = Result(records.read(folder))
     assert again.spec.id == trained.record.id
     assert str(again).startswith(f"Result({NEEDY}, {agent}, delay 2, 1 seed: ")
-    words = r"needs what can't be imported .*\(Box2D is not installed, run `pip install \"gymnasium\[box2d\]\"`\): install"
+    words = (
+        r"needs a module that can't be imported .*\(Box2D is not installed, "
+        r"run `pip install \"gymnasium\[box2d\]\"`\): install"
+    )
     with pytest.raises(ValueError, match=words):
         deadtime.evaluate(policy, NEEDY, episodes=1)
     with pytest.raises(ValueError, match=words):

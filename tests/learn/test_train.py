@@ -460,7 +460,7 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
         (["train", "--env", "gymnax:Catch-bsuite"], "deep agents take observations of one axis"),
         (
             ["train", "--env", "gym:CartPol-v1"],
-            "Gymnasium knows no environment 'CartPol-v1'; did you mean 'CartPole-v1'?",
+            "Gymnasium has no environment 'CartPol-v1'; did you mean 'CartPole-v1'?",
         ),
         (["train", "--env", "maze", "--until-return", "nan"], "until_return is a number; got nan"),
         (["train", "--env", "maze", "--noise", "0.9"], "noise is a number in [0, 0.5]; got 0.9"),

@@ -470,7 +470,7 @@ def spec_of(env="maze", kind="tabular", **more):
 
 def test_no_module_is_imported(evil, folder, trained, tmp_path):
     """By no record, in whatever form, and by no sweep without consent."""
-    why = "a file can't have modules imported; this one asks for 'evil_module': if you trust it, import it first, or set "
+    why = "a file can't import modules by itself; this one needs 'evil_module': if you trust it, import it first, or set "
     spec = from_canonical(spec_of(evil, "deep"))
     forge(folder, spec=spec.canonical(), id=spec.id)
     result = Result(records.read(folder))

@@ -233,7 +233,7 @@ def test_modules_are_imported_with_consent_alone(tmp_path, monkeypatch, capsys):
         tmp_path,
         'environments = ["gym:my_envs:CartPole-v1"]\nagents = ["oblivious"]\ndelays = [0]\nseeds = 1\n',
     )
-    why = "a file can't have modules imported; this one asks for 'my_envs': if you trust it, import it first, or set "
+    why = "a file can't import modules by itself; this one needs 'my_envs': if you trust it, import it first, or set "
     why += "DEADTIME_IMPORT=my_envs, or pass --allow-import my_envs"
     with pytest.raises(SystemExit, match="2"):
         main(["sweep", str(path)])

@@ -260,7 +260,7 @@ def test_a_model_from_outside_rolls_actions_of_a_box(shift):
 
 def test_models_that_nobody_registered(shift):
     arrays = deep(np.random.default_rng(0), 4)
-    words = "1 forward model or more of kind learned or change or shift; got 1 of kind 'other': train it again"
+    words = "1 forward model or more of kind learned or change or shift; got 1 of kind 'other'"
     with pytest.raises(ValueError, match=words):
         NetworkPolicy(deep_manifest(model="other"), arrays)
     with pytest.raises(
@@ -286,7 +286,7 @@ def lstm(rng, inputs, units):
 @pytest.mark.parametrize("head", ["values", "dueling", "logits", "bounded"])
 @pytest.mark.parametrize("memory", [False, True])
 def test_every_head_with_every_view(head, sees, memory, shift):
-    """Networks that none of our learners trains, against a plain computation in double precision."""
+    """Networks that no learner trains agree with a plain computation in double precision."""
     rng = np.random.default_rng(0)
     box = head == "bounded"
     capacity = 3 if sees == "queue" else 0

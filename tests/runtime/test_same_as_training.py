@@ -107,7 +107,7 @@ def test_forward_models_that_a_policy_can_not_have():
             NetworkPolicy(kinds.deep_manifest(**how), arrays)
     with pytest.raises(
         ValueError,
-        match="a policy sees one of state, queue, prediction, law, history; got 'all': train it again",
+        match="a policy sees one of state, queue, prediction, law, history; got 'all'",
     ):
         kinds.deep_manifest(sees="all")
     with pytest.raises(ValueError, match="a policy sees one of"):

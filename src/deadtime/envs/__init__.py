@@ -1,4 +1,4 @@
-"""Environments by name: ours as pure functions, gymnax's, Gymnasium's and Atari's."""
+"""Environments by name: deadtime's own, and those of gymnax, Gymnasium and Atari."""
 
 from deadtime.envs.families import FAMILIES, environment_names, family_of, make, register
 from deadtime.envs.family import Family

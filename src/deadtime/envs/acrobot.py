@@ -1,4 +1,4 @@
-"""Acrobot, with or without noise on its masses: Gymnasium's Acrobot-v1 (the book's equations) as pure functions."""
+"""Acrobot as pure functions: Gymnasium's Acrobot-v1 (the book's equations), with optional noise."""
 
 from __future__ import annotations
 
@@ -14,22 +14,19 @@ from deadtime.envs.noise import perturbed
 
 
 class AcrobotState(NamedTuple):
-    """The two angles and angular velocities, and the number of steps taken."""
+    """The two angles and angular velocities, and the number of steps so far."""
 
     physics: jax.Array
     time: jax.Array
 
 
 def velocities(physics: jax.Array, torque: jax.Array, params: AcrobotParams) -> jax.Array:
-    """The time derivative of the four numbers: Sutton and Barto's equations."""
+    """Return the time derivatives of the two angles and speeds (Sutton and Barto's equations)."""
     angle_1, angle_2, speed_1, speed_2 = physics
-    m1, m2, l1, g, inertia = (
-        params.mass_1,
-        params.mass_2,
-        params.length_1,
-        params.gravity,
-        params.inertia,
-    )
+    m1, m2 = params.mass_1, params.mass_2
+    l1 = params.length_1
+    g = params.gravity
+    inertia = params.inertia
     c1, c2 = params.length_1 * params.centre, params.length_2 * params.centre
     sin_2, cos_2 = jnp.sin(angle_2), jnp.cos(angle_2)
     d1 = m1 * c1**2 + m2 * (l1**2 + c2**2 + 2 * l1 * c2 * cos_2) + 2 * inertia
@@ -44,7 +41,7 @@ def velocities(physics: jax.Array, torque: jax.Array, params: AcrobotParams) -> 
 
 
 def swing(physics: jax.Array, torque: jax.Array, params: AcrobotParams) -> jax.Array:
-    """One Runge-Kutta step of fourth order, angles wrapped to ±π and speeds clipped."""
+    """Return the state after one Runge-Kutta step, with angles in ±π and speeds clipped."""
     h = params.seconds
     k1 = velocities(physics, torque, params)
     k2 = velocities(physics + h / 2 * k1, torque, params)
@@ -58,24 +55,24 @@ def swing(physics: jax.Array, torque: jax.Array, params: AcrobotParams) -> jax.A
 
 
 def observe(physics: jax.Array) -> jax.Array:
-    """Cosine and sine of both angles, and both speeds."""
+    """Return the cosine and sine of both angles, and both speeds."""
     angles, speeds = physics[:2], physics[2:]
     return jnp.concatenate([jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1).ravel(), speeds])
 
 
 @dataclass(frozen=True)
 class Acrobot(AcrobotSettings, Environment):
-    """Swing the lower link up; `noise` perturbs its masses (and, with "masses+lengths", its lengths) at each step."""
+    """The task to swing the lower link up, with noise on masses, or on masses and lengths."""
 
     def reset_env(self, key: Key, params: AcrobotParams) -> tuple[jax.Array, AcrobotState]:
-        """Each of the four numbers uniform in ±0.1."""
+        """Draw both angles and both speeds uniformly from ±0.1."""
         physics = jax.random.uniform(key, (4,), minval=-0.1, maxval=0.1)
         return observe(physics), AcrobotState(physics, jnp.zeros((), jnp.int32))
 
     def step_env(
         self, key: Key, state: AcrobotState, action: jax.Array, params: AcrobotParams
     ) -> Step:
-        """Reward -1 for each step that does not reach the height."""
+        """Step the system; the reward is -1 until the tip reaches the height."""
         normal = jax.random.normal(key, (4,))
         now = params._replace(
             mass_1=perturbed(params.mass_1, params.mass_noise, normal[0], jnp),
@@ -89,5 +86,5 @@ class Acrobot(AcrobotSettings, Environment):
         return observe(physics), AcrobotState(physics, state.time + 1), reward, terminated, {}
 
     def is_truncated(self, state: AcrobotState, params: AcrobotParams) -> jax.Array:
-        """After 500 steps."""
+        """Return whether the episode has had 500 steps."""
         return state.time >= params.max_steps_in_episode

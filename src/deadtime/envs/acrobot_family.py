@@ -11,6 +11,10 @@ from deadtime.envs.physical_family import PhysicalFamily
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import gymnasium as gym
+
+    from deadtime.envs.noise import PerturbedSettings
+
 
 class AcrobotFamily(PhysicalFamily):
     """Acrobot, as in Gymnasium, and with noise."""
@@ -27,11 +31,11 @@ class AcrobotFamily(PhysicalFamily):
         return Acrobot(**vars(self.describe(name, settings)))
 
     def return_limits(self, settings: Mapping[str, Any]) -> Limits:
-        """Return the limits of a return: a step costs 1, and there are at most 500."""
+        """Return the limits of a return: a step costs 1, and an episode has at most 500."""
         return -500.0, 0.0
 
-    def scene(self, environment: Any, env: Any) -> tuple[Draw, Arrows]:
-        """Return the drawing of the system and of the predicted one."""
+    def scene(self, environment: PerturbedSettings, env: gym.Env) -> tuple[Draw, Arrows]:
+        """Return a function that draws the system and its predicted state."""
         from deadtime.envs import scenes  # noqa: PLC0415  (Pillow)
 
         return scenes.acrobot, [(0, -1), (0, 0), (0, 1)]

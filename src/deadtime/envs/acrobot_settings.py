@@ -1,4 +1,4 @@
-"""Acrobot as data: its physics, its noise and its spaces."""
+"""The settings, physics and spaces of Acrobot."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from deadtime.envs.noise import PerturbedSettings
 
 
 class AcrobotParams(NamedTuple):
-    """The physics; a centre of mass lies at `centre` of its link's length.
+    """The physical constants; a centre of mass lies at `centre` of its link's length.
 
-    `inertia` is no function of mass in Gymnasium.
+    As in Gymnasium, `inertia` does not depend on the masses.
     """
 
     gravity: float = 9.8
@@ -35,11 +35,11 @@ class AcrobotParams(NamedTuple):
 
 @dataclass(frozen=True)
 class AcrobotSettings(PerturbedSettings):
-    """Acrobot as data."""
+    """The settings of Acrobot."""
 
     @property
     def default_params(self) -> AcrobotParams:
-        """The physics: Gymnasium's values and this system's noise."""
+        """The physical constants of Gymnasium, with the noise of these settings."""
         return AcrobotParams(mass_noise=self.noise, length_noise=self.length_noise)
 
     @property
@@ -52,7 +52,7 @@ class AcrobotSettings(PerturbedSettings):
         return spaces.Discrete(3)
 
     def observation_space(self, params: AcrobotParams | None = None) -> spaces.Box:
-        """Return the space of both angles' cosines and sines and both speeds."""
+        """Return the space of observations: cosine and sine of both angles, both speeds."""
         params = params or self.default_params
         high = np.array([1.0, 1.0, 1.0, 1.0, params.max_speed_1, params.max_speed_2], np.float32)
         return spaces.Box(-high, high)

@@ -1,9 +1,10 @@
-"""CartPole, with or without noise on its masses: Gymnasium's CartPole-v1 as pure functions."""
+"""CartPole as pure functions: Gymnasium's CartPole-v1, with optional noise."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +13,24 @@ from deadtime.envs.cartpole_settings import CartPoleParams, CartPoleSettings
 from deadtime.envs.functional import Environment, Key, Step
 from deadtime.envs.noise import perturbed
 
+_Numbers = tuple[jax.Array, ...]
+"""Position, velocity, angle and angular velocity."""
+
 
 class CartPoleState(NamedTuple):
-    """Position, velocity, angle and angular velocity, and the number of steps taken."""
+    """Position, velocity, angle and angular velocity, and the number of steps so far."""
 
     physics: jax.Array
     time: jax.Array
 
 
 def accelerate(physics: jax.Array, action: jax.Array, params: CartPoleParams) -> jax.Array:
-    """One Euler step of the four equations of motion."""
+    """Return the state after one Euler step of the equations of motion."""
     return jnp.stack(_euler(physics, action, params))
 
 
-def _euler(physics: Any, action: Any, params: CartPoleParams) -> tuple[Any, ...]:
+def _euler(physics: _Numbers | jax.Array, action: jax.Array, params: CartPoleParams) -> _Numbers:
+    """Return the numbers of the state after one Euler step."""
     x, x_dot, theta, theta_dot = physics
     sin, cos = jnp.sin(theta), jnp.cos(theta)
     mass = params.mass_cart + params.mass_pole
@@ -44,23 +49,23 @@ def _euler(physics: Any, action: Any, params: CartPoleParams) -> tuple[Any, ...]
     )
 
 
-def expert(observation: Any) -> jax.Array:
-    """A linear controller that balances the undelayed pole for as long as it is let, with and without noise."""
+def expert(observation: Sequence[jax.Array] | jax.Array) -> jax.Array:
+    """Return the action of a linear controller, which balances the pole when nothing is delayed."""
     x, x_dot, theta, theta_dot = observation
     return (0.05 * x + 0.1 * x_dot + theta + 0.3 * theta_dot > 0).astype(jnp.int32)
 
 
 def predict(observation: jax.Array, queue: jax.Array, params: CartPoleParams) -> jax.Array:
-    """Where the cart and pole will be when the pending actions have been executed, at the nominal masses."""
+    """Return the state after the pending actions, computed with the nominal masses."""
     return jax.lax.scan(
         lambda physics, action: (accelerate(physics, action, params), None), observation, queue
     )[0]
 
 
 def expert_warmup(observation: jax.Array, delay: int, key: Key | None) -> jax.Array:
-    """The `delay` actions that the expert would choose from here without a delay: a warm-up that does not fall at once."""
+    """Return the next `delay` actions of the undelayed expert, a warm-up that keeps the pole up."""
 
-    def follow(physics: Any, _: None) -> tuple[Any, jax.Array]:
+    def follow(physics: _Numbers, _: None) -> tuple[_Numbers, jax.Array]:
         action = expert(physics)
         return _euler(physics, action, CartPoleParams()), action
 
@@ -69,17 +74,17 @@ def expert_warmup(observation: jax.Array, delay: int, key: Key | None) -> jax.Ar
 
 @dataclass(frozen=True)
 class CartPole(CartPoleSettings, Environment):
-    """Balance a pole on a cart; `noise` perturbs its masses (and, with "masses+lengths", its length) at each step."""
+    """The task to balance a pole on a cart, with noise on masses, or on masses and length."""
 
     def reset_env(self, key: Key, params: CartPoleParams) -> tuple[jax.Array, CartPoleState]:
-        """Each of the four numbers uniform in ±0.05."""
+        """Draw position, angle and both speeds uniformly from ±0.05."""
         physics = jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
         return physics, CartPoleState(physics, jnp.zeros((), jnp.int32))
 
     def step_env(
         self, key: Key, state: CartPoleState, action: jax.Array, params: CartPoleParams
     ) -> Step:
-        """Reward 1 for each step, the last included."""
+        """Step the system; the reward is 1, also for the last step."""
         normal = jax.random.normal(key, (3,))
         now = params._replace(
             mass_cart=perturbed(params.mass_cart, params.mass_noise, normal[0], jnp),
@@ -93,7 +98,7 @@ class CartPole(CartPoleSettings, Environment):
         return physics, CartPoleState(physics, state.time + 1), jnp.ones(()), terminated, {}
 
     def shaped_reward(self, observation: jax.Array) -> jax.Array:
-        """What the authors' code trains on instead of 1: it falls as the cart leaves the centre and the pole its balance."""
+        """Return the reward that the paper's code trains on instead of 1 a step."""
         limits = CartPoleParams()
         x, theta = jnp.abs(observation[0]), jnp.abs(observation[2])
         return (
@@ -103,10 +108,10 @@ class CartPole(CartPoleSettings, Environment):
         )
 
     def warm_up(self, observation: jax.Array, capacity: int, delay: jax.Array) -> jax.Array:
-        """A queue with room for `capacity` actions, whose last `delay` are what the expert would choose without a delay."""
+        """Return a queue of length `capacity` that ends with `delay` actions of the expert."""
         planned = expert_warmup(observation, capacity, None)
         return jnp.roll(planned, capacity - delay)
 
     def is_truncated(self, state: CartPoleState, params: CartPoleParams) -> jax.Array:
-        """After 500 steps."""
+        """Return whether the episode has had 500 steps."""
         return state.time >= params.max_steps_in_episode

@@ -13,6 +13,10 @@ from deadtime.envs.physical_family import PhysicalFamily
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import gymnasium as gym
+
+    from deadtime.envs.noise import PerturbedSettings
+
 
 class CartPoleFamily(PhysicalFamily):
     """CartPole, as in Gymnasium, and with noise."""
@@ -30,11 +34,11 @@ class CartPoleFamily(PhysicalFamily):
         return CartPole(**vars(self.describe(name, settings)))
 
     def return_limits(self, settings: Mapping[str, Any]) -> Limits:
-        """Return the limits of a return: a step pays 1, and there are at most 500."""
+        """Return the limits of a return: a step pays 1, and an episode has at most 500."""
         return 0.0, 500.0
 
     def warm_up(self) -> Any:
-        """Return the warm-up of its queue: an expert's actions, which do not let the pole fall at once."""
+        """Return the warm-up rule of the queue: actions of an expert, which keep the pole up."""
         import jax  # noqa: PLC0415  (JAX)
 
         from deadtime.envs.cartpole import expert_warmup  # noqa: PLC0415  (JAX)
@@ -42,8 +46,8 @@ class CartPoleFamily(PhysicalFamily):
         plan = jax.jit(expert_warmup, static_argnums=1)
         return lambda obs, m, rng: np.asarray(plan(obs, m, None))
 
-    def scene(self, environment: Any, env: Any) -> tuple[Draw, Arrows]:
-        """Return the drawing of the system and of the predicted one."""
+    def scene(self, environment: PerturbedSettings, env: gym.Env) -> tuple[Draw, Arrows]:
+        """Return a function that draws the system and its predicted state."""
         from deadtime.envs import scenes  # noqa: PLC0415  (Pillow)
 
         return scenes.cartpole, [(0, -1), (0, 1)]

@@ -1,4 +1,4 @@
-"""CartPole as data: its physics, its noise and its spaces."""
+"""The settings, physics and spaces of CartPole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deadtime.envs.noise import PerturbedSettings
 
 
 class CartPoleParams(NamedTuple):
-    """The physics; `mass_noise` and `length_noise` are deviations relative to the nominal value."""
+    """The physical constants; noise is a standard deviation relative to the nominal value."""
 
     gravity: float = 9.8
     mass_cart: float = 1.0
@@ -29,11 +29,11 @@ class CartPoleParams(NamedTuple):
 
 @dataclass(frozen=True)
 class CartPoleSettings(PerturbedSettings):
-    """CartPole as data."""
+    """The settings of CartPole."""
 
     @property
     def default_params(self) -> CartPoleParams:
-        """The physics: Gymnasium's values and this system's noise."""
+        """The physical constants of Gymnasium, with the noise of these settings."""
         return CartPoleParams(mass_noise=self.noise, length_noise=self.length_noise)
 
     @property
@@ -46,7 +46,7 @@ class CartPoleSettings(PerturbedSettings):
         return spaces.Discrete(2)
 
     def observation_space(self, params: CartPoleParams | None = None) -> spaces.Box:
-        """Return the space of position, velocity, angle and angular velocity."""
+        """Return the space of observations: position, velocity, angle, angular velocity."""
         params = params or self.default_params
         high = np.array(
             [params.position_limit * 2, np.inf, params.angle_limit * 2, np.inf], np.float32

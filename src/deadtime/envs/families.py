@@ -1,4 +1,4 @@
-"""The registry of families, and environments by name."""
+"""The registry of environment families, and functions that find environments by name."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ FAMILIES: dict[str, Family] = {
         AtariFamily(),
     )
 }
-"""All families by name; add one here, and every command knows its members."""
+"""All families by name. Every command finds its environments here."""
 
 
 def environment_names() -> tuple[str, ...]:
-    """Return the names of all environments, as help and messages show them."""
+    """Return the environment names that help and messages show."""
     return tuple(name for family in FAMILIES.values() for name in family.shown)
 
 
-def family_of(name: Any) -> Family:
-    """Return the family of an environment's name, or raise with the nearest name."""
+def family_of(name: object) -> Family:
+    """Return the family that owns an environment name; raise with the nearest name if none does."""
     for family in FAMILIES.values():
         if isinstance(name, str) and family.owns(name):
             return family
@@ -52,9 +52,11 @@ def family_of(name: Any) -> Family:
 
 
 def make(name: str, /, env_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> Any:
-    """Make an environment by name: pure functions, or a description of ``gym:ID`` or ``atari:NAME``.
+    """Make an environment by name.
 
-    The environment's own arguments are given by name, or in `env_kwargs`.
+    The environments of deadtime and gymnax are pure functions. For ``gym:ID`` and ``atari:NAME``
+    the result describes an environment, which a pool starts. Pass the environment's own arguments
+    by name or in `env_kwargs`.
     """
     family = family_of(name)
     settings = environment_settings(name, settings, (), env_kwargs)
@@ -63,18 +65,20 @@ def make(name: str, /, env_kwargs: Mapping[str, Any] | None = None, **settings: 
             return family.make(name, settings)
     except (ValueError, ImportError):
         raise
-    except (
-        Exception
-    ) as error:  # gymnax checks little of what it is given, each environment in its own way
+    except Exception as error:  # each gymnax environment raises its own kind of error
         raise ValueError(
-            f"{name} can't be made with {settings or 'no settings'} ({error!r:.200}): give it settings that it takes"
+            f"{name} can't be made with {settings or 'no settings'} ({error!r:.200}): "
+            "give it settings that it takes"
         ) from error
 
 
 def check_options(
     name: str, options: Collection[str], others: set[str], elsewhere: Collection[str] = ()
 ) -> None:
-    """Raise if an option is neither the environment's nor among `others`; those known `elsewhere` are left to others."""
+    """Raise if an option is neither a setting of the environment nor among `others`.
+
+    Options that are only known `elsewhere` are not checked here.
+    """
     asked = {option: None for option in options if option not in elsewhere or option in others}
     family_of(name).check_settings(name, asked, others)
 
@@ -85,10 +89,10 @@ def environment_settings(
     training: Collection[str],
     env_kwargs: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the environment's own arguments: `env_kwargs`, and `options` that no training has.
+    """Return the environment's own arguments, from `env_kwargs` and from `options`.
 
-    A name that both the environment and the training have is the training's if `env_kwargs` holds
-    the environment's; else it is refused.
+    `training` names the settings of the training. Raise if an option could be meant for both and
+    `env_kwargs` does not hold the environment's value.
     """
     inside = {} if env_kwargs is None else env_kwargs
     if not isinstance(inside, Mapping) or not all(isinstance(key, str) for key in inside):
@@ -116,7 +120,7 @@ def environment_settings(
 
 
 def register() -> None:
-    """Make the environments known to `gymnasium.make`."""
+    """Register deadtime's environments with Gymnasium."""
     where = "deadtime.envs.registered"
     gymnasium.register("deadtime/Maze-v0", f"{where}:MazeEnv")
     gymnasium.register(

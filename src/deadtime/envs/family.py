@@ -1,15 +1,15 @@
 """The interface of a family of environments.
 
-A family is one file that knows all about its members: their names and settings, how they are made,
-which loop trains agents on them, how they look to Gymnasium and how they are drawn. Nothing else
-in the library asks for an environment's name.
+A family is one file with all that is special about its environments: their names and settings, how
+they are made, which loop trains agents on them, their Gymnasium form and their pictures. No other
+code depends on the name of an environment.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from deadtime._support.names import nearest
 
@@ -20,86 +20,89 @@ if TYPE_CHECKING:
     from deadtime.envs.pools import Lane, Pool
 
 Loop = Literal["tabular", "compiled", "host"]
-"""Where an environment runs: as a table, inside the compiled program, or outside it in a pool."""
+"""The training loop: tabular, inside a compiled program, or on the host with a pool."""
 Limits = tuple[float, float]
+"""The least and the largest return of an episode."""
 ANY_RETURN: Limits = (-math.inf, math.inf)
+Member = TypeVar("Member")
+"""The type of a family's environments, as `describe` or `make` returns them."""
 Draw = Callable[[Any, Any], "Image"]
-"""A function from an observation and the predicted one to a picture."""
+"""A function that draws an observation and the predicted one."""
 Arrows = Sequence[tuple[int, ...]] | None
-"""The direction of each action's arrow as (down, right), and 1 after it if it fires; None: actions are numbers."""
+"""The arrow of each action as (down, right), then 1 if the action fires; None for numbers."""
 
 
-class Family(Protocol):
-    """A kind of environments; subclasses say how their members differ from these defaults."""
+class Family(Protocol[Member]):
+    """A kind of environment; subclasses override the defaults that differ."""
 
     name: ClassVar[str]
-    """The family's name, which component versions and files of records carry."""
+    """The name of the family in records."""
     version: ClassVar[int] = 1
-    """The version of the dynamics; raise it when a change of them changes results."""
+    """The version of the dynamics. Raise it when a change alters results."""
     loop: ClassVar[Loop]
-    """The loop that trains agents on its members."""
+    """The loop that trains agents on this family."""
     members: ClassVar[Mapping[str, dict[str, Any]]] = {}
-    """The members' names and the settings that are usual for each."""
+    """The names of the environments, each with its default settings."""
     prefix: ClassVar[str] = ""
-    """The beginning of the members' names, where there are too many to list."""
+    """The prefix of the names, for a family with too many environments to list."""
     word: ClassVar[str] = ""
-    """The rest of such a name in messages: ID in gym:ID."""
+    """The placeholder after the prefix in messages: ID in gym:ID."""
     frames: ClassVar[bool] = False
-    """Whether observations are stacks of frames; else they are numbers."""
+    """Whether observations are stacks of frames instead of numbers."""
     continuous: ClassVar[bool] = False
-    """Whether actions are real vectors; else they are numbered."""
+    """Whether actions are real vectors instead of numbers from 0."""
     looks_ahead: ClassVar[bool] = False
-    """Whether environments of a pool can look ahead through the queue."""
+    """Whether a pool can run the pending actions ahead of time."""
     in_processes: ClassVar[bool] = False
-    """Whether a pool has processes of its own, which take all cores; else it steps in this one."""
+    """Whether a pool runs worker processes on all cores instead of in this process."""
     seed_stream: ClassVar[int] = 0x905
-    """The stream of random numbers that gives the seeds of a pool's lanes."""
+    """The random stream of the lanes' seeds."""
     shaped: ClassVar[bool] = False
-    """Whether there is a shaped reward to train on."""
+    """Whether the environment has a shaped reward for training."""
     frame_milliseconds: ClassVar[int] = 40
-    """The time that `watch` shows each step for."""
+    """The time for which `watch` shows each step."""
     most_drawn: ClassVar[int | None] = None
-    """The most steps that `watch` draws; None: a whole episode."""
+    """The largest number of steps that `watch` draws; None for a whole episode."""
     usual_steps: ClassVar[int | None] = None
-    """Environment steps of a training; None: 100,000 and 10,000 more for each step of delay."""
+    """The default number of training steps; None for 100,000 plus 10,000 per step of delay."""
     usual_evaluation_episodes: ClassVar[int] = 100
 
     def owns(self, name: str) -> bool:
-        """Return whether `name` is a member's."""
+        """Return whether this family has an environment called `name`."""
         return name in self.members or bool(self.prefix and name.startswith(self.prefix))
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The members' names for messages and help."""
+        """The names that messages and help show."""
         return (f"{self.prefix}{self.word}",) if self.prefix else tuple(self.members)
 
     def setting_names(self, name: str) -> list[str] | None:
-        """Return the settings that a member takes; None: any."""
+        """Return the names of an environment's settings; None if any name is possible."""
         raise NotImplementedError
 
     def describe(self, name: str, settings: dict[str, Any]) -> Any:
-        """Return a member as checked data, or None if only the environment itself knows it.
+        """Return an environment as checked data, or None if it must be made to check it.
 
-        Nothing is built, imported or started, so that records from elsewhere can be described.
+        Nothing is built, imported or started, so a record from a stranger is safe to describe.
         """
         return None
 
-    def make(self, name: str, settings: dict[str, Any]) -> Any:
-        """Make a member, for the loop that the family needs."""
+    def make(self, name: str, settings: dict[str, Any]) -> Member:
+        """Make an environment for this family's training loop."""
         raise NotImplementedError
 
     def check_name(self, name: str) -> None:
-        """Raise if a record has a name of the wrong form."""
+        """Raise if a name from a record has the wrong form."""
         return
 
     def check_import(self, name: str, allowed: Collection[str] = ()) -> None:
-        """Raise if a name from a file asks for a module that the user neither imported nor allowed."""
+        """Raise if a name from a file needs a module that the user neither imported nor allowed."""
         return
 
     def check_settings(
         self, name: str, settings: Mapping[str, Any], others: Collection[str] = ()
     ) -> None:
-        """Raise if a setting is neither a member's nor among `others`."""
+        """Raise if a setting is neither the environment's nor among `others`."""
         own = self.setting_names(name)
         if own is None:
             return
@@ -112,33 +115,34 @@ class Family(Protocol):
                 )
 
     def return_limits(self, settings: Mapping[str, Any]) -> Limits:
-        """Return the least and the largest return of an episode, infinite where they are not known."""
+        """Return the least and the largest return of an episode, infinite if unknown."""
         return ANY_RETURN
 
-    def longest_episode(self, environment: Any) -> int:
-        """Return the most steps of an evaluated episode."""
-        return int(getattr(environment.default_params, "max_steps_in_episode", 500))
+    def longest_episode(self, environment: Member) -> int:
+        """Return the largest number of steps of an evaluation episode."""
+        params = environment.default_params  # type: ignore[attr-defined]  # gymnax's own attribute
+        return int(getattr(params, "max_steps_in_episode", 500))
 
-    def paper_settings(self, environment: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that the authors' protocol has, where they differ from the usual ones."""
+    def paper_settings(self, environment: Member, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of the paper's protocol that differ from the defaults."""
         return {}
 
     def gymnasium_form(
-        self, environment: Any, delay: int, policy: Any = None, **making: Any
+        self, environment: Member, delay: int, policy: object = None, **making: Any
     ) -> gym.Env:
-        """Return a member as a Gymnasium environment under a delay, with the warm-up that training uses."""
+        """Return the environment in Gymnasium under a delay, with the warm-up of training."""
         raise NotImplementedError
 
     def pool(self, lanes: Sequence[Lane], name: str) -> Pool:
-        """Start environments outside the compiled program, a lane each; `name` is for errors."""
+        """Start environments outside the compiled program, one per lane; `name` is for errors."""
         raise ValueError(
             f"environments of {self.name} do not run outside a program; got {name}: choose another"
         )
 
-    def can_draw(self, environment: Any) -> bool:
-        """Return whether `watch` can draw a member."""
+    def can_draw(self, environment: Member) -> bool:
+        """Return whether `watch` can draw the environment."""
         return False
 
-    def scene(self, environment: Any, env: Any) -> tuple[Draw, Arrows]:
-        """Return the function that draws a step of `env`, and the actions' arrows."""
+    def scene(self, environment: Member, env: gym.Env) -> tuple[Draw, Arrows]:
+        """Return a function that draws a step of `env`, and the arrows of the actions."""
         raise ValueError(f"watch draws no environment of {self.name}: name another")

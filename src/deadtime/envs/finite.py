@@ -1,4 +1,4 @@
-"""A finite environment as arrays: what a tabular learner steps through without leaving compiled code."""
+"""A finite environment as arrays, which compiled tabular learners step through."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 class Finite(NamedTuple):
-    """Outcome k of (s, a) leads to `successors[s, a, k]` and pays `rewards[s, a, k]`.
+    """A finite environment; outcome k of (s, a) leads to `successors[s, a, k]`.
 
-    It is the first with u < `cumulative[s, a, k]`, for u uniform in [0, 1).
+    The outcome pays `rewards[s, a, k]`. A step draws u uniformly from [0, 1) and takes the first
+    outcome with u < `cumulative[s, a, k]`.
     """
 
     successors: Int32[ndarray, "S A K"]
@@ -24,12 +25,13 @@ class Finite(NamedTuple):
     max_steps: int
 
     def model(self) -> tuple[Float[ndarray, "S A S"], Float[ndarray, "S A"]]:
-        """The exact P and r; a terminal state keeps its agent and pays nothing."""
+        """Return the exact P and r; a terminal state leads to itself and pays nothing."""
         states, actions, _ = self.successors.shape
         shares = diff(self.cumulative, axis=2, prepend=0.0)
         P = zeros((states, actions, states))
         s, a, _ = indices(self.successors.shape)
         add.at(P, (s, a, self.successors), shares)
         r = (shares * self.rewards).sum(axis=2)
-        P[self.terminal], r[self.terminal] = eye(states)[self.terminal][:, None], 0.0
+        P[self.terminal] = eye(states)[self.terminal][:, None]
+        r[self.terminal] = 0.0
         return P, r

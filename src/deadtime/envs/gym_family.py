@@ -1,6 +1,6 @@
-"""The family `gym:ID`: any Gymnasium environment with numbered actions and observations of one axis.
+"""The family `gym:ID`: Gymnasium environments with numbered actions and one-axis observations.
 
-Its members live outside compiled programs, so they can't be copied to look ahead in.
+These environments run outside compiled programs and can't be copied, so no agent looks ahead.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -29,53 +29,55 @@ from deadtime.envs.pools import Lane, LocalPool
 from deadtime.envs.timed import TimedEnv
 from deadtime.wrappers.scalar import ActionDelay
 
+T = TypeVar("T")
 PREFIX = "gym:"
 LONGEST_EPISODE = 10_000
-"""Steps after which an evaluated episode is cut off if the environment has no time limit of its own."""
+"""The step limit of an evaluation episode if the environment has no time limit."""
 _FORM = r"([\w.]+:)?([\w:-]+/)?[\w:.-]+"
-"""The form of a name after the prefix, as records may have it."""
+"""The form of an id in a record, after the prefix."""
 ALLOWED = "DEADTIME_IMPORT"
-"""The variable of the process that names the modules, with commas between them, that records may have imported."""
+"""The environment variable with the modules that records may import, separated by commas."""
 _OWN = "max_episode_steps"
-"""The setting of `gymnasium.make` itself."""
+"""The setting that `gymnasium.make` takes itself."""
 _MOST_FLATTENED = 1000
-"""Numbers of an observation of several axes that is worth flattening; a larger one is an image."""
+"""The largest observation that is worth flattening; a larger one counts as an image."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """A Gymnasium environment with numbered actions and observations of one axis."""
+    """The description of a Gymnasium environment: its id, sizes and settings."""
 
     id: str
     num_actions: int
     numbers: int
-    """How many an observation has."""
+    """The length of an observation."""
     draws: bool
-    """Whether it renders pictures."""
+    """Whether the environment renders pictures."""
     settings: dict[str, Any] = field(hash=False, default_factory=dict)
-    """Those that differ from the environment's own."""
+    """The settings that differ from the environment's defaults."""
 
     default_params = ()
-    """A program has none to give."""
+    """Empty: a compiled program passes no parameters."""
 
-    def action_space(self, params: Any = None) -> spaces.Discrete:
-        """The space of one action."""
+    def action_space(self, params: object = None) -> spaces.Discrete:
+        """Return the space of one action."""
         return spaces.Discrete(self.num_actions)
 
-    def observation_space(self, params: Any = None) -> spaces.Box:
-        """The space of one observation, as the learner sees it."""
+    def observation_space(self, params: object = None) -> spaces.Box:
+        """Return the space of one observation, as the learner sees it."""
         return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
 
     def make(self, **further: Any) -> gym.Env:
-        """Make the environment itself; where steps have a time limit, in a thread of its own."""
-        seconds, settings = step_timeout(), {**self.settings, **further}
+        """Make the environment; if steps have a timeout, it runs in a thread of its own."""
+        seconds = step_timeout()
+        settings = {**self.settings, **further}
         if seconds is None:
             return _made(self.id, settings)
         return TimedEnv(lambda: _made(self.id, settings), f"{PREFIX}{self.id}", seconds)
 
 
 def outside(name: str, settings: dict[str, Any]) -> Outside:
-    """What is to be known of ``gym:ID`` with these settings: it is made once to ask it, and closed."""
+    """Return the description of ``gym:ID``; make the environment once to read it."""
     known = name.removeprefix(PREFIX)
     plain = _plain(name, settings)
     accepted, usual = _accepted(known)
@@ -85,7 +87,8 @@ def outside(name: str, settings: dict[str, Any]) -> Outside:
     env = _made(known, plain)
     try:
         _check_spaces(name, env)
-        actions, numbers = int(env.action_space.n), int(env.observation_space.shape[0])  # type: ignore[attr-defined, index]
+        actions = int(env.action_space.n)  # type: ignore[attr-defined]
+        numbers = int(env.observation_space.shape[0])  # type: ignore[index]
         draws = "rgb_array" in env.metadata.get("render_modes", [])
     finally:
         env.close()
@@ -98,7 +101,7 @@ def outside(name: str, settings: dict[str, Any]) -> Outside:
 
 
 def _accepted(known: str) -> tuple[list[str] | None, dict[str, Any]]:
-    """The names of settings (None: any), and the usual values of those that have one."""
+    """Return the names of settings (None for any name), and the default values."""
     module, _, registered = known.rpartition(":")
     if module:
         _asked(known, lambda: _imported(module))
@@ -119,10 +122,10 @@ def _accepted(known: str) -> tuple[list[str] | None, dict[str, Any]]:
 
 
 def _imported(module: str) -> None:
-    """Import a module that the user named, from the current folder if it is nowhere else.
+    """Import a module that the user named, from the current folder if it is not installed.
 
-    The folder then stays last on `sys.path`, so it shadows nothing.
-    Workers get it too (see `machine.started`).
+    The folder then stays last on `sys.path`, so it hides no other module. Worker processes get it
+    too (see `machine.started`).
     """
     top = module.partition(".")[0]
     here = Path.cwd()
@@ -138,37 +141,41 @@ def _made(known: str, settings: dict[str, Any]) -> gym.Env:
         return _asked(known, lambda: gym.make(known, **settings), settings)
 
 
-def _asked(known: str, ask: Any, settings: dict[str, Any] | None = None) -> Any:
-    """What Gymnasium answers, or its error as one of ours."""
+def _asked(known: str, ask: Callable[[], T], settings: dict[str, Any] | None = None) -> T:
+    """Return what Gymnasium answers, or raise its error as a ValueError with a remedy."""
     try:
         return ask()
     except (error.UnregisteredEnv, error.DeprecatedEnv) as problem:
         raise ValueError(
-            f"Gymnasium knows no environment {known!r}{nearest(known, gym.registry)} ({problem}): choose one of "
-            "gymnasium.registry, or write gym:MODULE:ID for one that MODULE registers"
+            f"Gymnasium has no environment {known!r}{nearest(known, gym.registry)} ({problem}): "
+            "choose one of gymnasium.registry, or write gym:MODULE:ID for one that MODULE registers"
         ) from problem
     except (error.DependencyNotInstalled, ImportError) as problem:
-        why = f"gym:{known} needs what can't be imported ({problem})"
-        raise ValueError(f"{why}: install it, or go to its folder") from problem
+        why = f"gym:{known} needs a module that can't be imported ({problem})"
+        raise ValueError(
+            f"{why}: install the module, or run the command in its folder"
+        ) from problem
     except (error.Error, TypeError, ValueError, AssertionError) as problem:
         raise ValueError(
-            f"Gymnasium can't make {known!r} with {settings or 'no settings'} ({problem}): give it an id and settings that "
-            "gymnasium.make takes"
+            f"Gymnasium can't make {known!r} with {settings or 'no settings'} ({problem}): "
+            "pass an id and settings that gymnasium.make takes"
         ) from problem
 
 
 def _plain(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as a record can hold them."""
+    """Return settings as JSON data, which a record can hold."""
     if "render_mode" in settings:
         raise ValueError(
-            f"training draws nothing; got render_mode={settings['render_mode']!r} for {name}: leave it out, `watch` sets it"
+            f"training draws nothing; got render_mode={settings['render_mode']!r} for {name}: "
+            "leave it out, `watch` sets it"
         )
     try:
         return json.loads(json.dumps(settings))
     except TypeError as problem:
         raise ValueError(
-            f"settings of a run are numbers, words, lists and dicts, so that a record can hold them; got {settings} for "
-            f"{name} ({problem}): register the environment with it under an id of its own"
+            "settings of a run are numbers, strings, lists and dicts, so that a record can hold "
+            f"them; got {settings} for {name} ({problem}): register the environment with this "
+            "setting under an id of its own"
         ) from problem
 
 
@@ -176,24 +183,26 @@ def _check_spaces(name: str, env: gym.Env) -> None:
     actions, seen = env.action_space, env.observation_space
     if not isinstance(actions, spaces.Discrete):
         raise ValueError(
-            f"the agents choose among numbered actions (Discrete); those of {name} are {actions}: wrap it so that they are"
+            f"agents choose among numbered actions (Discrete); {name} has {actions}: "
+            "wrap the environment so that they are Discrete"
         )
     if actions.start != 0:
         raise ValueError(
-            f"actions are numbered from 0; those of {name} are {actions}: wrap it in gymnasium.wrappers.TransformAction"
+            f"actions are numbered from 0; {name} has {actions}: "
+            "wrap it in gymnasium.wrappers.TransformAction"
         )
     if not isinstance(seen, spaces.Box) or len(seen.shape) != 1:
-        given = f"the agents take observations of one axis (Box); those of {name} are {seen}"
+        given = f"agents take observations of one axis (Box); {name} has {seen}"
         if isinstance(seen, spaces.Box) and np.prod(seen.shape) > _MOST_FLATTENED:
             raise ValueError(
-                f"{given}, and images are supported only as frames of Atari: choose an environment "
+                f"{given}, and images are supported only as Atari frames: choose an environment "
                 "that gives numbers, or atari:NAME"
             )
         raise ValueError(f"{given}: wrap it, for example in gymnasium.wrappers.FlattenObservation")
 
 
-class GymFamily(Family):
-    """Gymnasium's environments, and those that a module of the user registers: ``gym:MODULE:ID``."""
+class GymFamily(Family[Outside]):
+    """Environments of Gymnasium, and of a module that registers its own: ``gym:MODULE:ID``."""
 
     name = "gym"
     loop = "host"
@@ -202,22 +211,23 @@ class GymFamily(Family):
     most_drawn = 1000
 
     def setting_names(self, name: str) -> list[str] | None:
-        """Return the arguments that `gymnasium.make` takes for an id; None: any."""
+        """Return the arguments that `gymnasium.make` takes for an id; None for any name."""
         return _accepted(name.removeprefix(PREFIX))[0]
 
     def make(self, name: str, settings: dict[str, Any]) -> Outside:
-        """Return what the learner must know of an environment; it is made once to ask it, and closed."""
+        """Return the description of an environment; it is made once to read it, then closed."""
         return outside(name, settings)
 
     def check_name(self, name: str) -> None:
-        """Raise if a record has an id of the wrong form."""
+        """Raise if an id from a record has the wrong form."""
         if not re.fullmatch(_FORM, name.removeprefix(PREFIX)):
             raise ValueError(
-                f"an environment's name is a word such as gym:CartPole-v1; got {name!r:.100}: train it again"
+                f"an environment's name is a word such as gym:CartPole-v1; got {name!r:.100}: "
+                "train it again"
             )
 
     def check_import(self, name: str, allowed: Collection[str] = ()) -> None:
-        """Raise if a name from a file asks for a module that the user neither imported nor allowed."""
+        """Raise if a name from a file needs a module that the user neither imported nor allowed."""
         module = name.removeprefix(PREFIX).rpartition(":")[0]
         if module and module not in {
             *sys.modules,
@@ -225,26 +235,26 @@ class GymFamily(Family):
             *os.environ.get(ALLOWED, "").split(","),
         }:
             raise ValueError(
-                f"a file can't have modules imported; this one asks for {module!r:.100}: if you trust it, "
-                f"import it first, or set {ALLOWED}={module:.100}"
+                "a file can't import modules by itself; this one needs "
+                f"{module!r:.100}: if you trust it, import it first, or set {ALLOWED}={module:.100}"
             )
 
     def longest_episode(self, environment: Outside) -> int:
-        """Return the time limit, or `LONGEST_EPISODE` where there is none."""
+        """Return the time limit, or `LONGEST_EPISODE` if there is none."""
         usual = gym.spec(environment.id.rpartition(":")[2]).max_episode_steps
         limit = environment.settings.get(_OWN, usual)
         return limit if limit is not None and limit > 0 else LONGEST_EPISODE
 
     def gymnasium_form(
-        self, environment: Outside, delay: int, policy: Any = None, **making: Any
+        self, environment: Outside, delay: int, policy: object = None, **making: Any
     ) -> gym.Env:
-        """Return the environment under a delay; its episodes end."""
+        """Return the environment under a delay and with a time limit."""
         env = environment.make(**making)
         limited = env.spec is not None and env.spec.max_episode_steps is not None
         return ActionDelay(env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE), delay)
 
     def pool(self, lanes: Sequence[Lane], name: str) -> LocalPool:
-        """Make the environments of lanes, each under its delay."""
+        """Make one environment per lane, each under its delay."""
         envs = [ActionDelay(lane.environment.make(), lane.delay) for lane in lanes]
         return LocalPool(envs, [lane.seed for lane in lanes], name)
 
@@ -252,8 +262,8 @@ class GymFamily(Family):
         """Return whether the environment renders pictures."""
         return environment.draws
 
-    def scene(self, environment: Outside, env: Any) -> tuple[Draw, Arrows]:
-        """Return the environment's own picture; actions are numbers."""
+    def scene(self, environment: Outside, env: gym.Env) -> tuple[Draw, Arrows]:
+        """Return a function that renders the environment; actions are shown as numbers."""
         from deadtime.envs import scenes  # noqa: PLC0415  (Pillow)
 
         return scenes.rendered(env)

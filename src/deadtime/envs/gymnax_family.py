@@ -1,4 +1,4 @@
-"""The family `gymnax:NAME`: the environments of gymnax, which the extra `gymnax` installs."""
+"""The family `gymnax:NAME`: the environments of the library gymnax (extra `gymnax`)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 PREFIX = "gymnax:"
 _FORM = r"[\w.-]+"
-"""The form of a name after the prefix, as records may have it."""
+"""The form of a name in a record, after the prefix."""
 
 
 class GymnaxFamily(Family):
-    """Environments of gymnax, which run inside the compiled program."""
+    """Environments of gymnax, which run inside a compiled program."""
 
     name = "gymnax"
     loop = "compiled"
@@ -28,16 +28,17 @@ class GymnaxFamily(Family):
     word = "NAME"
 
     def setting_names(self, name: str) -> list[str] | None:
-        """Return None: gymnax checks the settings itself."""
+        """Return None for any name: gymnax checks the settings itself."""
         return None
 
     def make(self, name: str, settings: dict[str, Any]) -> Any:
-        """Make an environment; equal settings give the same object, which compiled programs compare by identity."""
+        """Make an environment; equal settings give the same object, so programs compile once."""
         short = name.removeprefix(PREFIX)
         for setting in {"noise", "perturb"} & set(settings):
             raise ValueError(
-                f"{setting}={settings[setting]!r} was asked of {name}, which has no masses to perturb here: "
-                "leave it out, or use noisy-cartpole or noisy-acrobot"
+                f"an environment of gymnax has no masses to perturb here; got "
+                f"{setting}={settings[setting]!r} for {name}: leave it out, or use noisy-cartpole "
+                "or noisy-acrobot"
             )
         try:
             gymnax = import_module("gymnax")
@@ -56,19 +57,20 @@ class GymnaxFamily(Family):
             ) from None
 
     def check_name(self, name: str) -> None:
-        """Raise if a record has a name of the wrong form."""
+        """Raise if a name from a record has the wrong form."""
         if not re.fullmatch(_FORM, name.removeprefix(PREFIX)):
             raise ValueError(
-                f"an environment's name is a word such as gymnax:CartPole-v1; got {name!r:.100}: train it again"
+                "an environment's name is a word such as gymnax:CartPole-v1; got "
+                f"{name!r:.100}: train it again"
             )
 
     def gymnasium_form(
-        self, environment: Any, delay: int, policy: Any = None, **making: Any
+        self, environment: Any, delay: int, policy: object = None, **making: Any
     ) -> gym.Env:
-        """Raise: gymnax's environments have no Gymnasium form here."""
+        """Raise, because environments of gymnax have no Gymnasium form."""
         raise ValueError(
-            "gymnax:NAME has no Gymnasium form here; these have: mazes, walk, cartpole, acrobot, gym:ID and atari:NAME: "
-            "choose one of them, or in Python pass an environment of gym.make"
+            "environments of gymnax have no Gymnasium form; maze, walk, cartpole, acrobot, gym:ID "
+            "and atari:NAME have one: choose one of them, or pass an environment of gymnasium.make"
         )
 
 

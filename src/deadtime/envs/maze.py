@@ -1,4 +1,4 @@
-"""Random mazes as pure functions: the paper's tabular domain. `maze_layout` has the walls and the exact probabilities."""
+"""Random mazes as pure functions, the paper's tabular domain (see also `maze_layout`)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from deadtime.envs.maze_settings import MazeSettings
 
 
 class MazeParams(NamedTuple):
-    """Where each action leads from each cell, and how likely an action is to be replaced."""
+    """The cell that each action leads to, and the probability that an action is replaced."""
 
     leads_to: jax.Array
     noise: float | jax.Array
 
 
 class MazeState(NamedTuple):
-    """The agent's cell and the number of steps taken."""
+    """The cell of the agent and the number of steps so far."""
 
     cell: jax.Array
     time: jax.Array
@@ -29,20 +29,20 @@ class MazeState(NamedTuple):
 
 @dataclass(frozen=True)
 class Maze(MazeSettings, Environment):
-    """Find the way through the maze that `maze_seed` gives; each action is random with probability `noise`."""
+    """The task to reach the goal of a maze; an action is random with probability `noise`."""
 
     @property
     def default_params(self) -> MazeParams:
-        """This maze; parameters of other mazes of the same size can be stacked and mapped over."""
+        """The parameters of this maze; mazes of one size can be stacked for `vmap`."""
         return MazeParams(jnp.asarray(carve(self.size, self.maze_seed), jnp.int32), self.noise)
 
     def reset_env(self, key: Key, params: MazeParams) -> tuple[jax.Array, MazeState]:
-        """Begin in the top left cell."""
+        """Start in the top left cell."""
         cell = jnp.zeros((), jnp.int32)
         return cell, MazeState(cell, jnp.zeros((), jnp.int32))
 
     def step_env(self, key: Key, state: MazeState, action: jax.Array, params: MazeParams) -> Step:
-        """Reward 1 for reaching the goal, -1/(10 N²) for any other step."""
+        """Step the maze; the reward is 1 at the goal and -1/(10 N²) elsewhere."""
         key_replace, key_action = jax.random.split(key)
         replaced = jax.random.uniform(key_replace) < params.noise
         action = jnp.where(replaced, jax.random.randint(key_action, (), 0, 4), action)
@@ -52,5 +52,5 @@ class Maze(MazeSettings, Environment):
         return cell, MazeState(cell, state.time + 1), reward, terminated, {}
 
     def is_truncated(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """After 10 N² steps."""
+        """Return whether the episode has had 10 N² steps."""
         return state.time >= 10 * self.size**2

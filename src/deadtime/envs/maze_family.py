@@ -1,4 +1,4 @@
-"""The family `maze`: random mazes, where agents learn tables."""
+"""The family `maze`: random mazes for tabular agents."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class MazeFamily(Family):
-    """Mazes of cells, with or without noise on actions."""
+class MazeFamily(Family[MazeSettings]):
+    """Random mazes, with or without noise on actions."""
 
     name = "maze"
     loop = "tabular"
@@ -29,7 +29,7 @@ class MazeFamily(Family):
         return [one.name for one in fields(MazeSettings)]
 
     def describe(self, name: str, settings: dict[str, Any]) -> MazeSettings:
-        """Return a maze as checked data; no wall is carved."""
+        """Return the checked settings of a maze, without carving it."""
         self.check_settings(name, settings)
         return MazeSettings(**{**self.members[name], **settings})
 
@@ -40,22 +40,22 @@ class MazeFamily(Family):
         return Maze(**vars(self.describe(name, settings)))
 
     def return_limits(self, settings: Mapping[str, Any]) -> Limits:
-        """Return the limits of a return: every step costs, and the goal pays 1."""
+        """Return the limits of a return: each step costs, and the goal pays 1."""
         return -1.0, 1.0
 
     def gymnasium_form(
-        self, environment: Any, delay: int, policy: Any = None, **making: Any
+        self, environment: MazeSettings, delay: int, policy: object = None, **making: Any
     ) -> gym.Env:
         """Return the maze as a Gymnasium environment under a delay."""
         settings = {one.name: getattr(environment, one.name) for one in fields(MazeSettings)}
         return ActionDelay(gym.make("deadtime/Maze-v0", **settings), delay)
 
-    def can_draw(self, environment: Any) -> bool:
-        """Return whether `watch` can draw it: always."""
+    def can_draw(self, environment: MazeSettings) -> bool:
+        """Return True: `watch` can draw a maze."""
         return True
 
-    def scene(self, environment: Any, env: Any) -> tuple[Draw, Arrows]:
-        """Return the drawing of the maze, the agent and the predicted cell."""
+    def scene(self, environment: MazeSettings, env: gym.Env) -> tuple[Draw, Arrows]:
+        """Return a function that draws the maze, the agent and the predicted cell."""
         from deadtime.envs import scenes  # noqa: PLC0415  (Pillow)
 
         return scenes.maze(carve(environment.size, environment.maze_seed)), list(MOVES)

@@ -1,13 +1,14 @@
-"""What a maze is: its walls, its exact transition probabilities, its pictures.
+"""The layout of a maze: its walls, its exact transition probabilities and its pictures.
 
-A maze of size N has N² cells, numbered row by row; the start is the top left cell, the goal the bottom right one. It is
-perfect: between any two cells there is exactly one path. An action into a wall leaves the agent where it is.
+A maze of size N has N² cells, numbered row by row. The start is the top left cell, the goal the
+bottom right cell. The maze is perfect: exactly one path joins any two cells. An action into a wall
+leaves the agent in its cell.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 LARGEST = 1000
-"""Cells on a side: carving a million takes seconds, and a size may come from a file."""
+"""The largest number of cells on a side. Carving a million cells takes seconds."""
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
-"""Row and column steps of the four actions: up, right, down, left."""
+"""The row and column step of each action: up, right, down, left."""
 
 
-def check_size(size: Any) -> int:
-    """Return `size` as an int, or say what is wrong with it."""
+def check_size(size: object) -> int:
+    """Return `size` as an int, or raise if it is no valid size."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 2:
         raise ValueError(
-            f"size is the number of cells on a side, 2 or more; got {size!r}: pass a whole number such as 10"
+            f"size is the number of cells on a side, 2 or more; got {size!r}: "
+            "pass a whole number such as 10"
         )
     if size > LARGEST:
         raise ValueError(
@@ -35,8 +37,8 @@ def check_size(size: Any) -> int:
     return int(size)
 
 
-def check_maze_seed(seed: Any) -> int:
-    """Return `seed` as an int, or say what is wrong with it."""
+def check_maze_seed(seed: object) -> int:
+    """Return `seed` as an int, or raise if it is no valid seed."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(
             f"maze_seed is a whole number, 0 or more; got {seed!r}: each number gives one maze"
@@ -45,7 +47,7 @@ def check_maze_seed(seed: Any) -> int:
 
 
 def carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
-    """Where each action leads from each cell of the maze that `seed` gives: a random spanning tree, grown depth first."""
+    """Return the cell that each action leads to, in a random spanning tree grown depth first."""
     return _carve(check_size(size), check_maze_seed(seed)).copy()
 
 
@@ -53,7 +55,8 @@ def carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
 def _carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
     rng = np.random.default_rng(seed)
     leads_to = np.repeat(np.arange(size * size)[:, None], 4, axis=1)
-    visited, path = {0}, [0]
+    visited = {0}
+    path = [0]
     while path:
         cell = path[-1]
         row, column = divmod(cell, size)
@@ -67,7 +70,8 @@ def _carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
             path.pop()
             continue
         action, neighbour = open_ways[rng.integers(len(open_ways))]
-        leads_to[cell, action], leads_to[neighbour, (action + 2) % 4] = neighbour, cell
+        leads_to[cell, action] = neighbour
+        leads_to[neighbour, (action + 2) % 4] = cell
         visited.add(neighbour)
         path.append(neighbour)
     return leads_to
@@ -76,15 +80,15 @@ def _carve(size: int, seed: int) -> Int[np.ndarray, "S 4"]:
 def model(
     leads_to: Int[np.ndarray, "S 4"], noise: float
 ) -> tuple[Float[np.ndarray, "S 4 S"], Float[np.ndarray, "S 4"]]:
-    """The exact (P, r) of a maze: with probability `noise` an action is replaced by a uniformly random one.
+    """Return the exact (P, r) of a maze whose actions are random with probability `noise`.
 
-    The goal keeps its agent and pays nothing, so the return of an episode is the sum of r.
+    The goal leads to itself and pays nothing, so the return of an episode is the sum of r.
     """
     return finite(leads_to, noise).model()
 
 
 def finite(leads_to: Int[np.ndarray, "S 4"], noise: float) -> Finite:
-    """The same maze as arrays to step through; the outcome of the action itself comes first, since it is the most likely."""
+    """Return a maze as arrays; the most likely outcome, the chosen action, comes first."""
     cells = len(leads_to)
     orders = np.array(
         [[action, *(other for other in range(4) if other != action)] for action in range(4)]
@@ -103,7 +107,7 @@ def finite(leads_to: Int[np.ndarray, "S 4"], noise: float) -> Finite:
 
 
 def draw_text(leads_to: Int[np.ndarray, "S 4"], cell: int) -> str:
-    """The maze in characters: A the agent, G the goal."""
+    """Return the maze as text, with A for the agent and G for the goal."""
     size = round(len(leads_to) ** 0.5)
     inside = {cell: "A", **({} if cell == size * size - 1 else {size * size - 1: "G"})}
     lines = ["+" + "---+" * size]
@@ -120,7 +124,7 @@ def draw_text(leads_to: Int[np.ndarray, "S 4"], cell: int) -> str:
 
 
 def draw_image(leads_to: Int[np.ndarray, "S 4"], cell: int, pixels: int = 24) -> np.ndarray:
-    """The maze as an RGB array: the goal green, the agent blue, walls dark."""
+    """Return the maze as an RGB array, with a green goal, a blue agent and dark walls."""
     size = round(len(leads_to) ** 0.5)
     wall = max(pixels // 12, 1)
     image = np.full((size * pixels + wall, size * pixels + wall, 3), 255, np.uint8)
@@ -135,7 +139,8 @@ def draw_image(leads_to: Int[np.ndarray, "S 4"], cell: int, pixels: int = 24) ->
     paint(size * size - 1, (120, 190, 120), 0)
     paint(cell, (0, 90, 181), pixels // 6)
     dark = (40, 40, 40)
-    image[:wall], image[:, :wall] = dark, dark
+    image[:wall] = dark
+    image[:, :wall] = dark
     for c in range(size * size):
         top, left = (c // size) * pixels, (c % size) * pixels
         if leads_to[c, 1] == c:

@@ -1,9 +1,9 @@
-"""A maze as data: its settings, its spaces and its exact probabilities (see `maze_layout`)."""
+"""The settings, spaces and exact probabilities of a maze (see `maze_layout`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gymnasium import spaces
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MazeSettings:
-    """A maze as data: `maze_seed` decides its walls; an action is random with probability `noise`."""
+    """The settings of a maze: its size, the seed of its walls, and the noise on actions."""
 
     size: int = 10
     noise: float = 0.0
@@ -38,15 +38,15 @@ class MazeSettings:
 
     @property
     def max_steps(self) -> int:
-        """The most steps of an episode, 10 N²."""
+        """The step limit of an episode, 10 N²."""
         return 10 * self.size**2
 
-    def action_space(self, params: Any = None) -> spaces.Discrete:
+    def action_space(self, params: object = None) -> spaces.Discrete:
         """Return the space of actions: up, right, down, left."""
         return spaces.Discrete(4)
 
-    def observation_space(self, params: Any = None) -> spaces.Discrete:
-        """Return the space of observations, the number of the agent's cell."""
+    def observation_space(self, params: object = None) -> spaces.Discrete:
+        """Return the space of observations: the number of the agent's cell."""
         return spaces.Discrete(self.size**2)
 
     def model(self) -> tuple[Float[np.ndarray, "S 4 S"], Float[np.ndarray, "S 4"]]:

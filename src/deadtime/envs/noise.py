@@ -1,4 +1,4 @@
-"""Noise on the masses (and, if asked, lengths) of a physical system: a new parameter value at each step."""
+"""Noise on the masses, and optionally the lengths, of a physical system, drawn at each step."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 FLOOR = 0.05
-"""No perturbed mass or length falls below this share of its nominal value; at noise 0.1 that is 9.5 deviations away,
-at 0.5, the most that is allowed, 1.9 (3% of the draws)."""
+"""The smallest factor on a nominal value.
+
+It lies 9.5 standard deviations away at noise 0.1, and 1.9 at noise 0.5, the largest allowed value;
+there it takes 3% of the draws.
+"""
 
 PERTURB = ("masses", "masses+lengths")
+"""The parameters that noise can perturb."""
 
 
 def check_noise(noise: Any) -> float:
-    """Return `noise` as a float in [0, 0.5], or say what is wrong with it."""
+    """Return `noise` as a float, or raise if it does not lie in [0, 0.5]."""
     try:
         value = math.nan if isinstance(noise, bool | str) else float(noise)
     except TypeError:
@@ -24,8 +28,8 @@ def check_noise(noise: Any) -> float:
     return value
 
 
-def check_perturb(perturb: Any) -> bool:
-    """Whether lengths are perturbed along with masses."""
+def check_perturb(perturb: object) -> bool:
+    """Return whether lengths are perturbed too, or raise if `perturb` is unknown."""
     if not isinstance(perturb, str) or perturb not in PERTURB:
         raise ValueError(
             f'perturb is "masses" or "masses+lengths"; got {perturb!r}: choose one of the two'
@@ -34,7 +38,7 @@ def check_perturb(perturb: Any) -> bool:
 
 
 def perturbed(nominal: Any, noise: Any, normal: Any, xp: Any) -> Any:
-    """nominal · (1 + noise · normal), kept positive; `xp` is NumPy or `jax.numpy`."""
+    """Return nominal · (1 + noise · normal), kept positive; `xp` is NumPy or `jax.numpy`."""
     if isinstance(noise, float) and noise == 0:
         return nominal
     return nominal * xp.maximum(1.0 + noise * normal, FLOOR)
@@ -42,17 +46,17 @@ def perturbed(nominal: Any, noise: Any, normal: Any, xp: Any) -> Any:
 
 @dataclass(frozen=True)
 class PerturbedSettings:
-    """The settings of a physical system: `noise` perturbs masses, or masses and lengths, at each step."""
+    """The settings of a physical system: the noise, and the parameters that it perturbs."""
 
     noise: float = 0.0
     perturb: str = "masses"
 
     def __post_init__(self) -> None:
-        """Raise if the noise is out of range or falls on something unknown."""
+        """Raise if the noise is out of range or `perturb` is unknown."""
         object.__setattr__(self, "noise", check_noise(self.noise))
         check_perturb(self.perturb)
 
     @property
     def length_noise(self) -> float:
-        """The noise that falls on lengths."""
+        """The noise on lengths."""
         return self.noise if check_perturb(self.perturb) else 0.0

@@ -1,4 +1,4 @@
-"""The part that CartPole and Acrobot share as families: noise on masses and lengths, and a Gymnasium form."""
+"""The shared part of the families CartPole and Acrobot: noise, and a Gymnasium form."""
 
 from __future__ import annotations
 
@@ -15,41 +15,43 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class PhysicalFamily(Family):
-    """Physical systems whose masses, or masses and lengths, may change at each step."""
+class PhysicalFamily(Family[PerturbedSettings]):
+    """Physical systems with noise on their masses, or on masses and lengths, at each step."""
 
     loop = "compiled"
     settings: ClassVar[type[PerturbedSettings]]
-    """The settings of a member."""
+    """The class of the settings."""
     gymnasium_id: ClassVar[str]
-    """The id of its Gymnasium form."""
+    """The id of the Gymnasium form."""
 
     def setting_names(self, name: str) -> list[str] | None:
         """Return the settings of the system."""
         return [one.name for one in fields(self.settings)]
 
-    def describe(self, name: str, settings: dict[str, Any]) -> Any:
+    def describe(self, name: str, settings: dict[str, Any]) -> PerturbedSettings:
         """Return the system as checked data."""
         self.check_settings(name, settings)
         return self.settings(**{**self.members[name], **settings})
 
-    def paper_settings(self, environment: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the authors' noise, which falls on masses and lengths."""
+    def paper_settings(
+        self, environment: PerturbedSettings, given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the paper's noise, which perturbs masses and lengths."""
         perturb = environment.perturb if "perturb" in given else "masses+lengths"
         return {"perturb": perturb} if environment.noise else {}
 
     def gymnasium_form(
-        self, environment: Any, delay: int, policy: Any = None, **making: Any
+        self, environment: PerturbedSettings, delay: int, policy: object = None, **making: Any
     ) -> gym.Env:
         """Return the system as a Gymnasium environment under a delay."""
-        settings = {"noise": environment.noise, "perturb": environment.perturb}
+        settings: dict[str, Any] = {"noise": environment.noise, "perturb": environment.perturb}
         bare = gym.make(self.gymnasium_id, **settings)
         return ActionDelay(bare, delay, warmup=self.warm_up())
 
     def warm_up(self) -> Any:
-        """Return the warm-up of its queue: random actions."""
+        """Return the warm-up rule of the queue: random actions."""
         return "random"
 
-    def can_draw(self, environment: Any) -> bool:
-        """Return whether `watch` can draw it: always."""
+    def can_draw(self, environment: PerturbedSettings) -> bool:
+        """Return True: `watch` can draw the system."""
         return True

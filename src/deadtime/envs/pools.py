@@ -1,4 +1,4 @@
-"""Pools: environments outside a program that are stepped together, and the pool of this process."""
+"""Pools of environments that are stepped together, and the pool of this process."""
 
 from __future__ import annotations
 
@@ -6,94 +6,97 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     import gymnasium as gym
     from jaxtyping import Bool, Float, Int
 
 LARGEST_RETURN = float(np.finfo(np.float32).max)
-"""The largest reward or return in size: learners and curves hold single precision."""
+"""The largest absolute reward or return; learners and curves use single precision."""
 
 
 class Lane(NamedTuple):
-    """One environment of a pool, as it is asked for."""
+    """The order for one environment of a pool."""
 
     environment: Any
-    """What the family's `make` returned."""
+    """The environment, as the family's `make` returned it."""
     delay: int
     seed: int
     look_ahead: str = ""
-    """How a family that can looks ahead through the queue; "" for not at all."""
+    """The kind of look-ahead through the queue, for families that have one; "" for none."""
 
 
 class Played(NamedTuple):
-    """A step of a pool, a row a lane. Where an episode ended, `shown` to `age` are of the next one."""
+    """One step of a pool, one row per lane.
 
-    shown: Any
-    """What agents see."""
+    Where an episode ended, `shown`, `queue` and `age` belong to the next episode.
+    """
+
+    shown: np.ndarray
+    """The observations that agents see."""
     queue: Int[np.ndarray, "n C"]
     age: Int[np.ndarray, " n"]
-    """Steps since the episode began."""
+    """The number of steps since the episode began."""
     executed: Int[np.ndarray, " n"]
     reward: Float[np.ndarray, " n"]
     earned: Float[np.ndarray, " n"]
-    """The episode's return so far; where it ended, all of it."""
+    """The return of the episode so far, this step included."""
     terminated: Bool[np.ndarray, " n"]
     truncated: Bool[np.ndarray, " n"]
     life_lost: Bool[np.ndarray, " n"]
     lost: Bool[np.ndarray, " n"]
-    """Whether a worker died, and with it the episode; the rest is then of a new one."""
+    """Whether the episode was lost with its worker; the rest then belongs to a new episode."""
     frame: Any = None
-    """The newest frame alone, where agents see frames."""
+    """The newest frame, for agents that see frames."""
     after: Any = None
-    """What the step led to, before any reset; None where it is not seen."""
+    """The observation after the step and before any reset; None for frames."""
     queue_after: Any = None
 
     @property
     def over(self) -> Bool[np.ndarray, " n"]:
-        """Whether an episode ended by itself, and not with its worker."""
+        """Whether an episode ended by itself and was not lost."""
         return (self.terminated | self.truncated) & ~self.lost
 
 
 class Pool(Protocol):
-    """Environments that are stepped together."""
+    """A set of environments that are stepped together, one per lane."""
 
     saves: bool
-    """Whether `save` and `load` bring environments back to where they were."""
+    """Whether `save` and `load` restore the environments exactly."""
     untold: np.ndarray
-    """Which lanes began anew while they were saved; the next step tells of them."""
+    """The lanes that were restarted during `save`; the next step reports them as lost."""
 
     def reset(self) -> Played:
-        """Begin episodes everywhere."""
+        """Start a new episode on every lane."""
 
     def send(self, actions: np.ndarray) -> None:
-        """Give every lane its action (-1: it rests); `receive` waits for what comes of it."""
+        """Send an action to every lane, -1 to pause a lane; `receive` returns the outcome."""
 
     def receive(self) -> Played:
-        """Return what came of the actions that were sent."""
+        """Wait for the step that `send` started, and return it."""
 
     def save(self) -> list[bytes]:
-        """Return what each lane needs to go on from here."""
+        """Return the state of each lane, for `load`."""
 
     def load(self, states: Sequence[bytes]) -> Played:
-        """Go on from what `save` returned."""
+        """Restore the states that `save` returned."""
 
     def close(self) -> None:
-        """End all environments."""
+        """Close all environments."""
 
 
 class LocalPool:
-    """Gymnasium environments of this process, one after the other; an episode that ends is followed
-    by the next.
+    """A pool that steps Gymnasium environments in this process, one after the other.
 
-    Each is a scalar environment under its own delay. Gymnasium's SyncVectorEnv would step them in
-    turn as well, at twice the price for eight and six times for one.
+    Each lane is a scalar environment under its own delay. After an episode the next one starts.
+    Gymnasium's SyncVectorEnv takes twice the time for eight environments, and six times for one.
     """
 
     saves = False
 
     def __init__(self, envs: Sequence[gym.Env], seeds: Sequence[int], name: str):
-        """Hold environments with `ActionDelay` around them; `name` is for errors."""
+        """Take environments that are wrapped in `ActionDelay`; `name` is for errors."""
         self.envs = list(envs)
         self._seeds = list(seeds)
         self._name = name
@@ -101,7 +104,7 @@ class LocalPool:
         self.untold = np.zeros(len(self.envs), bool)
 
     def reset(self) -> Played:
-        """Begin episodes everywhere."""
+        """Start a new episode on every lane."""
         pairs = zip(self.envs, self._seeds, strict=True)
         self._seen = [self._view(*env.reset(seed=seed)) for env, seed in pairs]
         count = len(self.envs)
@@ -111,12 +114,17 @@ class LocalPool:
         return self._played(nothing, nothing, nothing, [False] * count, [False] * count, self._seen)
 
     def send(self, actions: np.ndarray) -> None:
-        """Note the action of every lane."""
+        """Keep the action of every lane for `receive`."""
         self._chosen = actions
 
     def receive(self) -> Played:
-        """Make one step of each lane."""
-        after, executed, rewards, earned, ends, cuts = [], [], [], [], [], []
+        """Step each lane once, and start the next episode where one ended."""
+        after: list[tuple[np.ndarray, np.ndarray]] = []
+        executed: list[Any] = []
+        rewards: list[float] = []
+        earned: list[float] = []
+        terminations: list[bool] = []
+        truncations: list[bool] = []
         actions = self._chosen.tolist() if self._chosen.ndim == 1 else self._chosen
         for i, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
             obs, reward, terminated, truncated, info = env.step(action)
@@ -125,19 +133,19 @@ class LocalPool:
             reward = float(reward)
             if not abs(reward) <= LARGEST_RETURN:  # the learner computes in single precision
                 rule = f"rewards are finite numbers; {self._name} gave {reward}"
-                raise ValueError(f"{rule}: mend the environment")
+                raise ValueError(f"{rule}: fix the environment")
             executed.append(info["executed_action"])
             rewards.append(reward)
             self._earned[i] += reward
             self._ages[i] += 1
             earned.append(self._earned[i])
-            ends.append(bool(terminated))
-            cuts.append(bool(truncated))
+            terminations.append(bool(terminated))
+            truncations.append(bool(truncated))
             if terminated or truncated:
                 self._earned[i] = 0.0
                 self._ages[i] = 0
                 self._seen[i] = self._view(*env.reset())
-        return self._played(executed, rewards, earned, ends, cuts, after)
+        return self._played(executed, rewards, earned, terminations, truncations, after)
 
     def _played(
         self,
@@ -167,20 +175,21 @@ class LocalPool:
             queue_after,
         )
 
-    def _view(self, obs: Any, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    def _view(self, obs: ArrayLike, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         seen = np.array(obs, np.float32)
         if not np.isfinite(seen).all():
             raise ValueError(
-                f"observations are finite numbers; {self._name} gave {obs!r}: mend the environment, or wrap it"
+                f"observations are finite numbers; {self._name} gave {obs!r}: "
+                "fix the environment, or wrap it"
             )
         return seen, info["pending_actions"]
 
     def save(self) -> list[bytes]:
-        """Raise: a Gymnasium environment can't be saved in general."""
+        """Raise, because a Gymnasium environment can't be saved in general."""
         raise NotImplementedError
 
     def load(self, states: Sequence[bytes]) -> Played:
-        """Raise: a Gymnasium environment can't be saved in general."""
+        """Raise, because a Gymnasium environment can't be saved in general."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -190,7 +199,7 @@ class LocalPool:
 
 
 def _rows(seen: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return observations and queues, a row a lane, in single precision."""
+    """Return observations and queues as arrays with one row per lane."""
     queue = np.array([queue for _, queue in seen])
     kind = np.float32 if queue.dtype.kind == "f" else np.int32
     return np.array([obs for obs, _ in seen]), queue.astype(kind)

@@ -1,4 +1,7 @@
-"""The paper's environments as Gymnasium ones, in plain NumPy: a second implementation, tested against the functional one."""
+"""The paper's environments for Gymnasium in plain NumPy.
+
+This second implementation is tested against the functional one.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,17 @@ from deadtime.envs.walk_settings import WalkSettings
 
 
 class NoisyCartPoleEnv(CartPoleEnv):
-    """Gymnasium's CartPole with new masses (and, with "masses+lengths", a new length) at each step."""
+    """Gymnasium's CartPole with noise on its masses, or also on its length, at each step."""
 
     def __init__(self, noise: float = 0.1, perturb: str = "masses", render_mode: str | None = None):
-        """`noise` is the deviation relative to the nominal value."""
+        """Make the environment; `noise` is a standard deviation relative to the nominal value."""
         super().__init__(render_mode=render_mode)
-        self.noise, self._lengths = check_noise(noise), check_perturb(perturb)
+        self.noise = check_noise(noise)
+        self._lengths = check_perturb(perturb)
         self._nominal = self.masscart, self.masspole, self.length
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        """Perturb, step, and put the nominal values back (the picture is drawn with them)."""
+        """Step with perturbed values, then restore the nominal ones, which the picture uses."""
         if not self.noise:
             return super().step(action)
         normal = self.np_random.standard_normal(3)
@@ -40,20 +44,27 @@ class NoisyCartPoleEnv(CartPoleEnv):
             self._set(*self._nominal)
 
     def _set(self, cart: float, pole: float, length: float) -> None:
-        self.masscart, self.masspole, self.length = cart, pole, length
-        self.total_mass, self.polemass_length = pole + cart, pole * length
+        self.masscart = cart
+        self.masspole = pole
+        self.length = length
+        self.total_mass = pole + cart
+        self.polemass_length = pole * length
 
 
 class NoisyAcrobotEnv(AcrobotEnv):
-    """Gymnasium's Acrobot with new masses (and, with "masses+lengths", new lengths) at each step."""
+    """Gymnasium's Acrobot with noise on its masses, or also on its lengths, at each step."""
 
     def __init__(self, noise: float = 0.1, perturb: str = "masses", render_mode: str | None = None):
-        """`noise` is the deviation relative to the nominal value; a centre of mass moves with its link's length."""
+        """Make the environment; `noise` is a standard deviation relative to the nominal value.
+
+        A centre of mass moves with the length of its link.
+        """
         super().__init__(render_mode=render_mode)
-        self.noise, self._lengths = check_noise(noise), check_perturb(perturb)
+        self.noise = check_noise(noise)
+        self._lengths = check_perturb(perturb)
 
     def step(self, a: Any) -> tuple[Any, float, bool, bool, dict]:
-        """Perturb, step, and return to the nominal values, which are the class's own."""
+        """Step with perturbed values, then remove them, so that the class's nominal ones apply."""
         if not self.noise:
             return super().step(a)
         normal = self.np_random.standard_normal(4)
@@ -76,38 +87,45 @@ class NoisyAcrobotEnv(AcrobotEnv):
 
 
 class MazeEnv(gym.Env):
-    """A random maze (`deadtime.envs.maze`); `maze_seed` decides its walls, the seed of `reset` its noise."""
+    """A random maze: `maze_seed` decides the walls, the seed of `reset` the noise."""
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}  # noqa: RUF012
 
     def __init__(
         self, size: int = 10, noise: float = 0.0, maze_seed: int = 0, render_mode: str | None = None
     ):
-        """`noise` is the probability that an action is replaced by a uniformly random one."""
+        """Make the maze; an action is replaced by a random one with probability `noise`."""
         self.render_mode = render_mode
-        self.noise, self._leads_to = check_noise(noise), carve(size, maze_seed)
+        self.noise = check_noise(noise)
+        self._leads_to = carve(size, maze_seed)
         cells = len(self._leads_to)
-        self.goal, self._step_cost, self._max_steps = cells - 1, 1 / (10 * cells), 10 * cells
-        self.action_space, self.observation_space = spaces.Discrete(4), spaces.Discrete(cells)
-        self.cell, self._time = 0, 0
+        self.goal = cells - 1
+        self._step_cost = 1 / (10 * cells)
+        self._max_steps = 10 * cells
+        self.action_space = spaces.Discrete(4)
+        self.observation_space = spaces.Discrete(cells)
+        self.cell = 0
+        self._time = 0
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
-        """The exact transition probabilities P and rewards r of this maze."""
+        """Return the exact transition probabilities P and rewards r of this maze."""
         return model(self._leads_to, self.noise)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[int, dict]:
-        """Begin in the top left cell."""
+        """Start in the top left cell."""
         super().reset(seed=seed)
-        self.cell, self._time = 0, 0
+        self.cell = 0
+        self._time = 0
         return self.cell, {}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
-        """Reward 1 for reaching the goal, -1/(10 N²) for any other step; 10 N² steps at most."""
+        """Step the maze; the reward is 1 at the goal and -1/(10 N²) elsewhere."""
         if not self.action_space.contains(action):
             raise ValueError(
-                f"a maze action is 0 (up), 1 (right), 2 (down) or 3 (left); got {action!r}: choose one of these"
+                "a maze action is 0 (up), 1 (right), 2 (down) or 3 (left); "
+                f"got {action!r}: choose one of these"
             )
         if self.np_random.random() < self.noise:
             action = self.np_random.integers(4)
@@ -117,8 +135,8 @@ class MazeEnv(gym.Env):
         reward = 1.0 if terminated else -self._step_cost
         return self.cell, reward, terminated, self._time >= self._max_steps, {}
 
-    def render(self) -> Any:
-        """A string ("ansi") or an image ("rgb_array")."""
+    def render(self) -> str | np.ndarray | None:
+        """Return the maze as text ("ansi") or as an image ("rgb_array")."""
         if self.render_mode == "ansi":
             return draw_text(self._leads_to, self.cell)
         if self.render_mode == "rgb_array":
@@ -127,27 +145,30 @@ class MazeEnv(gym.Env):
 
 
 class WalkEnv(gym.Env):
-    """The random walk with momentum (`deadtime.envs.walk`); the seed of `reset` decides its steps."""
+    """The random walk with momentum (see `deadtime.envs.walk`)."""
 
     def __init__(self, length: int = 40, momentum: float = 0.6, near: int = 3):
-        """`momentum` is the probability of a step away from 0, and `near` the largest |x| at which action 0 pays."""
+        """Make the walk.
+
+        `momentum` is the probability of a step away from 0. Action 0 pays where |x| ≤ `near`.
+        """
         self.settings = WalkSettings(length, momentum, near)
-        self.action_space, self.observation_space = (
-            self.settings.action_space(),
-            self.settings.observation_space(),
-        )
-        self.x, self._time = 0, 0
+        self.action_space = self.settings.action_space()
+        self.observation_space = self.settings.observation_space()
+        self.x = 0
+        self._time = 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[int, dict]:
-        """Begin at 0."""
+        """Start at 0."""
         super().reset(seed=seed)
-        self.x, self._time = 0, 0
+        self.x = 0
+        self._time = 0
         return self.settings.number(self.x, self._time), {}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
-        """Pay 1 if the action suits the position, then walk; the last step ends the walk."""
+        """Move the walk; the reward is 1 if the action fits the position before the move."""
         if not self.action_space.contains(action):
             raise ValueError(
                 f"an action of the walk is 0 (near) or 1 (far); got {action!r}: choose one of these"

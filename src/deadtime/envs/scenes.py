@@ -1,8 +1,8 @@
-"""Drawings of environments, for animations: what is there, and where an agent predicts to be."""
+"""Drawings of environments for animations, with the state that an agent predicts."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import error
@@ -10,6 +10,11 @@ from PIL import Image, ImageDraw, ImageFont
 
 from deadtime.envs.family import Arrows, Draw
 from deadtime.envs.maze_layout import draw_image
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from deadtime.envs.atari.gym_env import AtariEnv
 
 CELL = 36
 INK = (40, 40, 40)
@@ -19,31 +24,31 @@ SOLID = (0, 90, 181)
 WIDEST = 400
 
 
-def rendered(env: Any) -> tuple[Draw, Arrows]:
-    """Return the drawing that an environment makes of itself, at most `WIDEST` wide; actions are numbers."""
+def rendered(env: gym.Env) -> tuple[Draw, Arrows]:
+    """Return a function that renders `env`, at most `WIDEST` pixels wide; actions are numbers."""
 
-    def draw(obs: Any, ghost: Any) -> Image.Image:
+    def draw(obs: object, ghost: object) -> Image.Image:
         try:
             image = Image.fromarray(np.asarray(env.render(), np.uint8))
         except (error.Error, ImportError) as problem:
             raise ValueError(
-                f"{env} can't draw itself ({problem}): install what it names"
+                f"{env} can't be rendered ({problem}): install the package that it needs"
             ) from problem
-        return (
-            image.resize((WIDEST, round(image.height * WIDEST / image.width)))
-            if image.width > WIDEST
-            else image
-        )
+        if image.width <= WIDEST:
+            return image
+        return image.resize((WIDEST, round(image.height * WIDEST / image.width)))
 
     return draw, None
 
 
-def screens(env: Any) -> tuple[Draw, Arrows]:
-    """Return the drawing of a game's screen and, where the agent looks ahead, of the expected one."""
-    lane, foresees = env.lane, env.lane.ahead is not env.lane.real
-    size, font = (240, 210), ImageFont.load_default(13)
+def screens(env: AtariEnv) -> tuple[Draw, Arrows]:
+    """Return a function that draws a game's screen and, with a look-ahead, the expected one."""
+    lane = env.lane
+    foresees = lane.ahead is not lane.real
+    size = (240, 210)
+    font = ImageFont.load_default(13)
 
-    def draw(obs: Any, ghost: Any) -> Image.Image:
+    def draw(obs: object, ghost: object) -> Image.Image:
         image = Image.new("RGB", (2 * size[0] + 8 if foresees else size[0], size[1] + 20), "white")
         words = ImageDraw.Draw(image)
         for i, (emulator, about) in enumerate(
@@ -60,7 +65,7 @@ def screens(env: Any) -> tuple[Draw, Arrows]:
 
 
 def _pushed(meaning: str) -> tuple[int, ...]:
-    """Return the direction of a joystick's action, and whether it fires."""
+    """Return the direction of a joystick action as (down, right), and 1 if it fires."""
     return (
         ("DOWN" in meaning) - ("UP" in meaning),
         ("RIGHT" in meaning) - ("LEFT" in meaning),
@@ -69,7 +74,7 @@ def _pushed(meaning: str) -> tuple[int, ...]:
 
 
 def maze(leads_to: np.ndarray) -> Draw:
-    """Return the drawing of a maze, the agent in it and a ring around the predicted cell."""
+    """Return a function that draws a maze, its agent and a ring around the predicted cell."""
     size = round(len(leads_to) ** 0.5)
 
     def draw(cell: int, ghost: int) -> Image.Image:
@@ -85,7 +90,7 @@ def maze(leads_to: np.ndarray) -> Draw:
 
 
 def cartpole(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
-    """Draw a cart and its pole, and the predicted ones."""
+    """Draw the cart and its pole, and their predicted state."""
     image = Image.new("RGB", (480, 240), "white")
     draw = ImageDraw.Draw(image)
     draw.line((0, 190, 480, 190), fill=INK, width=1)
@@ -102,15 +107,13 @@ def cartpole(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
 
 
 def acrobot(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
-    """Draw two links, and the predicted ones."""
+    """Draw the two links, and their predicted state."""
     image = Image.new("RGB", (480, 480), "white")
     draw = ImageDraw.Draw(image)
     draw.line((0, 140, 480, 140), fill=(120, 190, 120), width=2)
     for (cos_1, sin_1, cos_2, sin_2, *_), solid in ((obs, True), (ghost, False)):
-        first, second = (
-            np.arctan2(sin_1, cos_1),
-            np.arctan2(sin_1, cos_1) + np.arctan2(sin_2, cos_2),
-        )
+        first = np.arctan2(sin_1, cos_1)
+        second = first + np.arctan2(sin_2, cos_2)
         elbow = np.array([240 + 100 * np.sin(first), 240 + 100 * np.cos(first)])
         hand = elbow + 100 * np.array([np.sin(second), np.cos(second)])
         for a, b, color in ((np.array([240, 240]), elbow, INK), (elbow, hand, SOLID)):

@@ -1,9 +1,11 @@
-"""A random walk with momentum, where a point prediction of the state can be worthless: the paper's warning.
+"""A random walk with momentum: the paper's example of worthless point predictions.
 
-The state is (x, t). From x = 0 the walk goes either way; from elsewhere it moves away from 0 with probability `momentum`.
-Actions don't move it: action 0 pays 1 where |x| ≤ `near`, action 1 where |x| > `near`. An episode has `length` steps.
+The state is (x, t). At x = 0 the walk goes either way with probability 1/2. Elsewhere it moves away
+from 0 with probability `momentum`. Actions do not change the walk: action 0 earns 1 where
+|x| ≤ `near`, and action 1 earns 1 where |x| > `near`. An episode has `length` steps.
 
-Seen from x = 0, the law of x after many steps is symmetric with two peaks at ±Z: its mean is 0, its mode is not.
+From x = 0, the law of x after many steps is symmetric with two peaks at ±Z. Its mean is 0, but its
+modes are not.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from deadtime.envs.walk_settings import WalkSettings
 
 
 class WalkParams(NamedTuple):
-    """How likely the walk is to move away from 0, and what counts as near."""
+    """The probability of a step away from 0, and the largest |x| that counts as near."""
 
     momentum: float | jax.Array
     near: int | jax.Array
 
 
 class WalkState(NamedTuple):
-    """Position and time."""
+    """The position and the number of steps so far."""
 
     x: jax.Array
     time: jax.Array
@@ -38,16 +40,16 @@ class Walk(WalkSettings, Environment):
 
     @property
     def default_params(self) -> WalkParams:
-        """As given."""
+        """The parameters of these settings."""
         return WalkParams(self.momentum, self.near)
 
     def reset_env(self, key: Key, params: WalkParams) -> tuple[jax.Array, WalkState]:
-        """Begin at (0, 0)."""
+        """Start at (0, 0)."""
         state = WalkState(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
         return self.number(*state), state
 
     def step_env(self, key: Key, state: WalkState, action: jax.Array, params: WalkParams) -> Step:
-        """Pay 1 if the action suits the position, then walk."""
+        """Move the walk; the reward is 1 if the action fits the position before the move."""
         right = (jnp.abs(state.x) > params.near) == (action == 1)
         away = jnp.where(state.x == 0, 0.5, params.momentum)
         sign = jnp.where(state.x < 0, -1, 1)
@@ -56,5 +58,5 @@ class Walk(WalkSettings, Environment):
         return self.number(*after), after, right.astype(jnp.float32), after.time >= self.length, {}
 
     def is_truncated(self, state: WalkState, params: WalkParams) -> jax.Array:
-        """Never: the end of the walk is its own."""
+        """Return False: the last step terminates the episode."""
         return jnp.zeros((), bool)

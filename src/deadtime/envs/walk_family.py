@@ -1,4 +1,4 @@
-"""The family `walk`: a random walk with momentum, where agents learn tables (see `walk`)."""
+"""The family `walk`: a random walk with momentum for tabular agents (see `walk`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
-class WalkFamily(Family):
+class WalkFamily(Family[WalkSettings]):
     """The random walk with momentum."""
 
     name = "walk"
@@ -27,7 +27,7 @@ class WalkFamily(Family):
         return [one.name for one in fields(WalkSettings)]
 
     def describe(self, name: str, settings: dict[str, Any]) -> WalkSettings:
-        """Return the walk as checked data."""
+        """Return the checked settings of the walk."""
         self.check_settings(name, settings)
         return WalkSettings(**settings)
 
@@ -38,14 +38,14 @@ class WalkFamily(Family):
         return Walk(**vars(self.describe(name, settings)))
 
     def return_limits(self, settings: Mapping[str, Any]) -> Limits:
-        """Return the limits of a return: a step pays 0 or 1."""
+        """Return the limits of a return: each step pays 0 or 1."""
         return 0.0, float(settings.get("length", WalkSettings.length))
 
     def gymnasium_form(
-        self, environment: Any, delay: int, policy: Any = None, **making: Any
+        self, environment: WalkSettings, delay: int, policy: object = None, **making: Any
     ) -> gym.Env:
         """Return the walk as a Gymnasium environment under a delay."""
-        from deadtime.envs.registered import WalkEnv  # noqa: PLC0415  (help and records need no environment)
+        from deadtime.envs.registered import WalkEnv  # noqa: PLC0415  (records need none)
 
         settings = {one.name: getattr(environment, one.name) for one in fields(WalkSettings)}
         return ActionDelay(WalkEnv(**settings), delay)

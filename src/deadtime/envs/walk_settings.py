@@ -1,4 +1,4 @@
-"""The walk as data: its settings, its spaces and its exact probabilities (see `walk`)."""
+"""The settings, spaces and exact probabilities of the random walk (see `walk`)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 LARGEST = 1000
-"""The most steps: their square is the number of states, and a length may come from a file."""
+"""The largest number of steps. The number of states grows with its square."""
 
 
 @dataclass(frozen=True)
 class WalkSettings:
-    """The walk as data; an observation is the number of (x, t), t · (2 `length` + 1) + x + `length`."""
+    """The settings of the walk; (x, t) has the number t · (2 `length` + 1) + x + `length`."""
 
     length: int = 40
     momentum: float = 0.6
     near: int = 3
 
     def __post_init__(self) -> None:
-        """Raise if a setting makes no walk."""
+        """Raise if a setting is out of range."""
         whole = {"length": (self.length, 1, "at least 1"), "near": (self.near, 0, "0 or more")}
         for name, (value, least, rule) in whole.items():
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
@@ -37,12 +37,14 @@ class WalkSettings:
             object.__setattr__(self, name, int(value))
         if self.length > LARGEST:
             raise ValueError(
-                f"a walk has at most {LARGEST} steps; got length {self.length!r:.50}: pass a smaller one"
+                f"a walk has at most {LARGEST} steps; got length {self.length!r:.50}: "
+                "pass a smaller one"
             )
         number = isinstance(self.momentum, int | float) and not isinstance(self.momentum, bool)
         if not number or not 0.5 <= self.momentum <= 1:
             raise ValueError(
-                f"momentum is a probability in [0.5, 1]; got {self.momentum!r}: 0.5 is a walk without any"
+                f"momentum is a probability in [0.5, 1]; got {self.momentum!r}: "
+                "pass 0.5 for no momentum"
             )
         object.__setattr__(self, "momentum", float(self.momentum))
 
@@ -53,15 +55,15 @@ class WalkSettings:
 
     @property
     def max_steps(self) -> int:
-        """The steps of an episode."""
+        """The number of steps of an episode."""
         return self.length
 
-    def action_space(self, params: Any = None) -> spaces.Discrete:
+    def action_space(self, params: object = None) -> spaces.Discrete:
         """Return the space of actions: near, far."""
         return spaces.Discrete(2)
 
-    def observation_space(self, params: Any = None) -> spaces.Discrete:
-        """Return the space of observations, the number of (x, t)."""
+    def observation_space(self, params: object = None) -> spaces.Discrete:
+        """Return the space of observations: the number of (x, t)."""
         return spaces.Discrete((2 * self.length + 1) * (self.length + 1))
 
     def number(self, x: Any, time: Any) -> Any:
@@ -69,7 +71,7 @@ class WalkSettings:
         return time * (2 * self.length + 1) + x + self.length
 
     def finite(self) -> Finite:
-        """Return the walk as arrays; states that can't be reached stay where they are."""
+        """Return the walk as arrays; a state that can't be reached leads to itself."""
         wide, long = 2 * self.length + 1, self.length + 1
         time, x = np.divmod(np.arange(wide * long), wide)
         x = x - self.length

@@ -1,4 +1,4 @@
-"""Atari: emulators that look ahead, the pool of processes that plays them, and the family `atari:NAME`."""
+"""Atari games: emulators with a look-ahead, their pool of processes, the family `atari:NAME`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["AtariEnv"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the Gymnasium environment when it is first used: it takes a while to load."""
+    """Import `AtariEnv` on first use, because it takes a while to load."""
     if name == "AtariEnv":
         from deadtime.envs.atari.gym_env import AtariEnv  # noqa: PLC0415
 

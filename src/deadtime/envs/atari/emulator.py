@@ -1,13 +1,15 @@
-"""One Atari game under a delay: an emulator, the queue of pending actions, and a second emulator that runs ahead through it.
+"""An Atari game under a delay: an emulator, the queue of pending actions, and a look-ahead.
 
-Preprocessing is the field's: each action for 4 frames, the brighter of the last two, grey, 84 by 84, the last 4 of them; an
-episode begins with 1 to 30 frames of doing nothing. Stochasticity is ours: in each frame the last action is repeated with
-probability `sticky` (the emulator's own setting is 0, since copies of its state would not carry what is repeated).
+Preprocessing is the usual one. An action lasts 4 frames. The observation is the last 4 screens, each
+the maximum of two frames, grey and 84 by 84. An episode starts with 1 to 30 no-op frames. This
+module implements sticky actions: in each frame the last action is repeated with probability
+`sticky`. The emulator's own setting is 0, because copies of its state lack the repeated action.
 
-The second emulator is restored from the first one's state and runs the pending actions with random numbers of its own, so it
-knows the present and nothing of the real future. Without stickiness what it predicted comes true, so it stays where it is
-and takes one new step a decision. With it every decision needs a new run through the queue: to keep a path for as long as it
-comes true would keep those paths more often that led to the action chosen last. `look_ahead="kept"` does so nonetheless.
+For the look-ahead, a second emulator starts from the first one's state and runs the pending actions
+with random numbers of its own. So it knows the present, but nothing of the real future. Without
+sticky actions every prediction comes true, and the second emulator takes one new step per decision.
+With sticky actions each decision needs a new run through the queue. Keeping a path while it comes
+true would select the paths that led to the last action; `look_ahead="kept"` does that nonetheless.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from deadtime.envs.atari.games import NOOPS, SIDE, SKIP, STACK, Game, games, lib
 
 
 class Emulator:
-    """An emulator and what the emulator's own state lacks: the frames that are seen, and the action that may be repeated."""
+    """An emulator, its last frames, and the action that a sticky step repeats."""
 
     def __init__(self, game: Game):
         """Load the game."""
@@ -40,9 +42,8 @@ class Emulator:
         self.ale.setFloat("repeat_action_probability", 0.0)
         self.ale.setInt("random_seed", 0)
         self.ale.loadROM(ale_py.roms.get_rom_path(games()[game.name]))
-        self.ale.act(
-            0
-        )  # in some games a frame is half done now, which no copy of a state tells, and the next would go wrong
+        # Some games load with an unfinished frame, which a copied state does not contain.
+        self.ale.act(0)
         self._new = self.ale.cloneState()
         self.actions = [action.value for action in self.ale.getMinimalActionSet()]
         self.meanings = [action.name for action in self.ale.getMinimalActionSet()]
@@ -50,28 +51,36 @@ class Emulator:
         self._screens = np.zeros((2, *self.ale.getScreenDims()), np.uint8)
         self._weights = _weights(*self.ale.getScreenDims())
         self.stack: UInt8[np.ndarray, "4 84 84"] = np.zeros((STACK, SIDE, SIDE), np.uint8)
-        self._last, self.over, self.lives = 0, False, 0
+        self._last = 0
+        self.over = False
+        self.lives = 0
 
     def renew(self) -> None:
-        """Forget how often a game was begun, on which the memory of some depends when they begin."""
+        """Restore the state after loading: some games start differently after earlier episodes."""
         self.ale.restoreState(self._new)
 
     def reset(self, noops: int) -> None:
-        """Begin a game, and do nothing for so many frames."""
+        """Start a game with `noops` frames of doing nothing."""
         self.ale.reset_game()
         for _ in range(noops):
             self.ale.act(0)
             if self.ale.game_over():
                 self.ale.reset_game()
-        self._last, self.over, self.lives = 0, False, self.ale.lives()
+        self._last = 0
+        self.over = False
+        self.lives = self.ale.lives()
         self.ale.getScreenGrayscale(self._screens[0])
         self._screens[1] = 0
         shrink(self._screens, self.stack[0], *self._weights)
         self.stack[1:] = self.stack[0]
 
     def step(self, action: int, rng: np.random.Generator, seen: bool = True) -> float:
-        """Four frames of an action, or fewer if the game ends; a step that is not `seen` leaves the frames as they were."""
-        wanted, earned = self.actions[action], 0.0
+        """Play four frames of an action, fewer if the game ends, and return the reward.
+
+        Unless the step is `seen`, the observation stays as it was.
+        """
+        wanted = self.actions[action]
+        earned = 0.0
         for frame in range(SKIP):
             if not self._sticky or rng.random() >= self._sticky:
                 self._last = wanted
@@ -88,76 +97,84 @@ class Emulator:
         return earned
 
     def same(self, state: Any, last: int) -> bool:
-        """Whether this is where a path of the other one went through: its state, and what it may repeat."""
+        """Return whether this emulator is at a point (see `point`) of another one's path."""
         return self._last == last and bool(self.ale.cloneState().equals(state))
 
     def point(self) -> tuple[Any, int]:
-        """What `same` compares with."""
+        """Return the emulator's state and the action that may be repeated, for `same`."""
         return self.ale.cloneState(), self._last
 
     def follow(self, other: Emulator) -> None:
         """Become a copy of another emulator of the same game."""
         self.ale.restoreState(other.ale.cloneState())
-        self._screens[:], self.stack[:] = other._screens, other.stack
-        self._last, self.over, self.lives = other._last, other.over, other.lives
+        self._screens[:] = other._screens
+        self.stack[:] = other.stack
+        self._last = other._last
+        self.over = other.over
+        self.lives = other.lives
 
     def saved(self) -> tuple[dict[str, np.ndarray], list[int]]:
-        """All of it, as arrays and numbers."""
+        """Return the whole state as arrays and numbers."""
         state = np.frombuffer(self.ale.cloneState().__getstate__(), np.uint8)
-        return {"state": state, "screens": self._screens, "stack": self.stack}, [
-            self._last,
-            int(self.over),
-            self.lives,
-        ]
+        arrays = {"state": state, "screens": self._screens, "stack": self.stack}
+        return arrays, [self._last, int(self.over), self.lives]
 
     def restore(self, arrays: dict[str, np.ndarray], numbers: list[int]) -> None:
-        """Go on from what `saved` gave."""
+        """Restore the state that `saved` returned."""
         last, over, lives = files.listed(numbers, int)
         files.check_fit(arrays, {"screens": self._screens, "stack": self.stack})
         if last not in (0, *self.actions):
             raise ValueError(f"the action that may be repeated is one of the game's; got {last}")
         self.ale.restoreState(self.state(arrays["state"]))
-        self._screens[:], self.stack[:] = arrays["screens"], arrays["stack"]
-        self._last, self.over, self.lives = last, bool(over), lives
+        self._screens[:] = arrays["screens"]
+        self.stack[:] = arrays["stack"]
+        self._last = last
+        self.over = bool(over)
+        self.lives = lives
 
     def state(self, saved: UInt8[np.ndarray, " n"]) -> Any:
-        """The emulator's own state; its parser trusts what it is given, which at least has about the right length."""
+        """Return an ALE state from its bytes; check the length, because ALE's parser does not."""
         files.check_fit({"state": saved}, {"state": np.zeros(0, np.uint8)}, ("state",))
         if abs(len(saved) - len(self._new.__getstate__())) > 64:
-            raise ValueError(f"its state has {len(saved)} bytes, which no state of this game has")
+            raise ValueError(
+                f"a state of this game has about {len(self._new.__getstate__())} bytes; "
+                f"got {len(saved)}"
+            )
         kind = library().ALEState
         state = kind.__new__(kind)
         try:
             state.__setstate__(saved.tobytes())
-        except Exception as error:  # of several kinds, as C++ throws them
+        except Exception as error:  # ALE's C++ code throws several kinds
             raise ValueError(f"the emulator can't read its state ({error})") from error
         return state
 
 
 class Lane:
-    """A game under its delay, one episode after the other, and what an agent is shown of it."""
+    """A game under its delay, with the observations that an agent sees."""
 
     def __init__(self, game: Game):
-        """Nothing is begun before `reset`."""
-        self.game, self.real = game, Emulator(game)
+        """Load the game; `reset` starts it."""
+        self.game = game
+        self.real = Emulator(game)
         self._ahead = Emulator(game) if game.look_ahead and game.delay else None
-        self.num_actions, self.meanings = len(self.real.actions), self.real.meanings
+        self.num_actions = len(self.real.actions)
+        self.meanings = self.real.meanings
         space: spaces.Discrete = spaces.Discrete(self.num_actions)
-        self._pending, self._warmup = (
-            PendingActions(space, game.delay),
-            WarmUp("random", space, game.delay),
-        )
+        self._pending = PendingActions(space, game.delay)
+        self._warmup = WarmUp("random", space, game.delay)
         self._path: deque[tuple[Any, int]] = deque()
-        self.steps, self.emulated = 0, 0
-        self.executed, self.reward, self.earned = 0, 0.0, 0.0
+        self.steps = 0
+        self.emulated = 0
+        self.executed = 0
+        self.reward = 0.0
+        self.earned = 0.0
         self.terminated = self.truncated = self.life_lost = False
         self.seed(game.seed)
 
     def seed(self, seed: int) -> None:
-        """Make all that follows a function of `seed`: the game's own random numbers, and apart from them the look-ahead's."""
-        self._rng, self._rng_ahead = (
-            np.random.default_rng([seed, stream, 0xA7A]) for stream in (0, 1)
-        )
+        """Seed the game, its warm-up and, separately, its look-ahead."""
+        self._rng = np.random.default_rng([seed, 0, 0xA7A])
+        self._rng_ahead = np.random.default_rng([seed, 1, 0xA7A])
         self._warmup.seed(seed)
         self.real.renew()
 
@@ -168,30 +185,32 @@ class Lane:
 
     @property
     def shown(self) -> UInt8[np.ndarray, "4 84 84"]:
-        """What the next action is expected to meet, where there is a look-ahead; else what is there now."""
+        """The observation predicted by the look-ahead; without one, the present observation."""
         return self.real.stack if self._ahead is None else self._ahead.stack
 
     @property
     def ahead(self) -> Emulator:
-        """The emulator that stands where the queue leads; without a look-ahead the real one."""
+        """The emulator that has run the pending actions; without a look-ahead, the real one."""
         return self._ahead or self.real
 
     def reset(self) -> None:
-        """Begin an episode."""
+        """Start an episode."""
         self.real.reset(int(self._rng.integers(1, NOOPS + 1)))
         self._pending.fill(self._warmup.draw(None))
-        self.steps, self.earned = 0, 0.0
+        self.steps = 0
+        self.earned = 0.0
         self.terminated = self.truncated = self.life_lost = False
         if self._ahead is not None:
             self._run_ahead()
 
     def step(self, chosen: int) -> None:
-        """Execute the oldest pending action; the chosen one joins the queue."""
+        """Execute the oldest pending action, and append the chosen one to the queue."""
         self.executed, _ = self._pending.push(chosen)
         lives = self.real.lives
         self.reward = self.real.step(self.executed, self._rng)
         self.emulated += 1
-        self.steps, self.earned = self.steps + 1, self.earned + self.reward
+        self.steps += 1
+        self.earned += self.reward
         self.life_lost = self.real.lives < lives
         self.terminated = self.real.over
         self.truncated = not self.terminated and self.steps >= self.game.max_steps
@@ -199,7 +218,7 @@ class Lane:
             self._look(chosen)
 
     def _look(self, chosen: int) -> None:
-        """Bring the emulator ahead to where the queue leads now."""
+        """Update the look-ahead after a step."""
         assert self._ahead is not None
         came_true = not self.game.sticky
         if self.game.look_ahead == "kept" and self._path:
@@ -219,14 +238,14 @@ class Lane:
             self._path.append(ahead.point())
 
     def _run_ahead(self) -> None:
-        """From here through the queue; frames that will not be among the last four are not looked at."""
+        """Run the pending actions ahead; only the last four steps update the observation."""
         assert self._ahead is not None
         self._path.clear()
         self._ahead.follow(self.real)
         before = self._rng_ahead.bit_generator.state
         for left in range(self.game.delay, 0, -1):
             self._advance(int(self.queue[-left]), seen=left <= STACK)
-        if self._ahead.over:  # its last frames were perhaps not looked at
+        if self._ahead.over:  # the last four steps may not have updated the observation
             self._path.clear()
             self._rng_ahead.bit_generator.state = before
             self._ahead.follow(self.real)
@@ -234,51 +253,51 @@ class Lane:
                 self._advance(int(action))
 
     def saved(self) -> bytes:
-        """All of it, to go on from later to the same bits."""
+        """Return the exact state of the lane as bytes."""
         real, numbers = self.real.saved()
         arrays = {f"real/{name}": array for name, array in real.items()} | {"queue": self.queue}
-        said: dict[str, Any] = {
+        lane_numbers: dict[str, Any] = {
             "real": numbers,
             "steps": self.steps,
             "earned": self.earned,
             "emulated": self.emulated,
         }
-        said["rngs"] = [rng.bit_generator.state for rng in self._rngs()]
+        lane_numbers["rngs"] = [rng.bit_generator.state for rng in self._rngs()]
         if self._ahead is not None:
-            ahead, said["ahead"] = self._ahead.saved()
+            ahead, lane_numbers["ahead"] = self._ahead.saved()
             arrays |= {f"ahead/{name}": array for name, array in ahead.items()}
             arrays |= {
                 f"path/{i}": np.frombuffer(one.__getstate__(), np.uint8)
                 for i, (one, _) in enumerate(self._path)
             }
-            said["path"] = [last for _, last in self._path]
+            lane_numbers["path"] = [last for _, last in self._path]
         file = io.BytesIO()
-        np.savez(file, said=np.frombuffer(json.dumps(said).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+        np.savez(file, said=np.frombuffer(json.dumps(lane_numbers).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
         return file.getvalue()
 
     def restore(self, content: bytes) -> None:
-        """Go on from what `saved` gave."""
+        """Restore the state that `saved` returned."""
         arrays = files.arrays(content)
         try:
             self._restore(arrays, files.from_json(arrays["said"].tobytes()))
         except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            raise ValueError(f"what it should say is not there ({error!r:.100})") from error
+            raise ValueError(f"a part of the saved state is missing ({error!r:.100})") from error
 
-    def _restore(self, arrays: dict[str, np.ndarray], said: dict[str, Any]) -> None:
+    def _restore(self, arrays: dict[str, np.ndarray], numbers: dict[str, Any]) -> None:
         files.check_fit(arrays, {"queue": self.queue})
         if ((arrays["queue"] < 0) | (arrays["queue"] >= self.num_actions)).any():
             raise ValueError(
                 f"pending actions are from 0 to {self.num_actions - 1}; got {arrays['queue']}"
             )
-        self.real.restore(_part(arrays, "real"), said["real"])
+        self.real.restore(_part(arrays, "real"), numbers["real"])
         self._pending.fill(arrays["queue"])
-        self.steps, self.emulated = files.listed([said["steps"], said["emulated"]], int)
-        (self.earned,) = files.listed([said["earned"]], float)
-        for rng, state in zip(self._rngs(), said["rngs"], strict=True):
+        self.steps, self.emulated = files.listed([numbers["steps"], numbers["emulated"]], int)
+        (self.earned,) = files.listed([numbers["earned"]], float)
+        for rng, state in zip(self._rngs(), numbers["rngs"], strict=True):
             rng.bit_generator.state = state
         if self._ahead is not None:
-            self._ahead.restore(_part(arrays, "ahead"), said["ahead"])
-            lasts = files.listed(said["path"], int)[: self.game.delay]
+            self._ahead.restore(_part(arrays, "ahead"), numbers["ahead"])
+            lasts = files.listed(numbers["path"], int)[: self.game.delay]
             self._path = deque(
                 (self._ahead.state(arrays[f"path/{i}"]), last) for i, last in enumerate(lasts)
             )
@@ -295,7 +314,7 @@ def _part(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
 
 @cache
 def _weights(height: int, width: int) -> tuple[np.ndarray, ...]:
-    """For each row and each column of the small picture the places that it covers, and how much of each."""
+    """Return the screen rows and columns that each pixel of a frame covers, with their weights."""
     places: list[np.ndarray] = []
     for size in (height, width):
         taps = [_covered(i * size / SIDE, i * size / SIDE + size / SIDE, size) for i in range(SIDE)]
@@ -309,7 +328,7 @@ def _weights(height: int, width: int) -> tuple[np.ndarray, ...]:
 
 
 def _covered(begin: float, end: float, size: int) -> list[tuple[int, float]]:
-    """The places from `begin` to `end`, each with the part that it makes up."""
+    """Return the pixels from `begin` to `end`, each with its share of the interval."""
     whole = min(end - begin, size - begin)
     first, last = min(math.ceil(begin), size - 1), min(math.floor(end), size - 1)
     found = [(first - 1, (first - begin) / whole)] if first - begin > 1e-3 else []
@@ -319,7 +338,10 @@ def _covered(begin: float, end: float, size: int) -> list[tuple[int, float]]:
 
 @numba.njit(cache=True)
 def shrink(screens, out, rows, row_weights, columns, column_weights):  # type: ignore[no-untyped-def]
-    """The brighter of two screens (kept in the first), averaged over areas: the very numbers of OpenCV's INTER_AREA."""
+    """Shrink the maximum of two screens, with the same numbers as OpenCV's INTER_AREA.
+
+    The maximum is kept in the first screen.
+    """
     np.maximum(screens[0], screens[1], screens[0])
     lines = np.empty((screens.shape[1], out.shape[1]), np.float32)
     (first, second, third), (a, b, c) = columns, column_weights

@@ -1,7 +1,7 @@
-"""The process that plays some of a pool's games: `python -m deadtime.envs.atari.emulator_worker`, started by `atari.Pool`.
+"""The worker process that plays some of a pool's games.
 
-It reads one line that says what to play and where the shared memory is, then one byte for each thing to do, and answers each
-with one byte. It ends when the other side of its input is gone, however that came to be.
+The process reads one line with its games and the shared memory. Then it reads one byte per command
+and answers with one byte. It ends when its input is closed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import SIDE, STACK, Game
 
 REFUSED = b"!"
-"""The answer to a state that can't be restored."""
+"""The answer of a worker that can't restore a state."""
 
 
-def views(memory: Any, lanes: int, capacity: int) -> dict[str, np.ndarray]:
-    """The arrays that a pool and its workers share; without memory, empty ones to measure.
+def views(memory: mmap.mmap | None, lanes: int, capacity: int) -> dict[str, np.ndarray]:
+    """Return the arrays that a pool and its workers share; without memory, empty ones to measure.
 
-    What a lane needs to go on from is some 210,000 bytes, and where paths are kept 8,000 more for each step of delay.
+    The state of a lane takes about 210,000 bytes, and 8,000 more per step of delay for kept paths.
     """
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
         "chosen": ((lanes,), np.int32),
@@ -44,7 +44,8 @@ def views(memory: Any, lanes: int, capacity: int) -> dict[str, np.ndarray]:
         "state_bytes": ((lanes,), np.int64),
         "state": ((lanes, 300_000 + 10_000 * capacity), np.uint8),
     }
-    found, first = {}, 0
+    found = {}
+    first = 0
     for name, (shape, kind) in shapes.items():
         found[name] = (
             np.ndarray(shape, kind, memory, first) if memory is not None else np.empty(shape, kind)
@@ -54,20 +55,21 @@ def views(memory: Any, lanes: int, capacity: int) -> dict[str, np.ndarray]:
 
 
 class Worker:
-    """Some lanes of a pool, at their places in the shared arrays."""
+    """The lanes of one worker process, which writes to the shared arrays."""
 
     def __init__(self, lanes: dict[int, Lane], shared: dict[str, np.ndarray]):
-        """`lanes` by their places."""
-        self._lanes, self._shared = lanes, shared
+        """Take the lanes by their rows in the shared arrays."""
+        self._lanes = lanes
+        self._shared = shared
 
     def reset(self) -> None:
-        """Begin episodes everywhere."""
+        """Start a new episode on every lane."""
         for i, lane in self._lanes.items():
             lane.reset()
             self._show(i, lane)
 
     def step(self) -> None:
-        """One step of each lane that was given an action; an episode that ends is followed by the next."""
+        """Step each lane that has an action; after an episode the next one starts."""
         shared = self._shared
         for i, lane in self._lanes.items():
             if shared["chosen"][i] < 0:
@@ -80,28 +82,30 @@ class Worker:
             self._show(i, lane)
 
     def save(self) -> None:
-        """Put down what each lane needs to go on."""
+        """Write the state of each lane to the shared memory."""
         for i, lane in self._lanes.items():
             content = np.frombuffer(lane.saved(), np.uint8)
             self._shared["state_bytes"][i] = len(content)
             self._shared["state"][i, : len(content)] = content
 
     def load(self) -> bytes | None:
-        """Go on from what was put there, unless a lane can't."""
+        """Restore the states in the shared memory; return `REFUSED` if one of them is not valid."""
         for i, lane in self._lanes.items():
             try:
                 lane.restore(self._shared["state"][i, : self._shared["state_bytes"][i]].tobytes())
             except ValueError as error:
-                print(f"a game can't go on from what was saved of it: {error}", file=sys.stderr)
+                print(f"a game can't be restored from its saved state: {error}", file=sys.stderr)
                 return REFUSED
             self._show(i, lane)
         return None
 
     def _show(self, i: int, lane: Lane) -> None:
         shared = self._shared
-        shared["frame"][i], shared["shown"][i] = lane.real.stack[-1], lane.shown
+        shared["frame"][i] = lane.real.stack[-1]
+        shared["shown"][i] = lane.shown
         shared["queue"][i, shared["queue"].shape[1] - lane.game.delay :] = lane.queue
-        shared["age"][i], shared["emulated"][i] = lane.steps, lane.emulated
+        shared["age"][i] = lane.steps
+        shared["emulated"][i] = lane.emulated
 
 
 DO: dict[bytes, Callable[[Worker], bytes | None]] = {
@@ -113,14 +117,15 @@ DO: dict[bytes, Callable[[Worker], bytes | None]] = {
 
 
 def main() -> None:
-    """Serve until the pool is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool's process decides when to stop
-    os.nice(5)  # and goes first where cores are few, since all wait for it
-    commands, answers = sys.stdin.buffer, sys.stdout.fileno()
-    told = json.loads(commands.readline())
-    memory = mmap.mmap(told["memory"], 0)
-    shared = views(memory, told["lanes"], told["capacity"])
-    worker = Worker({int(i): Lane(Game(**game)) for i, game in told["games"].items()}, shared)
+    """Run the commands of the pool until its pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool's process handles interrupts
+    os.nice(5)  # where cores are few, the pool's process goes first
+    commands = sys.stdin.buffer
+    answers = sys.stdout.fileno()
+    setup = json.loads(commands.readline())
+    memory = mmap.mmap(setup["memory"], 0)
+    shared = views(memory, setup["lanes"], setup["capacity"])
+    worker = Worker({int(i): Lane(Game(**game)) for i, game in setup["games"].items()}, shared)
     while command := commands.read(1):
         os.write(answers, DO[command](worker) or b".")
 

@@ -1,4 +1,4 @@
-"""The family `atari:NAME`: Atari games, which the extra `atari` installs."""
+"""The family `atari:NAME`: Atari games (extra `atari`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
     import gymnasium as gym
 
+    from deadtime.envs.atari.gym_env import AtariEnv
     from deadtime.envs.atari.pool import AtariPool
     from deadtime.envs.pools import Lane
 
 PREFIX = "atari:"
 
 
-class AtariFamily(Family):
-    """Atari games, played by a pool of processes; a second emulator can look ahead."""
+class AtariFamily(Family[Atari]):
+    """Atari games in a pool of processes, each with a second emulator for the look-ahead."""
 
     name = "atari"
     loop = "host"
@@ -36,46 +37,46 @@ class AtariFamily(Family):
     usual_evaluation_episodes = 10
 
     def setting_names(self, name: str) -> list[str] | None:
-        """Return the settings of a game."""
+        """Return the names of a game's settings."""
         return [one.name for one in fields(Atari)][1:]
 
     def describe(self, name: str, settings: dict[str, Any]) -> Atari:
-        """Return a game as checked data; no emulator is started."""
+        """Return the checked description of a game, without starting an emulator."""
         self.check_settings(name, settings)
         return Atari(name.removeprefix(PREFIX), **settings)
 
     def make(self, name: str, settings: dict[str, Any]) -> Atari:
-        """Return a game as checked data: a pool plays it."""
+        """Return the checked description of a game, which a pool plays."""
         return self.describe(name, settings)
 
     def longest_episode(self, environment: Atari) -> int:
-        """Return the steps after which an episode is cut off."""
+        """Return the step limit of an episode."""
         return environment.max_episode_steps
 
     def paper_settings(self, environment: Atari, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the authors' setting: no sticky actions in their sweep."""
+        """Return the paper's setting: no sticky actions."""
         return {"sticky": environment.sticky if "sticky" in given else 0.0}
 
     def gymnasium_form(
-        self, environment: Atari, delay: int, policy: Any = None, **making: Any
+        self, environment: Atari, delay: int, policy: object = None, **making: Any
     ) -> gym.Env:
-        """Return the game under a delay; its emulator looks ahead if `policy` needs it."""
+        """Return the game under a delay, with a look-ahead if `policy` needs one."""
         from deadtime.envs.atari.gym_env import AtariEnv  # noqa: PLC0415  (numba)
 
         return AtariEnv(environment, delay, getattr(policy, "looks_ahead", ""))
 
     def pool(self, lanes: Sequence[Lane], name: str) -> AtariPool:
-        """Start worker processes that play the games of lanes."""
+        """Start worker processes that play one game per lane."""
         from deadtime.envs.atari.pool import AtariPool  # noqa: PLC0415  (processes)
 
         return AtariPool([lane.environment.played(*lane[1:]) for lane in lanes])
 
     def can_draw(self, environment: Atari) -> bool:
-        """Return whether `watch` can draw it: always."""
+        """Return True: `watch` can draw a game."""
         return True
 
-    def scene(self, environment: Atari, env: Any) -> tuple[Draw, Arrows]:
-        """Return the drawing of the screen, and of the one that is expected."""
+    def scene(self, environment: Atari, env: AtariEnv) -> tuple[Draw, Arrows]:  # type: ignore[override]
+        """Return a function that draws the screen and the expected one."""
         from deadtime.envs import scenes  # noqa: PLC0415  (Pillow)
 
         return scenes.screens(env)

@@ -1,4 +1,4 @@
-"""Atari games by name, as data; ale-py is imported only to list or play them."""
+"""Atari games by name. The library ale-py is imported only to list or play them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gymnasium import spaces
 from deadtime._support.names import nearest
 
 SIDE = 84
-"""The width and height of a frame."""
+"""The width and height of a frame in pixels."""
 STACK = 4
-"""The frames of an observation."""
+"""The number of frames in an observation."""
 SKIP = 4
-"""The frames of a step."""
+"""The number of frames in a step."""
 NOOPS = 30
-"""The most frames of doing nothing at the start of an episode."""
+"""The largest number of no-op frames at the start of an episode."""
 LOOKS = ("", "fresh", "kept")
-"""No look-ahead; a new path for every decision; the same path for as long as it comes true."""
+"""The kinds of look-ahead: none; a new path for each decision; one path while it comes true."""
 _FOR_TWO = {"combat", "joust", "maze_craze", "warlords"}
-"""ROMs that can't be played alone: to load one ends the process."""
+"""Games for two players only. Loading one of them ends the process."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """What is played, and how."""
+    """A game to play: its name, delay, settings and seed."""
 
     name: str
     delay: int = 0
@@ -38,20 +38,21 @@ class Game:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a look-ahead that there is not."""
+        """Raise if there is no such look-ahead."""
         if self.look_ahead not in LOOKS:
             raise ValueError(
-                f'look_ahead is "fresh", "kept", or "" for none; got {self.look_ahead!r}: "fresh" is right'
+                'look_ahead is "fresh", "kept", or "" for none; '
+                f'got {self.look_ahead!r}: pass "fresh"'
             )
 
 
 def installed() -> bool:
-    """Whether ale-py is there."""
+    """Return whether ale-py is installed."""
     return find_spec("ale_py") is not None
 
 
 def library() -> Any:
-    """Import ale-py, or say how to install it."""
+    """Return the module ale-py, or raise with the command that installs it."""
     try:
         import ale_py  # noqa: PLC0415
     except ImportError as error:
@@ -65,7 +66,7 @@ def library() -> Any:
 
 @cache
 def games() -> dict[str, str]:
-    """Every game's name, as Gymnasium writes it, and what its ROM is called."""
+    """Return the names of all games as Gymnasium writes them, each with the name of its ROM."""
     roms = {*library().roms.get_all_rom_ids()} - _FOR_TWO
     return {rom.title().replace("_", ""): rom for rom in sorted(roms)}
 
@@ -81,26 +82,25 @@ def meanings(game: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Atari:
-    """A game and how it is played; the learner's view of it."""
+    """The description of a game: its name, its settings and its spaces."""
 
     game: str
     sticky: float = 0.25
-    """How probable it is, in each frame, that the last action is repeated instead of the new one."""
+    """The probability, in each frame, that the last action is repeated."""
     max_episode_steps: int = 27_000
-    """Episodes are cut off there: half an hour of play."""
+    """The step limit of an episode; the default is half an hour of play."""
 
     default_params = ()
-    """A program has none to give."""
+    """Empty: a compiled program passes no parameters."""
 
     def __post_init__(self) -> None:
-        """Raise if the game can't be played so."""
-        known = (
-            games() if installed() else [self.game][: self.game.isalnum()]
-        )  # then records are read, and nothing is played
+        """Raise if there is no such game or a setting is out of range."""
+        # without ale-py a record can be read but not played, so any plain name will do
+        known = games() if installed() else [self.game][: self.game.isalnum()]
         if self.game not in known:
             raise ValueError(
-                f"Atari has no game {self.game!r}{nearest(self.game, known)}: names are as in Gymnasium, MsPacman say; "
-                "deadtime.envs.atari.games.games() lists them"
+                f"Atari has no game {self.game!r}{nearest(self.game, known)}: use a name of "
+                "Gymnasium such as MsPacman; deadtime.envs.atari.games.games() lists them"
             )
         good = (
             isinstance(self.sticky, int | float)
@@ -109,24 +109,26 @@ class Atari:
         )
         if not good:
             raise ValueError(
-                f"sticky is a probability from 0 to below 1; got {self.sticky!r}: 0.25 is usual, 0 is none"
+                f"sticky is a probability from 0 to below 1; got {self.sticky!r}: "
+                "pass 0.25, the usual value, or 0 for none"
             )
         most = self.max_episode_steps
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise ValueError(
-                f"max_episode_steps is a whole number, 1 or more; got {most!r}: 27000 is usual"
+                f"max_episode_steps is a whole number, 1 or more; got {most!r}: "
+                "pass 27000, the usual value"
             )
         object.__setattr__(self, "sticky", float(self.sticky))
 
     @property
     def num_actions(self) -> int:
-        """Those that do something in this game."""
+        """The number of actions that have an effect in this game."""
         return len(meanings(self.game))
 
-    def observation_space(self, params: Any = None) -> spaces.Box:
-        """The last four frames, oldest first."""
+    def observation_space(self, params: object = None) -> spaces.Box:
+        """Return the space of observations: the last four frames, oldest first."""
         return spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8)
 
     def played(self, delay: int, seed: int, look_ahead: str = "") -> Game:
-        """The game under a delay."""
+        """Return the game to play under a delay."""
         return Game(self.game, delay, self.sticky, look_ahead, self.max_episode_steps, seed)

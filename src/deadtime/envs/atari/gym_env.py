@@ -1,4 +1,4 @@
-"""One Atari game under a delay, as a Gymnasium environment in this process."""
+"""An Atari game under a delay, as a Gymnasium environment in this process."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from deadtime.envs.atari.games import Atari
 
 
 class AtariEnv(gym.Env):
-    """One game under a delay in this process, for Gymnasium; with a look-ahead `info` has the frames where the queue leads."""
+    """An Atari game under a delay.
 
-    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (Gymnasium's own way)
+    With a look-ahead, `info["predicted_observation"]` holds the frames after the pending actions.
+    """
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (as Gymnasium has it)
 
     def __init__(self, game: Atari | str, delay: int = 0, look_ahead: str = ""):
-        """A game by name or with its settings; `look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
+        """Load a game; `look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
         game = Atari(game) if isinstance(game, str) else game
-        self.lane, self._seeded = Lane(game.played(check_delay(delay), 0, look_ahead)), False
-        self.observation_space, self.action_space = (
-            game.observation_space(),
-            spaces.Discrete(self.lane.num_actions),
-        )
+        self.lane = Lane(game.played(check_delay(delay), 0, look_ahead))
+        self._seeded = False
+        self.observation_space = game.observation_space()
+        self.action_space = spaces.Discrete(self.lane.num_actions)
         self.render_mode = "rgb_array"
         self.deadtime_name = f"atari:{self.lane.game.name}"
-        self.pending_spec, self._over = (self.action_space, delay), True
+        self.pending_spec = (self.action_space, delay)
+        self._over = True
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         if seed is not None or not self._seeded:
             self.lane.seed(int(self.np_random.integers(2**31)) if seed is None else seed)
@@ -42,11 +45,13 @@ class AtariEnv(gym.Env):
         self._over = False
         return self.lane.real.stack.copy(), self._info()
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Execute the oldest pending action; the chosen one joins the queue."""
+    def step(
+        self, action: int | np.integer
+    ) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Execute the oldest pending action, and append the chosen one to the queue."""
         if self._over:
             raise gym.error.ResetNeeded(
-                "a step belongs to an episode; none has begun, or it has ended: call reset()"
+                "a step belongs to an episode; no episode is running: call reset()"
             )
         lane = self.lane
         lane.step(int(action))
@@ -61,5 +66,5 @@ class AtariEnv(gym.Env):
         return {"pending_actions": lane.queue, **ahead}
 
     def render(self) -> np.ndarray:
-        """The screen."""
+        """Return the screen as an RGB array."""
         return self.lane.real.ale.getScreenRGB()

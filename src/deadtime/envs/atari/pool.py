@@ -1,9 +1,10 @@
-"""A pool of Atari games, played in processes.
+"""A pool of Atari games in worker processes.
 
-ale-py holds the interpreter while it emulates, so games are played in processes of their own (`emulator_worker`), which write
-what they see to memory that all share. That memory is a file without a name. A worker ends when its input does, or else is
-killed a little later (`ending.Guard`), so nothing stays behind, whatever becomes of the process that made the pool. A worker
-that dies is replaced, and its episodes are lost; so is one that takes longer for a step than it may (`--step-timeout`).
+ale-py holds the interpreter lock while it emulates, so games run in worker processes
+(`emulator_worker`). Workers write observations to shared memory, a file without a name. A worker
+ends when its input is closed, or is killed a little later (`ending.Guard`), so it leaves nothing
+behind. A worker that dies, or that exceeds the timeout of a step (`--step-timeout`), is replaced,
+and its episodes are lost.
 """
 
 from __future__ import annotations
@@ -34,24 +35,23 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
 _DEATHS = 3
-"""In a row, without a step between them, after which a worker is not replaced any more."""
+"""The number of deaths per worker, without a step between them, after which the pool gives up."""
 _STARTED_IN_SECONDS = 60.0
-"""How long a worker may take for its first answer, whatever the time limit for steps is."""
+"""The timeout of a worker's first answer, whatever the timeout of steps is."""
 
 
 class AtariPool:
-    """Games in worker processes, stepped together (see `pools.Pool`)."""
+    """A pool of games in worker processes (see `pools.Pool`)."""
 
     saves = True
 
     def __init__(self, lanes: Sequence[Game], workers: int | None = None):
-        """Start the workers; they play from `reset` on."""
-        self._games, self._capacity = list(lanes), max(game.delay for game in lanes)
-        self._lost, self.untold, self._deaths = (
-            np.zeros(len(lanes), bool),
-            np.zeros(len(lanes), bool),
-            0,
-        )
+        """Start the workers; `reset` starts the games."""
+        self._games = list(lanes)
+        self._capacity = max(game.delay for game in lanes)
+        self._lost = np.zeros(len(lanes), bool)
+        self.untold = np.zeros(len(lanes), bool)
+        self._deaths = 0
         needed = sum(
             -(-array.nbytes // 64) * 64
             for array in views(None, len(lanes), self._capacity).values()
@@ -62,9 +62,10 @@ class AtariPool:
         self.memory = views(mmap.mmap(self._file.fileno(), needed), len(lanes), self._capacity)
         self._waiting: set[int] = set()
         self._deadlines: dict[int, float] = {}
-        self._seconds, self._guard = step_timeout(), Guard(grace=1.0)
+        self._seconds = step_timeout()
+        self._guard = Guard(grace=1.0)
         self._selector = selectors.DefaultSelector()
-        self._mine = _shared_out(self._games, workers or cores())
+        self._mine = _shares(self._games, workers or cores())
         self._workers = [self._started(i) for i in range(len(self._mine))]
 
     def _started(self, i: int) -> subprocess.Popen[bytes]:
@@ -79,57 +80,58 @@ class AtariPool:
         )
         self._deadlines[i] = monotonic() + _STARTED_IN_SECONDS
         mine = {place: asdict(self._games[place]) for place in self._mine[i]}
-        told = {
+        setup = {
             "memory": memory,
             "lanes": len(self._games),
             "capacity": self._capacity,
             "games": mine,
         }
         self._selector.register(worker.stdout, selectors.EVENT_READ, i)  # type: ignore[arg-type]
-        self._tell(worker, json.dumps(told).encode() + b"\n")
+        self._write(worker, json.dumps(setup).encode() + b"\n")
         return worker
 
     @staticmethod
-    def _tell(worker: subprocess.Popen[bytes], words: bytes) -> None:
+    def _write(worker: subprocess.Popen[bytes], message: bytes) -> None:
         with suppress(BrokenPipeError):  # if it is dead, `_wait` finds out
-            worker.stdin.write(words)  # type: ignore[union-attr]
+            worker.stdin.write(message)  # type: ignore[union-attr]
 
     def reset(self) -> Played:
-        """Begin episodes everywhere."""
+        """Start a new episode on every lane."""
         self.untold[:] = False
         self._do(b"r")
         return self._wait()
 
     def send(self, actions: Int[np.ndarray, " n"]) -> None:
-        """Give every lane its action (-1: it rests); `receive` waits for what comes of it."""
+        """Send an action to every lane, -1 to pause a lane; `receive` returns the outcome."""
         self.memory["chosen"][:] = np.where(self.untold, -1, actions)
         self._do(b"s")
         self._lost |= self.untold
         self.untold[:] = False
 
     def receive(self) -> Played:
-        """What came of what was sent."""
+        """Wait for the step that `send` started, and return it."""
         return self._wait()
 
     def step(self, actions: Int[np.ndarray, " n"]) -> Played:
-        """One step of every lane."""
+        """Step every lane once."""
         self.send(actions)
         return self.receive()
 
     def save(self) -> list[bytes]:
-        """What each lane needs to go on from here to the same bits; what is lost meanwhile, the next step tells."""
+        """Return the exact state of each lane; the next step reports lost lanes."""
         self.untold |= self._do_all(b"w")
         return [
             self.memory["state"][i, :n].tobytes() for i, n in enumerate(self.memory["state_bytes"])
         ]
 
     def load(self, states: Sequence[bytes]) -> Played:
-        """Go on from what `save` gave."""
+        """Restore the states that `save` returned."""
         room = self.memory["state"].shape[1]
         for i, state in enumerate(states):
             if len(state) > room:
                 raise ValueError(
-                    f"what is saved of a game takes at most {room} bytes; got {len(state)}: begin it anew"
+                    f"the saved state of a game has at most {room} bytes; got {len(state)}: "
+                    "train it again from the start"
                 )
             self.memory["state_bytes"][i] = len(state)
             self.memory["state"][i, : len(state)] = np.frombuffer(state, np.uint8)
@@ -138,7 +140,7 @@ class AtariPool:
         return self._wait()
 
     def _do_all(self, command: bytes) -> Bool[np.ndarray, " n"]:
-        """Until every lane has done it; which ones began anew on the way."""
+        """Repeat a command until no lane is lost; return the lanes that were restarted."""
         lost = np.zeros(len(self._games), bool)
         while True:
             self._do(command)
@@ -150,7 +152,7 @@ class AtariPool:
     def _do(self, command: bytes) -> None:
         self._lost[:] = False
         for worker in self._workers:
-            self._tell(worker, command)
+            self._write(worker, command)
         self._waiting = {*range(len(self._workers))}
         if self._seconds is not None:
             until = monotonic() + self._seconds
@@ -162,7 +164,8 @@ class AtariPool:
                 if key.data in self._waiting and (answer := os.read(key.fd, 1)):
                     if answer == REFUSED:
                         raise ValueError(
-                            "a game can't go on from what was saved of it, the reason is above: begin it anew"
+                            "a game can't be restored from its saved state, for the reason above: "
+                            "train it again from the start"
                         )
                     self._waiting.discard(key.data)
                     self._deadlines.pop(key.data, None)
@@ -174,7 +177,7 @@ class AtariPool:
         return Played(**fields, lost=self._lost)
 
     def _time_left(self) -> float | None:
-        """Return the seconds until a worker must have answered; one that did not in time is killed, and so replaced."""
+        """Return the seconds until the next timeout; kill the workers that exceeded theirs."""
         if self._seconds is None:
             return None
         now = monotonic()
@@ -184,14 +187,14 @@ class AtariPool:
         return max(0.0, min(self._deadlines[i] for i in self._waiting) - now) + 0.05
 
     def _replace(self, i: int) -> None:
-        """Start a worker again whose process has died; its episodes begin anew, from other seeds."""
+        """Replace a worker that died; its lanes start new episodes with other seeds."""
         self._deaths += 1
         code = self._workers[i].wait()
         if self._deaths > _DEATHS * len(self._workers):
             self.close()
             raise RuntimeError(
-                f"workers that play Atari keep dying, the last one with exit status {code}: what it said is above; "
-                "if it was killed, there may be too little memory, or too little time (--step-timeout)"
+                f"Atari workers keep dying, the last one with exit status {code}: see its output "
+                "above; if it was killed, allow more memory, or more time (--step-timeout)"
             )
         self._end(i)
         for place in self._mine[i]:
@@ -199,7 +202,7 @@ class AtariPool:
             self._games[place] = replace(self._games[place], seed=int(seed))
             self._lost[place] = True
         self._workers[i] = self._started(i)
-        self._tell(self._workers[i], b"r")
+        self._write(self._workers[i], b"r")
         self._waiting.add(i)
 
     def _end(self, i: int) -> None:
@@ -210,11 +213,11 @@ class AtariPool:
 
     @property
     def emulated(self) -> int:
-        """Steps of all emulators, those that look ahead too."""
+        """The number of emulated steps, those of the look-ahead included."""
         return int(self.memory["emulated"].sum())
 
     def close(self) -> None:
-        """End all workers: they have nothing to lose."""
+        """Stop all workers and free the memory."""
         for i in range(len(self._workers)):
             self._end(i)
         self._guard.end()
@@ -224,8 +227,8 @@ class AtariPool:
         self._file.close()
 
 
-def _shared_out(lanes: Sequence[Game], workers: int) -> list[list[int]]:
-    """The lanes of each worker: the costly ones first, each to the one that has least to do."""
+def _shares(lanes: Sequence[Game], workers: int) -> list[list[int]]:
+    """Return the lanes of each worker; costly lanes go first, to the least busy worker."""
     cost = [
         1 + (game.delay if game.sticky else 1) * bool(game.look_ahead and game.delay)
         for game in lanes
