@@ -1,6 +1,6 @@
 """An action delay of m is equivalent to an observation delay of m.
 
-The agent gets rewards and the end of the episode equally late, and its first m actions are given. The
+The agent gets rewards and the end of the episode equally late. Its first m actions are given. The
 tests run the wrappers over every outcome of the dynamics, weighted by its probability.
 """
 

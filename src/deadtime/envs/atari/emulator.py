@@ -1,7 +1,7 @@
 """An Atari game under a delay: an emulator, the queue of pending actions, and a look-ahead.
 
-Preprocessing is the usual one. An action lasts 4 frames. The observation is the last 4 screens, each
-the maximum of two frames, grey and 84 by 84. An episode starts with 1 to 30 no-op frames. This
+Preprocessing is the usual one. An action lasts 4 frames. The observation is the last 4 screens,
+each the maximum of two frames, grey and 84 by 84. An episode starts with 1 to 30 no-op frames. This
 module implements sticky actions: in each frame the last action is repeated with probability
 `sticky`. The emulator's own setting is 0, because copies of its state lack the repeated action.
 
