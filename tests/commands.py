@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from deadtime.cli import main
-from deadtime.runs.records import record_of
+from deadtime.runs.record import record_of
 
 
 def run(*arguments, cwd="."):

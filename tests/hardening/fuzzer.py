@@ -36,6 +36,7 @@ import deadtime
 from deadtime.cli.status import Status
 from deadtime.learn import checkpoint
 from deadtime.runs import folder_report, pack_archive, packs, records, sweep_file, tensorboard
+from deadtime.runs.record import Record
 from deadtime.runs.result import Result
 from deadtime.studies.paper.report import page
 from tests.commands import run
@@ -178,7 +179,7 @@ class Fuzzer:
             rng.choice([array.dtype, np.dtype("f4"), np.dtype("i8"), np.dtype("u1")]),
         )
 
-    def written(self, record: records.Record) -> Path:
+    def written(self, record: Record) -> Path:
         """Write a record anew and return its folder."""
         shutil.rmtree(self.case, ignore_errors=True)
         return records.write(self.case / "record", record)

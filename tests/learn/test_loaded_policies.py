@@ -18,6 +18,7 @@ from deadtime.learn.frame_networks import named_arrays, new_q
 from deadtime.learn.settings import A2C, PixelA2C, PixelQ
 from deadtime.runs import records
 from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.record import Record
 from deadtime.runs.result import Result
 from deadtime.runtime import NetworkPolicy, Policy
 from tests.runtime.kinds import deep_manifest, recurrent_manifest
@@ -62,7 +63,7 @@ def without(monkeypatch):
 def record_with(spec, arrays, seeds=(0,), scores=(1.0,)):
     """A record of arrays that nothing trained."""
     n = len(seeds)
-    return records.Record(
+    return Record(
         id=spec.id,
         spec=spec.canonical(),
         seeds=[*seeds],

@@ -231,7 +231,9 @@ def test_policies_may_be_left_out_or_damaged(tmp_path):
     again.save(tmp_path / "copy")
     assert deadtime.load(tmp_path / "copy").act(0, [0, 0]) in range(4)
     (folder / "policies.npz").write_bytes(b"junk")
-    with pytest.raises(ValueError, match="policies.npz is missing or not what was written"):
+    with pytest.raises(
+        ValueError, match="policies.npz is missing or was changed after it was written"
+    ):
         records.read(folder)
     (folder / "policies.npz").unlink()
     assert records.read(folder).policy_seeds == []

@@ -23,6 +23,7 @@ from deadtime.cli.status import Status
 from deadtime.learn import checkpoint, compiled_groups
 from deadtime.runs import driver, engines, records, store, unit_worker, units
 from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.runner import train_missing
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runs.units import Unit, from_json, units_of
@@ -80,7 +81,7 @@ def test_units():
 def test_packed_records_come_out_as_they_went_in(tmp_path, expected):
     train_missing(ASKED[:1], tmp_path, Where("inline"))
     record = records.read(tmp_path / MAZE.name)
-    (again,) = records.unpacked(records.packed([record]))
+    (again,) = from_bytes(to_bytes([record]))
     assert (again.scores, again.provenance, again.spec) == (
         record.scores,
         record.provenance,

@@ -13,6 +13,8 @@ import pytest
 import deadtime
 from deadtime.cli.status import Status
 from deadtime.runs import folder_report, folder_swap, records, sweep_file
+from deadtime.runs.record import joined
+from deadtime.runs.record_format import to_bytes
 from deadtime.runs.runner import train_missing, train_recorded
 from deadtime.runs.specs import from_canonical
 from deadtime.runs.store import Store, local_folder
@@ -304,13 +306,11 @@ def test_the_same_run_has_the_same_bytes(tmp_path):
     """Whichever thread is done first."""
     record = deadtime.train("maze", "augmented", 2, size=3, episodes=5, seeds=3).record
     parts = [record.rows([seed]) for seed in (2, 0, 1)]
-    turned = replace(
-        reduce(records.joined, parts), policies=dict(reversed(record.policies.items()))
-    )
+    turned = replace(reduce(joined, parts), policies=dict(reversed(record.policies.items())))
     folders = [records.write(tmp_path / name, one) for name, one in (("a", record), ("b", turned))]
     for name in ("run.json", "curves.npz", "policies.npz"):
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
-    assert records.packed([record]) == records.packed([turned])
+    assert to_bytes([record]) == to_bytes([turned])
 
 
 def test_provenance_of_many_seeds_is_joined_in_one_pass():
@@ -337,9 +337,9 @@ def test_provenance_of_many_seeds_is_joined_in_one_pass():
         policies={},
         policy_seeds=[],
     )
-    joined = records.joined(first, second)
-    assert len(joined.provenance) == many
-    assert joined.provenance[7]["seeds"] == [7, many]
+    both = joined(first, second)
+    assert len(both.provenance) == many
+    assert both.provenance[7]["seeds"] == [7, many]
 
 
 def test_a_url_where_a_folder_belongs(tmp_path):
@@ -371,7 +371,8 @@ def test_a_record_that_is_refused_hides_no_other(three, capsys):
         in section
     )
     assert (
-        "m2 is damaged, curves.npz is missing or not what was written: delete the folder" in section
+        "m2 is damaged, curves.npz is missing or was changed after it was written: delete the folder"
+        in section
     )
     shown = capsys.readouterr().err
     assert f"not shown: {three}/m1 is damaged, run.json can't be read" in shown

@@ -19,6 +19,8 @@ import deadtime
 from deadtime._support import files
 from deadtime.runs import folder_report, pack_archive, packs, records, runner, tensorboard
 from deadtime.runs.driven import alone
+from deadtime.runs.record import joined
+from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.result import Result
 from deadtime.runs.runner import How, Where, missing, train_missing, train_recorded
 from deadtime.runs.store import Store, copied
@@ -69,7 +71,7 @@ def packed(root):
 
 def content_of(record):
     """A record as bytes, to compare two."""
-    return records.packed([record])
+    return to_bytes([record])
 
 
 def same(root, made):
@@ -142,12 +144,12 @@ def test_adding_seeds(packed, made):
     result, folder = train_recorded(spec, 3, packed)
     assert (folder, result.seeds) == (packed / name, [0, 1, 2])
     assert {key: value for key, value in tree(packed).items() if key.endswith(".zip")} == before
-    joined = records.read(folder, policies=True)
-    assert content_of(joined.rows([0, 1])) == content_of(record)
+    both = records.read(folder, policies=True)
+    assert content_of(both.rows([0, 1])) == content_of(record)
     assert missing([(spec, range(4))], packed) == [(spec, [3])]
     packs.pack(packed)
     assert not folder.exists()
-    assert content_of(records.read(folder, policies=True)) == content_of(joined)
+    assert content_of(records.read(folder, policies=True)) == content_of(both)
     others = {key: value for key, value in made.items() if key != name}
     for key, value in others.items():
         assert content_of(records.read(packed / key, policies=True)) == content_of(value)
@@ -264,9 +266,7 @@ def test_killed_at_any_moment(made, tmp_path, monkeypatch):
     packs.pack(begun)  # so that one pack is replaced
     records.write(
         begun / rest[0],
-        records.joined(
-            made[rest[0]], replace(made[rest[0]].rows([0]), seeds=[9], provenance=made_of(9))
-        ),
+        joined(made[rest[0]], replace(made[rest[0]].rows([0]), seeds=[9], provenance=made_of(9))),
     )
     records.write(begun / first, made[first])
     expected = {name: content_of(records.read(begun / name, policies=True)) for name in made}
@@ -528,7 +528,7 @@ def test_digests(packed, made):
     forged(packed, name, curves_npz=b"another")
     with pytest.raises(
         ValueError,
-        match=rf"{name} in .*walk.zip is damaged, curves.npz is missing or not .*: restore the pack",
+        match=rf"{name} in .*walk.zip is damaged, curves.npz is missing or was changed .*: restore the pack",
     ):
         records.read(packed / name)
     assert [*folder_report.refused(packed)] == [name]
@@ -647,7 +647,7 @@ def test_units_say_whose_policies_are_kept(made):
 def test_large_policies_are_not_kept(made):
     spec = Result(next(iter(made.values()))).spec
     (record,) = trained(Unit(((spec, 0),), keep=small_only(0)), None, lambda n: None)
-    size = records.policy_bytes(record)
+    size = record.policy_bytes()
     assert 0 < size <= KEPT_POLICY_BYTES
     (record,) = trained(Unit(((spec, 0),), keep=Keep((0,), size - 1)), None, lambda n: None)
     assert record.policy_seeds == []
@@ -672,7 +672,7 @@ def test_studies_keep_the_first_policy(engine, made, tmp_path):
 
 
 def test_records_without_policies(made, tmp_path):
-    record = records.without_policies(next(iter(made.values())))
+    record = next(iter(made.values())).without_policies()
     spec = Result(record).spec
     records.write(tmp_path / spec.name, record)
     command = "deadtime train --env maze --agent delayed --delay 1 --set episodes=5 --set size=3"
@@ -727,7 +727,7 @@ def test_published_cells_keep_the_weights_of_their_first_seed():
 def test_published_weights_act():
     for name in published(True):
         result = Result(records.read(RESULTS / name, policies=True))
-        assert records.policy_bytes(result.record) <= KEPT_POLICY_BYTES
+        assert result.record.policy_bytes() <= KEPT_POLICY_BYTES
         spec, (seed,) = result.spec, result.replayed
         if spec.agent == "delayed" and getattr(spec.learner, "model", "") == "simulator":
             with pytest.raises(ValueError, match="can't act without its environment"):
@@ -756,9 +756,9 @@ def test_records_of_format_1(made, tmp_path):
     (folder / "run.json").write_text(json.dumps(content))
     assert content_of(records.read(folder, policies=True)) == content_of(record)
 
-    arrays = dict(np.load(io.BytesIO(records.packed([record]))))
+    arrays = dict(np.load(io.BytesIO(to_bytes([record]))))
     sent = json.loads(arrays.pop("json").tobytes()) | {"schema": 1}
     sent["records"][0]["made"] = sent["records"][0].pop("provenance")
     file = io.BytesIO()
     np.savez(file, said=np.frombuffer(json.dumps(sent).encode(), np.uint8), **arrays)
-    assert content_of(records.unpacked(file.getvalue())[0]) == content_of(record)
+    assert content_of(from_bytes(file.getvalue())[0]) == content_of(record)

@@ -12,7 +12,7 @@ from deadtime.envs.gym_family import LONGEST_EPISODE
 from deadtime.learn.settings import with_names_of_today
 from deadtime.runs import records, units
 from deadtime.runs.deep_specs import DeepSpec
-from deadtime.runs.records import Record
+from deadtime.runs.record import Record
 from deadtime.runs.specs import from_canonical, make_spec
 from deadtime.runs.tabular_specs import TABULAR, TabularSpec
 from deadtime.runs.unit_worker import DONE, FAILED, done

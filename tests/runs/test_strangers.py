@@ -38,6 +38,8 @@ from deadtime.learn.frame_networks import named_arrays, new_q
 from deadtime.learn.settings import PixelQ
 from deadtime.runs import ceiling, folder_report, record_checks, records, sweep_file
 from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.record import Record
+from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.result import Result
 from deadtime.runs.specs import from_canonical
 from deadtime.runs.tabular_specs import TabularSpec
@@ -209,7 +211,7 @@ def test_no_array_file_does_harm(what, folder, marker, tmp_path):
     content = CONTENTS[what](marker)
     refused(lambda: files.arrays(content), "it is no .npz file that can be read")
     refused(
-        lambda: records.unpacked(content),
+        lambda: from_bytes(content),
         "this holds no records that can be read .*: use the version",
     )
     (tmp_path / "mdp.npz").write_bytes(content)
@@ -284,7 +286,7 @@ def test_no_json_does_harm(what, folder, marker):
         lambda: records.read(folder), "is damaged, run.json .*: delete the folder and run it again"
     )
     refused(
-        lambda: records.unpacked(npz(json=np.frombuffer(content, np.uint8))),
+        lambda: from_bytes(npz(json=np.frombuffer(content, np.uint8))),
         "this holds no records that can be read",
     )
 
@@ -481,8 +483,8 @@ def test_no_module_is_imported(evil, folder, trained, tmp_path):
     for command in ("evaluate", "watch"):
         with pytest.raises(SystemExit, match="2"):
             main([command, str(folder)])
-    (unpacked,) = records.unpacked(
-        records.packed([replace(trained["delayed"], spec=spec.canonical(), id=spec.id)])
+    (unpacked,) = from_bytes(
+        to_bytes([replace(trained["delayed"], spec=spec.canonical(), id=spec.id)])
     )
     refused(lambda: Result(unpacked).spec.environment(0), why)
     (tmp_path / "x.toml").write_text(f'environments = ["{evil}"]')
@@ -544,7 +546,7 @@ def test_specs_that_name_no_run(spec, tmp_path):
     refused(
         lambda: (
             Result(
-                records.Record("", spec, [], [], [], [], [], [], np.zeros(0, int), np.zeros((0, 0)))
+                Record("", spec, [], [], [], [], [], [], np.zeros(0, int), np.zeros((0, 0)))
             ).spec
         )
     )
@@ -621,7 +623,7 @@ def layers(part, widths, lead=()):
 
 def deep_policy(agent, arrays, **changes):
     spec = DeepSpec("cartpole", agent, 2, "best", changes=changes)
-    record = records.Record(
+    record = Record(
         spec.id, spec.canonical(), [0], [], [], [], [], [], np.zeros(0, int), np.zeros((1, 0))
     )
     return Result(
@@ -742,7 +744,7 @@ def test_strange_words_on_the_page_and_the_terminal(evil, tmp_path):
     """They are shown, not obeyed."""
     words = "<script>alert(1)</script>$\\x[/red]\x1b]0;x\x07\ud800"
     spec = DeepSpec("gym:CartPole-v1", "oblivious", settings={"sutton_barto_reward": words * 9})
-    record = records.Record(
+    record = Record(
         id=spec.id,
         spec=spec.canonical(),
         seeds=[0],
@@ -1039,7 +1041,7 @@ def same(first, second):
         return first.keys() == second.keys() and all(
             same(first[name], second[name]) for name in first
         )
-    if isinstance(first, records.Record):
+    if isinstance(first, Record):
         return same(vars(first), vars(second))
     if isinstance(first, np.ndarray | jax.Array):
         return (first.dtype, first.shape, first.tobytes()) == (
@@ -1058,8 +1060,8 @@ def fuzz(data, trained, scratch):
     )
     if which == "packed":
         path = scratch / "packed.npz"
-        path.write_bytes(records.packed([record]))
-        read = lambda: dict(enumerate(records.unpacked(path.read_bytes())))  # noqa: E731
+        path.write_bytes(to_bytes([record]))
+        read = lambda: dict(enumerate(from_bytes(path.read_bytes())))  # noqa: E731
     elif which == "checkpoint":
         path = checkpointed(scratch / "x.safetensors")
         read = lambda: dict(enumerate(checkpoint.load(path, STATE, FURTHER, EXTENT)))  # noqa: E731

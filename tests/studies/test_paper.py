@@ -7,6 +7,7 @@ import pytest
 
 from deadtime.cli.reproduce import Reproduce
 from deadtime.runs import records
+from deadtime.runs.record import Record
 from deadtime.runs.result import Result
 from deadtime.runs.statistics import Estimate
 from deadtime.runs.wanted import count, missing
@@ -50,7 +51,7 @@ def test_verdicts_are_by_overlap(ours, expected):
 def result_of(scores, training):
     """A result that says so."""
     return Result(
-        records.Record(
+        Record(
             "",
             {"kind": "deep", "env": "cartpole"},
             [0, 1],
@@ -102,7 +103,7 @@ def test_the_list_says_what_is_recorded(tmp_path, capsys):
     (experiment,) = chosen(["summary"], "best")
     assert count(missing(experiment.wanted, tmp_path)) == 720
     spec = next(iter(experiment.runs.values()))
-    done = records.Record(
+    done = Record(
         spec.id,
         spec.canonical(),
         [0, 3, 99],

@@ -9,6 +9,7 @@ from PIL import Image
 from deadtime.cli.reproduce import Reproduce
 from deadtime.runs import figures, records
 from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.record import Record, joined
 from deadtime.runs.result import Result
 from deadtime.runs.runner import How, train_missing
 from deadtime.runs.training import train
@@ -21,7 +22,7 @@ TINY = {"steps": 300, "evaluation_episodes": 3}
 def record_of(spec, seed, value):
     """A record that says `value`."""
     tested = getattr(spec, "evaluation_delays", ())
-    return records.Record(
+    return Record(
         id=spec.id,
         spec=spec.canonical(),
         seeds=[seed],
@@ -48,9 +49,7 @@ def test_every_experiment_is_drawn_from_records_alone(experiment, tmp_path, monk
 
     monkeypatch.setattr("deadtime.learn.deep_training.run_deep", nothing)
     for number, spec in enumerate(experiment.runs.values()):
-        both = records.joined(
-            record_of(spec, 0, 100.0 + number), record_of(spec, 1, 102.0 + number)
-        )
+        both = joined(record_of(spec, 0, 100.0 + number), record_of(spec, 1, 102.0 + number))
         records.write(tmp_path / spec.name, both)
     Reproduce((experiment.name,), seeds=2, out=tmp_path).run()
     with Image.open(tmp_path / "figures" / f"{experiment.name}.png") as image:

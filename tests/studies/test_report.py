@@ -11,6 +11,7 @@ import pytest
 
 from deadtime.cli.main import main
 from deadtime.runs import records
+from deadtime.runs.record import Record
 from deadtime.studies.experiment import found
 from deadtime.studies.paper import published
 from deadtime.studies.paper.experiments import EXPERIMENTS, chosen
@@ -40,7 +41,7 @@ class Tags(HTMLParser):
 def record_of(spec, value, seeds):
     """A record that says `value` and a little more each seed."""
     n, tested = len(seeds), getattr(spec, "evaluation_delays", ())
-    return records.Record(
+    return Record(
         id=spec.id,
         spec=spec.canonical(),
         seeds=list(seeds),

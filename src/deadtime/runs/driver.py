@@ -28,6 +28,8 @@ from deadtime.runs.driven import STATUS, last_status
 from deadtime.runs.engines import Engine, Inline, Local, gpus_here
 from deadtime.runs.estimates import time_needed
 from deadtime.runs.ray_engine import Ray
+from deadtime.runs.record import Record
+from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.specs import folder_of
 from deadtime.runs.store import CHECKPOINTS, Store, checkpoints_at, drop_checkpoints
 from deadtime.runs.tabular_specs import TabularSpec
@@ -156,12 +158,12 @@ def _add(root: Path, path: Path, store: Store | None) -> None:
         raise ValueError(
             f"{path} holds no records that can be read ({error}): delete it and run them again"
         ) from None
-    for record in records.unpacked(content, str(path)):
+    for record in from_bytes(content, str(path)):
         _add_record(root, record, store)
     path.unlink()
 
 
-def _add_record(root: Path, record: records.Record, store: Store | None) -> None:
+def _add_record(root: Path, record: Record, store: Store | None) -> None:
     """Add a record to the folder, and to the store if there is one."""
     folder = root / folder_of(record)
     records.add(folder, record)
@@ -221,6 +223,7 @@ class Sweep:
                             waiting.append(event.unit)
                         else:
                             self.failed.append((event.unit, event.failed))
+                    tell(0)
                     self.show()
             except BaseException:
                 if isinstance(engine, Inline):  # finished seeds of tabular units are kept
@@ -253,7 +256,7 @@ class Sweep:
         tell(n)
         self.show()
 
-    def _record(self, unit: Unit, those: list[records.Record]) -> None:
+    def _record(self, unit: Unit, those: list[Record]) -> None:
         """Write a unit's records: the one driver of a folder puts them aside first, so that none is lost."""
         try:
             if self.how.alone:
@@ -267,11 +270,11 @@ class Sweep:
                 "what is recorded stays; mend that, and the same command goes on"
             ) from error
 
-    def _put_aside(self, unit: Unit, those: list[records.Record]) -> None:
+    def _put_aside(self, unit: Unit, those: list[Record]) -> None:
         aside = self.root / _UNITS / f"{unit.id}.npz"
         files.folder_in(self.root, _UNITS)
         with whole(aside) as part:
-            part.write_bytes(records.packed(those))
+            part.write_bytes(to_bytes(those))
         _add(self.root, aside, self.store)
         if not any(aside.parent.iterdir()):
             aside.parent.rmdir()

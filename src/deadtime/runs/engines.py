@@ -23,7 +23,8 @@ from typing import NamedTuple, Protocol
 
 from deadtime._support.ending import GRACE_SECONDS, WRITING_SECONDS, Guard, unhurried
 from deadtime._support.machine import CORES, cores, free_memory, started
-from deadtime.runs.records import Record, unpacked
+from deadtime.runs.record import Record
+from deadtime.runs.record_format import from_bytes
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runs.unit_worker import DONE, LAST, PROGRESS
 from deadtime.runs.units import Unit, reason, trained
@@ -119,7 +120,7 @@ def _ended(unit: Unit, future: Future[list[Record]]) -> Event:
 def event_of(unit: Unit, content: bytes) -> Event:
     """Return the event of a unit's end from what its process sent."""
     if content[:1] == DONE:
-        return Event(unit, records=unpacked(content[1:]))
+        return Event(unit, records=from_bytes(content[1:]))
     return Event(unit, failed=content[1:].decode())
 
 

@@ -20,7 +20,7 @@ from deadtime.envs.families import family_of
 from deadtime.runs import folder_swap, pack_archive, records
 from deadtime.runs.driven import alone
 from deadtime.runs.pack_archive import FILES, RUN
-from deadtime.runs.records import Record
+from deadtime.runs.record import Record
 
 _PACK_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import re
 from datetime import date
-from typing import Any, Protocol
 
 import numpy as np
 
 from deadtime._support.files import listed
+from deadtime.runs.record import Record
 
 KINDS = {
     "scores": float,
@@ -27,40 +27,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 _LONGEST_SECONDS, _LONGEST_STATUS, _MOST_POINTS = 1e12, 200, 10_000
 
 
-class _Record(Protocol):
-    """The fields of `records.Record` that are checked; that module imports this one."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def spec(self) -> dict[str, Any]: ...
-    @property
-    def seeds(self) -> list[int]: ...
-    @property
-    def scores(self) -> list[float]: ...
-    @property
-    def training_scores(self) -> list[float]: ...
-    @property
-    def episodes(self) -> list[int]: ...
-    @property
-    def status(self) -> list[str]: ...
-    @property
-    def seconds(self) -> list[float]: ...
-    @property
-    def points(self) -> np.ndarray: ...
-    @property
-    def curve(self) -> np.ndarray: ...
-    @property
-    def others(self) -> np.ndarray: ...
-    @property
-    def policies(self) -> dict[str, np.ndarray]: ...
-    @property
-    def policy_seeds(self) -> list[int]: ...
-    @property
-    def provenance(self) -> list[dict[str, Any]]: ...
-
-
-def check_record(record: _Record) -> None:
+def check_record(record: Record) -> None:
     """Raise if no training gives such a record."""
     _check_seeds(record)
     _check_lists(record)
@@ -71,7 +38,7 @@ def check_record(record: _Record) -> None:
     _check_rows(record)
 
 
-def _check_seeds(record: _Record) -> None:
+def _check_seeds(record: Record) -> None:
     seeds = listed(record.seeds, int)
     kept = listed(record.policy_seeds, int)
     described: list[int] = []
@@ -92,7 +59,7 @@ def _check_seeds(record: _Record) -> None:
         raise ValueError("it has policies of other seeds than it names")
 
 
-def _check_lists(record: _Record) -> None:
+def _check_lists(record: Record) -> None:
     count = len(record.seeds)
     if any(len(listed(getattr(record, name), kind)) != count for name, kind in KINDS.items()):
         raise ValueError(f"there are {count} seeds, and not as many of each of {', '.join(KINDS)}")
@@ -109,7 +76,7 @@ def _check_lists(record: _Record) -> None:
         raise ValueError(f"a status in it has more than {_LONGEST_STATUS} letters")
 
 
-def _check_rows(record: _Record) -> None:
+def _check_rows(record: Record) -> None:
     points, curve, others, seeds = record.points, record.curve, record.others, len(record.seeds)
     if (
         points.ndim != 1

@@ -12,7 +12,7 @@ import numpy as np
 
 from deadtime._support.files import printable
 from deadtime.runs import records
-from deadtime.runs.records import Record
+from deadtime.runs.record import Record
 from deadtime.runs.specs import Spec, from_canonical
 from deadtime.runtime.policy import Policy
 

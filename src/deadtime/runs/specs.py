@@ -7,7 +7,7 @@ from typing import Any
 
 from deadtime.envs.families import family_of
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
-from deadtime.runs.records import Record
+from deadtime.runs.record import Record
 from deadtime.runs.tabular_specs import TabularSpec, tabular_from, tabular_spec
 
 Spec = TabularSpec | DeepSpec

@@ -33,6 +33,7 @@ from deadtime._support.machine import free_memory
 from deadtime.runs import pack_archive, records
 from deadtime.runs.driven import STATUS, alone, last_status, read_status
 from deadtime.runs.places import is_url
+from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.specs import folder_of
 
 CHECKPOINTS = ".checkpoints"
@@ -167,7 +168,7 @@ class Store:
                 with files.whole(root / name.rpartition("/")[2]) as part:
                     part.write_bytes(content)
                 continue
-            for record in records.unpacked(content, f"{self.url}/{name.rpartition('/')[2]}"):
+            for record in from_bytes(content, f"{self.url}/{name.rpartition('/')[2]}"):
                 records.write(root / folder_of(record), record)
 
     def _names(self) -> list[str]:
@@ -260,7 +261,7 @@ class Store:
     def put(self, folder: Path) -> None:
         """Put a record there; it is there whole when this returns."""
         self._check()
-        self._write(f"{folder.name}.npz", records.packed([records.read(folder, policies=True)]))
+        self._write(f"{folder.name}.npz", to_bytes([records.read(folder, policies=True)]))
 
     def put_files(self, root: Path) -> None:
         """Put figures, tables and other files there that are no records."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from deadtime._support.files import folder_in, whole
 from deadtime.runs import records
-from deadtime.runs.records import Record
+from deadtime.runs.record import Record
 from deadtime.runs.specs import Spec
 
 

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from deadtime._support.progress import bar
-from deadtime.runs import records
+from deadtime.runs.record import joined
 from deadtime.runs.result import Result
 from deadtime.runs.specs import make_spec
 from deadtime.runs.tabular_specs import TabularSpec, check_seeds
@@ -35,4 +35,4 @@ def train(
     unit = Unit(tuple((spec, seed) for seed in chosen), keep=Keep(chosen))
     steps = "episodes" if isinstance(spec, TabularSpec) else "steps"
     with bar(f"{spec.env} {spec.agent} m={spec.delay}", unit.work, steps) as advance:
-        return Result(reduce(records.joined, trained(unit, None, advance)))
+        return Result(reduce(joined, trained(unit, None, advance)))

@@ -19,7 +19,7 @@ from time import monotonic
 
 from deadtime._support import ending, timeouts
 from deadtime._support.machine import resident_memory
-from deadtime.runs.records import packed
+from deadtime.runs.record_format import to_bytes
 from deadtime.runs.units import Unit, from_json, reason, trained
 
 PROGRESS, DONE, FAILED, LAST = b"p", b"d", b"f", b"l"
@@ -81,7 +81,7 @@ def _serve(connection: Connection, asked: Queue[bytes]) -> None:
 def done(unit: Unit, checkpoints: str | None, tell: Callable[[int], None]) -> bytes:
     """Do a unit, and return the message of its end to the driver."""
     try:
-        return DONE + packed(trained(unit, checkpoints, tell))
+        return DONE + to_bytes(trained(unit, checkpoints, tell))
     except Exception as error:  # whatever it is
         return FAILED + reason(error).encode()
 

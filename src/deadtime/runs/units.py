@@ -20,9 +20,8 @@ from typing import NamedTuple
 from deadtime._support.ending import uninterrupted
 from deadtime._support.machine import cores
 from deadtime.learn.tabular_loop import run_seeds, table_of
-from deadtime.runs import records
 from deadtime.runs.deep_specs import DeepSpec
-from deadtime.runs.records import Record
+from deadtime.runs.record import Record, joined, record_of
 from deadtime.runs.specs import Spec, from_canonical
 from deadtime.runs.store import checkpoints_of
 from deadtime.runs.tabular_specs import TabularSpec
@@ -44,9 +43,9 @@ class Keep(NamedTuple):
     def kept(self, record: Record) -> Record:
         """Return a record of one seed with its policy if that is to be kept, else without."""
         wanted = record.policies and {*record.seeds} <= {*self.seeds}
-        if wanted and (self.most_bytes is None or records.policy_bytes(record) <= self.most_bytes):
+        if wanted and (self.most_bytes is None or record.policy_bytes() <= self.most_bytes):
             return record
-        return records.without_policies(record)
+        return record.without_policies()
 
 
 class Unit(NamedTuple):
@@ -158,7 +157,7 @@ def trained(
             new = _deep_records(unit, specs, progress, folder, stopped, together)
         for record in new:
             found.setdefault(record.id, []).append(unit.keep.kept(record))
-    return [reduce(records.joined, those) for those in found.values()]
+    return [reduce(joined, those) for those in found.values()]
 
 
 def _tabular_records(
@@ -173,7 +172,7 @@ def _tabular_records(
         mine = tuple(seed for seed in seeds if (seed in keep.seeds) == kept)
         if mine:
             for outcome in run_seeds(spec, mine, progress, kept, stopped):
-                yield records.record_of(spec, outcome)
+                yield record_of(spec, outcome)
 
 
 def _deep_records(
@@ -191,7 +190,7 @@ def _deep_records(
     pairs = [(spec, seed) for spec, seed in checked if isinstance(spec, DeepSpec)]
     kept = any(seed in unit.keep.seeds for _, seed in pairs)
     for spec, outcome in run_deep(pairs, progress, kept, folder, together, stopped):
-        yield records.record_of(spec, outcome)
+        yield record_of(spec, outcome)
 
 
 def reason(error: Exception) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from deadtime._support.pictures import mark_picture
 from deadtime.runs import records
 from deadtime.runs.deep_specs import DeepSpec
-from deadtime.runs.records import Record
+from deadtime.runs.record import Record
 from deadtime.runs.result import Result, Results
 from deadtime.runs.specs import Spec
 from deadtime.runs.wanted import Runs, missing
