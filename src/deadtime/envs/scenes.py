@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from gymnasium import error
@@ -13,8 +13,6 @@ from deadtime.envs.maze_layout import draw_image
 
 if TYPE_CHECKING:
     import gymnasium as gym
-
-    from deadtime.envs.atari.gym_env import AtariEnv
 
 CELL = 36
 INK = (40, 40, 40)
@@ -41,9 +39,30 @@ def rendered(env: gym.Env) -> tuple[Draw, Arrows]:
     return draw, None
 
 
-def screens(env: AtariEnv) -> tuple[Draw, Arrows]:
+class Screen(Protocol):
+    """An emulator whose screen can be drawn."""
+
+    ale: Any
+    """The emulator of ale-py."""
+
+
+class Screens(Protocol):
+    """A game with the emulator of the present, and the one that has run the pending actions."""
+
+    @property
+    def real(self) -> Screen:
+        """The emulator of the present."""
+
+    @property
+    def ahead(self) -> Screen:
+        """The emulator after the pending actions; the real one without a look-ahead."""
+
+    meanings: list[str]
+    """The names of the actions."""
+
+
+def screens(lane: Screens) -> tuple[Draw, Arrows]:
     """Return a function that draws a game's screen and, with a look-ahead, the expected one."""
-    lane = env.lane
     foresees = lane.ahead is not lane.real
     size = (240, 210)
     font = ImageFont.load_default(13)

@@ -79,4 +79,4 @@ class AtariFamily(Family[Atari]):
         """Return a function that draws the screen and the expected one."""
         from deadtime.envs import scenes  # noqa: PLC0415  (Pillow)
 
-        return scenes.screens(env)
+        return scenes.screens(env.lane)
