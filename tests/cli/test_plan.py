@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from deadtime.cli.main import main
+from deadtime.delays import Uniform
 from deadtime.envs.maze_layout import carve
-from deadtime.planning import MDP, solve
-from deadtime.planning.examples import random_mdp, two_state_optimum
+from deadtime.planning import MDP, bounds, solve
+from deadtime.planning.examples import random_mdp, two_state, two_state_optimum
 from deadtime.studies.paper.claims import CLAIMS
 from deadtime.studies.paper.claims_optima import Finding, Verdict
 
@@ -123,6 +124,44 @@ def test_table_for_people(run):
     assert "1.36" in out
 
 
+def test_a_delay_that_varies(run):
+    answer = plan(run, *["two-state", "--delay", "uniform:1-2", "--queue", "0", "1"])
+    mdp, process = two_state(0.8, 0.5), Uniform(1, 2)
+    assert (answer["delay"], answer["queue"]) == ("uniform:1-2", [0, 1])
+    assert answer["age_law"] == {"age 1": 0.5, "age 2": 0.5}
+    assert answer["value_age_seen_now"] == pytest.approx(solve(mdp, process).value(0, (0, 1)))
+    later = solve(mdp, process, observed="hindsight").value(0, (0, 1))
+    assert answer["value_age_seen_later"] == pytest.approx(later)
+    never = bounds(mdp, process, 0, (0, 1)).lower
+    assert answer["value_age_never_seen_at_least"] == pytest.approx(never)
+    waiting = solve(mdp, 2).value(0, (0, 1))
+    assert answer["value_waiting_for_longest_age"] == pytest.approx(waiting)
+    assert [*answer["action_by_age"]] == ["age 1", "age 2"]
+    assert (answer["states"], answer["converged"]) == (2 * (2 + 4), True)
+
+
+def test_a_maze_whose_delay_varies(run):
+    answer = plan(run, *["maze", "--size", "3", "--delay", "walk:0-2"])
+    assert (answer["horizon"], answer["value_age_never_seen_at_least"]) == (90, None)
+    assert answer["value_age_seen_later"] <= answer["value_age_seen_now"]
+
+
+def test_the_table_of_a_delay_that_varies_fits_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run("plan", "two-state", "--delay", "walk:0-3")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "value age seen now            │ 1.592" in out
+    assert "age 3: 0.25" in out
+
+
+@pytest.mark.parametrize("form", ["2", "constant:2", "buffered:2:uniform:0-1"])
+def test_a_constant_delay_in_any_form(run, form):
+    answer = plan(run, "two-state", "--delay", form)
+    assert answer["delay"] == 2
+    assert answer["optimal_delayed_value"] == pytest.approx(two_state_optimum(0.8, 0.5, 2))
+
+
 def test_not_converged_exits_1(run):
     code, out, _ = run("plan", "two-state", "--tol", "1e-20", "--json")
     assert code == 1
@@ -133,6 +172,15 @@ def test_not_converged_exits_1(run):
     ("arguments", "message"),
     [
         ("two-state --delay -1", "delay is a whole number of steps, 0 or more; got -1"),
+        ("two-state --delay wak:0-3", "got 'wak'; did you mean 'walk'?"),
+        ("two-state --delay 1.5", "got '1.5'"),
+        ("two-state --delay walk:0-40", "the problem under this delay must fit into memory"),
+        ("two-state --delay walk:0-2 --queue 0", "a queue holds the last 2 actions"),
+        ("two-state --delay walk:0-2 --method beliefs", "'beliefs' is for constant delays"),
+        (
+            "maze --size 3 --delay walk:0-2 --picture maze.png",
+            "a picture shows the path under a constant delay; got walk:0-2",
+        ),
         ("two-state --p 1.5", "p is a probability; got 1.5"),
         ("two-state --gamma 1.0", "gamma 1.0 without a horizon has no finite value"),
         (

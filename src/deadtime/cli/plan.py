@@ -11,7 +11,10 @@ from deadtime.cli.problems import Problem
 
 @dataclass(frozen=True)
 class Plan:
-    """Solve a finite MDP with execution delay exactly."""
+    """Solve a finite MDP with execution delay exactly.
+
+    The delay is a number of steps, or varies from step to step: --delay walk:0-3.
+    """
 
     problem: Problem
 
@@ -36,6 +39,13 @@ def _print(answer: dict[str, Any]) -> None:
     table = Table("", "", show_header=False)
     for name, value in answer.items():
         if value is not None and name != "optimal_augmented_values":
-            shown = f"{value:.12g}" if isinstance(value, float) else str(value)
-            table.add_row(name.replace("_", " "), shown)
+            table.add_row(name.replace("_", " "), _shown(value))
     console().print(table)
+
+
+def _shown(value: Any) -> str:
+    """Return a value of an answer as text: numbers with 12 digits, laws with 4."""
+    if isinstance(value, dict):
+        parts = (f"{k}: {v:.4g}" if isinstance(v, float) else f"{k}: {v}" for k, v in value.items())
+        return "\n".join(parts)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

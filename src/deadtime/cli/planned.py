@@ -11,8 +11,9 @@ import numpy as np
 from deadtime._support import files
 from deadtime._support.machine import free_memory
 from deadtime._support.pictures import check_picture
+from deadtime.cli.planned_process import solved_process
 from deadtime.cli.problems import Chain, Maze, Problem, TwoState
-from deadtime.delays.convention import check_delay
+from deadtime.delays import DelayProcess, as_process
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.examples import chain, two_state, two_state_optimum
 from deadtime.planning.mdp import MDP, check_augmented_state
@@ -32,19 +33,40 @@ def solved(problem: Problem) -> dict[str, Any]:
     """Solve a problem, and return the answer by name."""
     how = problem.solving
     check_picture(getattr(problem, "picture", None) or getattr(problem, "heat_map", None))
-    if check_delay(how.delay) > _LONGEST_DELAY:
-        rule = f"plan solves delays up to {_LONGEST_DELAY:,}"
-        raise ValueError(f"{rule}; got {how.delay:,}: pass a shorter one")
+    process = _process(how.delay)
     mdp, about = _mdp(problem)
-    method = how.method or _usual_method(problem, mdp)
     horizon = _horizon(problem)
-    queue = tuple(how.queue) if how.queue is not None else (0,) * how.delay
-    check_augmented_state(mdp, how.delay, how.start, queue)
-    solution = solve(mdp, how.delay, method, tol=how.tol, horizon=horizon)
-    answer = {**about, "gamma": mdp.gamma, "delay": how.delay, "horizon": horizon, "method": method}
+    if process.constant is None:
+        if getattr(problem, "picture", None) is not None:
+            rule = "a picture shows the path under a constant delay"
+            raise ValueError(f"{rule}; got {process}: leave out --picture, or pass a number")
+        answer = about | solved_process(mdp, process, how, horizon)
+        return answer | _pictures(problem, mdp, None, ())
+    return about | _constant(problem, mdp, process.constant, horizon)
+
+
+def _process(delay: str) -> DelayProcess:
+    """Return the process of the text form of a delay."""
+    number = delay.strip()
+    process = as_process(int(number) if number.lstrip("+-").isdigit() else number)
+    if process.constant is not None and process.constant > _LONGEST_DELAY:
+        rule = f"plan solves delays up to {_LONGEST_DELAY:,}"
+        raise ValueError(f"{rule}; got {process.constant:,}: pass a shorter one")
+    return process
+
+
+def _constant(problem: Problem, mdp: MDP, delay: int, horizon: int | None) -> dict[str, Any]:
+    """Return the answer for a constant delay by name."""
+    how = problem.solving
+    method = how.method or _usual_method(problem, mdp, delay)
+    queue = tuple(how.queue) if how.queue is not None else (0,) * delay
+    check_augmented_state(mdp, delay, how.start, queue)
+    solution = solve(mdp, delay, method, tol=how.tol, horizon=horizon)
+    answer: dict[str, Any] = {"gamma": mdp.gamma, "delay": delay, "horizon": horizon}
+    answer["method"] = method
     answer |= {"start": how.start, "queue": list(queue), **_values(solution, how.start, queue)}
     if isinstance(problem, TwoState) and horizon is None and problem.gamma < 1:
-        answer["closed_form"] = two_state_optimum(problem.p, problem.gamma, how.delay)
+        answer["closed_form"] = two_state_optimum(problem.p, problem.gamma, delay)
     answer |= {name: getattr(solution, name) for name in _ENDED}
     if horizon is None and answer["delayed_error_bound"] > how.tol and answer["converged"]:
         wrong = "not converged: the delayed value may be off by more than tol: raise tol"
@@ -69,11 +91,11 @@ def _mdp(problem: Problem) -> tuple[MDP, dict[str, Any]]:
     return load(problem.path), {"problem": str(problem.path)}
 
 
-def _usual_method(problem: Problem, mdp: MDP) -> str:
+def _usual_method(problem: Problem, mdp: MDP, delay: int) -> str:
     """Return the method of a problem for which none was named."""
     if isinstance(problem, Maze) and problem.noise == 0:
         return "beliefs"
-    small = mdp.states * mdp.actions**problem.solving.delay <= _SMALL
+    small = mdp.states * mdp.actions**delay <= _SMALL
     return "policy_iteration" if small else "modified_policy_iteration"
 
 

@@ -15,8 +15,9 @@ Method = Literal["modified_policy_iteration", "policy_iteration", "value_iterati
 class Solving:
     """How to solve, from where, and how to print it."""
 
-    delay: int = 1
-    """Steps between choosing an action and its execution."""
+    delay: str = "1"
+    """Steps between choosing an action and its execution: a number, or a delay that varies, such as
+    walk:0-3 or uniform:2-6 (see deadtime.delays)."""
     method: Method | None = None
     """Default: beliefs for a maze without noise, else policy iteration, modified above 3,000
     augmented states."""
@@ -28,7 +29,8 @@ class Solving:
     start: int = 0
     """The state whose value is reported."""
     queue: tuple[int, ...] | None = None
-    """The pending actions there, oldest first; default: action 0 throughout."""
+    """The pending actions there, oldest first, as many as the longest delay; default: action 0
+    throughout."""
     json: bool = False
     """Print one JSON object."""
 
@@ -53,7 +55,7 @@ class Chain:
 
     states: int = 12
     gamma: float = 0.9
-    solving: Solving = field(default_factory=lambda: Solving(delay=0))
+    solving: Solving = field(default_factory=lambda: Solving(delay="0"))
 
 
 @dataclass(frozen=True)

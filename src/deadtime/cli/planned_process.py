@@ -1,0 +1,92 @@
+"""The answer of `deadtime plan` under a delay process: what knowing the age and what waiting is worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deadtime.cli.problems import Solving
+from deadtime.delays import DelayProcess
+from deadtime.planning.channel import Channel, channel_of, check_queue
+from deadtime.planning.channel_solution import ProcessSolution
+from deadtime.planning.mdp import MDP, check_index
+from deadtime.planning.solvers import solve
+from deadtime.planning.unobserved import bounds
+
+_WRITTEN_OUT = 5000
+"""The most states (channel, s, queue) for which values without the present age are computed."""
+_ENDED = ("iterations", "residual", "error_bound", "converged", "message")
+_USUAL = "modified_policy_iteration"
+
+
+def solved_process(
+    mdp: MDP, process: DelayProcess, how: Solving, horizon: int | None
+) -> dict[str, Any]:
+    """Return the answer by name for a start, the last K actions and a process."""
+    channel = channel_of(process)
+    queue = tuple(how.queue) if how.queue is not None else (0,) * channel.longest
+    queue = check_queue(mdp, channel, queue)
+    check_index("state", how.start, mdp.states)
+    method = how.method or _USUAL
+    solution = solve(mdp, process, method, tol=how.tol, horizon=horizon)
+    ages = {f"age {age}": float(p) for age, p in enumerate(process.age_law) if p > 0}
+    answer: dict[str, Any] = {
+        "gamma": mdp.gamma,
+        "delay": str(process),
+        "age_law": ages,
+        "mean_age": process.mean_age,
+        "horizon": horizon,
+        "method": method,
+        "start": how.start,
+        "queue": list(queue),
+        "value_age_seen_now": solution.value(how.start, queue),
+    }
+    answer |= _with_less(mdp, process, solution, how, queue)
+    waiting = solve(mdp, channel.longest, _USUAL, tol=how.tol, horizon=horizon)
+    answer["value_waiting_for_longest_age"] = waiting.value(how.start, queue)
+    answer["action_by_age"] = _actions(solution, how.start, queue)
+    answer["states"] = solution.states
+    return answer | {name: getattr(solution, name) for name in _ENDED}
+
+
+def _with_less(
+    mdp: MDP,
+    process: DelayProcess,
+    solution: ProcessSolution,
+    how: Solving,
+    queue: tuple[int, ...],
+) -> dict[str, float | None]:
+    """Return the values for agents that see ages later or never; None where there is no answer or it is too large."""
+    channel = solution.channel
+    later = never = None
+    if _size(mdp, channel) <= _WRITTEN_OUT:
+        if channel.seen:
+            seen = solve(
+                mdp, process, _USUAL, observed="hindsight", tol=how.tol, horizon=solution.horizon
+            )
+            later = seen.value(how.start, queue)
+        if solution.horizon is None:
+            never = bounds(mdp, process, how.start, queue, tol=how.tol).lower
+    return {"value_age_seen_later": later, "value_age_never_seen_at_least": never}
+
+
+def _size(mdp: MDP, channel: Channel) -> float:
+    """Return the number of states with the last K actions in every channel state."""
+    return channel.states * mdp.states * float(mdp.actions) ** channel.longest
+
+
+def _actions(solution: ProcessSolution, start: int, queue: tuple[int, ...]) -> dict[str, int]:
+    """Return the first action for each channel state that an episode can begin in, named by its age."""
+    if solution.horizon == 0:
+        return {}
+    channel = solution.channel
+    firsts = np.flatnonzero(channel.start).tolist()
+    ages = channel.ages[firsts].tolist()
+    alone = len(set(ages)) == len(ages)
+    return {
+        f"age {age}" if alone else f"channel state {c} (age {age})": solution.action(
+            start, queue, c
+        )
+        for c, age in zip(firsts, ages, strict=True)
+    }
