@@ -46,7 +46,7 @@ def package_page(name: str) -> str:
     entries = [f".. automodule:: {name}\n   :no-members:"]
     entries += [_entry(name, public, getattr(package, public)) for public in package.__all__]
     text = "\n\n".join(entries)
-    return f"# `{name}`\n\n```{{eval-rst}}\n{text}\n```\n"
+    return f"# {name}\n\n```{{eval-rst}}\n{text}\n```\n"
 
 
 def _entry(package: str, public: str, it: Any) -> str:
@@ -59,7 +59,7 @@ def _entry(package: str, public: str, it: Any) -> str:
     if home != package:
         return f".. py:data:: {package}.{public}\n\n   The same as :py:obj:`{home}.{public}`."
     kind = "class" if inspect.isclass(it) else "function" if inspect.isroutine(it) else "data"
-    options = {"class": "   :members:\n   :show-inheritance:", "data": "   :no-value:"}
+    options = {"class": "   :members:", "data": "   :no-value:"}
     return f".. auto{kind}:: {package}.{public}\n{options.get(kind, '')}"
 
 
@@ -87,13 +87,17 @@ def help_of(*arguments: str) -> str:
 
 def commands() -> list[str]:
     """Return the commands, in the order in which `deadtime --help` lists them."""
-    (listed,) = re.findall(r"\{([a-z,\s]+)\}", help_of())
-    return "".join(listed.split()).split(",")
+    return list(import_module("deadtime.cli.main").COMMANDS)
 
 
 def command_page(name: str) -> str:
-    """Return the reference page of a command."""
-    return f"# `deadtime {name}`\n\n```text\n{help_of(name)}\n```\n"
+    """Return the reference page of a command, with its subcommands if it has any."""
+    text = help_of(name)
+    sections = [f"# deadtime {name}", f"```text\n{text}\n```"]
+    listed = re.search(r"\{([a-z,-]+)\}", text.splitlines()[0])
+    for sub in listed[1].split(",") if listed else ():
+        sections += [f"## deadtime {name} {sub}", f"```text\n{help_of(name, sub)}\n```"]
+    return "\n\n".join(sections) + "\n"
 
 
 def write_reference(app: Sphinx) -> None:

@@ -59,7 +59,7 @@ def number(text: str, digits: int) -> str:
 def interval(row: Row, name: str, digits: int, ends: str = "") -> str:
     """Format a value and its interval, from the columns `name`, `name`_low and `name`_high."""
     low, high = (number(row[f"{ends or name}_{end}"], digits) for end in ("low", "high"))
-    return f"{number(row[name], digits)} [{low}, {high}]"
+    return f"{number(row[name], digits)} [{low},\u00a0{high}]"
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -156,7 +156,7 @@ def growth() -> str:
             row = row_of("complexity", agent=agent, delay=m)
             missed = f" ({row['not_reached']} seed did not)" if row["not_reached"] != "0" else ""
             cells.append(
-                f"{number(row['episodes'], 0)} [{number(row['low'], 0)}, {number(row['high'], 0)}]"
+                f"{number(row['episodes'], 0)} [{number(row['low'], 0)},\u00a0{number(row['high'], 0)}]"
                 + missed
             )
         lines.append([str(m), *cells])
@@ -182,7 +182,7 @@ def mazes() -> str:
             cells = [
                 f"{p:g}",
                 str(m),
-                f"{_plain(theirs['delayed', m].mean)} ± {theirs['delayed', m].spread:.2f}",
+                f"{_plain(theirs['delayed', m].mean)}\u00a0±\u00a0{theirs['delayed', m].spread:.2f}",
             ]
             bound = "" if first["optimum_is"] == "exact" else "≤ "
             cells += [interval(first, "return", 3), bound + number(first["optimum"], 3)]
@@ -261,7 +261,7 @@ def physical(preset: str, score: str) -> str:
             cells = [title, str(m)]
             for agent in AGENTS:
                 theirs = paper.TABLE[env].get((agent, m))
-                beside = f" ({_plain(theirs.mean)} ± {theirs.spread:g})" if theirs else ""
+                beside = f" ({_plain(theirs.mean)}\u00a0±\u00a0{theirs.spread:g})" if theirs else ""
                 cells.append(interval(of[agent], score, 0) + beside)
             lines.append([*cells, *(_lead(of[agent], m) for agent in AGENTS[1:])])
     names = [f"{agent.title()}-Q (paper)" for agent in AGENTS]
@@ -292,7 +292,7 @@ def causes() -> str:
                     ("False", "False"),
                 )
             ]
-            lines.append([title, str(m), f"{_plain(theirs.mean)} ± {theirs.spread:g}", *cells])
+            lines.append([title, str(m), f"{_plain(theirs.mean)}\u00a0±\u00a0{theirs.spread:g}", *cells])
     ways = ["as it should be", "maximum instead of double Q", "no terminal transitions", "both"]
     return table(["environment", "m", "paper", *ways], lines)
 
@@ -309,7 +309,7 @@ def atari() -> str:
         of = {row["agent"]: row for row in whole if (row["environment"], row["delay"]) == (env, m)}
         theirs = paper.TABLE[env]
         cells = [
-            f"{_atari(of[a])}; {theirs[a, int(m)].mean:g} ± {theirs[a, int(m)].spread:g}"
+            f"{_atari(of[a])}; {theirs[a, int(m)].mean:g}\u00a0±\u00a0{theirs[a, int(m)].spread:g}"
             for a in AGENTS
         ]
         lines.append([env.removeprefix("atari:"), m, *cells, of["delayed"]["seeds"]])
