@@ -292,7 +292,9 @@ def causes() -> str:
                     ("False", "False"),
                 )
             ]
-            lines.append([title, str(m), f"{_plain(theirs.mean)}\u00a0±\u00a0{theirs.spread:g}", *cells])
+            lines.append(
+                [title, str(m), f"{_plain(theirs.mean)}\u00a0±\u00a0{theirs.spread:g}", *cells]
+            )
     ways = ["as it should be", "maximum instead of double Q", "no terminal transitions", "both"]
     return table(["environment", "m", "paper", *ways], lines)
 

@@ -241,17 +241,31 @@ def test_estimates_agree_with_the_records(monkeypatch):
 def test_more_gpus_share_the_groups():
     runs = [(DeepSpec(env, "delayed", 5, "paper"), range(10)) for env in ("cartpole", "acrobot")]
     one, two, three = (estimates.seconds_needed(runs, gpus) for gpus in (1, 2, 3))
-    rest = estimates.STARTED_IN_SECONDS
+    rest = estimates.STARTED_IN_SECONDS["deep"]
     assert one - rest == pytest.approx(2 * (two - rest))
     assert two == three
 
 
-def test_estimates_in_words(tmp_path, capsys):
+def test_estimates_count_start_and_compilation(monkeypatch):
+    """A command that hardly trains still takes seconds to start, and to compile where nothing is cached."""
+    tiny = [(DeepSpec("cartpole", "delayed", 3, "paper", 10), [0])]
+    monkeypatch.setattr(estimates, "_compile_seconds", estimates.LOADED_IN_SECONDS.get)
+    cached = estimates.seconds_needed(tiny, 0)
+    monkeypatch.setattr(estimates, "_compile_seconds", estimates.COMPILED_IN_SECONDS.get)
+    new = estimates.seconds_needed(tiny, 0)
+    start = estimates.STARTED_IN_SECONDS["deep"]
+    assert cached == pytest.approx(start + estimates.LOADED_IN_SECONDS["deep"], abs=0.01)
+    assert new == pytest.approx(start + estimates.COMPILED_IN_SECONDS["deep"], abs=0.01)
+
+
+def test_estimates_in_words(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(estimates, "_compile_seconds", lambda kind: 0.0)
+    monkeypatch.setattr(estimates, "cores", lambda: 2)
     tiny = [(TabularSpec("maze", "delayed", 0, 10, {"size": 3}), [0])]
-    assert estimates.time_needed(tiny) == estimates.time_needed([]) == "under a minute"
+    assert estimates.time_needed(tiny) == estimates.time_needed([]) == "a few seconds"
     long = TabularSpec("maze", "distribution", 5, 100_000)
-    assert estimates.time_needed([(long, [0])]) == "about 2.5 min"
+    assert estimates.time_needed([(long, [0])]) == "about 2 min"
     runner.train_missing(tiny, tmp_path / "one")
     runner.train_missing(tiny, tmp_path / "other", how=runner.How(together=True))
-    assert capsys.readouterr().err == "1 run to do, under a minute\n" * 2
+    assert capsys.readouterr().err == "1 run to do, a few seconds\n" * 2
     assert counted(1234, "run") == "1,234 runs"

@@ -66,7 +66,7 @@ class Lines:
         now = self._clock()
         if self._first is None and self._done:
             self._first = now, self._done
-        if now - self._written >= LINE_EVERY_SECONDS:
+        if now - self._written >= LINE_EVERY_SECONDS and self._done < self._total:
             self._written = now
             console(stderr=True).print(self._line(now), soft_wrap=True)
 

@@ -43,6 +43,13 @@ def keep_compiled() -> None:
         config.update("jax_compilation_cache_dir", str(Path(base) / "deadtime"))
 
 
+def has_compiled() -> bool:
+    """Return whether the cache of compiled programs holds any."""
+    keep_compiled()
+    folder = getattr(jax.config, "jax_compilation_cache_dir")  # noqa: B009  (mypy knows no settings)
+    return folder is not None and any(Path(folder).glob("jit_*"))
+
+
 @contextmanager
 def compiled_quickly() -> Iterator[None]:
     """Compile in less time what then runs slower: for what hardly runs."""

@@ -21,12 +21,12 @@ from deadtime._support.ending import uninterrupted
 from deadtime._support.files import whole
 from deadtime._support.machine import cores
 from deadtime._support.names import nearest
-from deadtime._support.progress import bar
+from deadtime._support.progress import about, bar
 from deadtime._support.terminal import console, counted
 from deadtime.runs import records
 from deadtime.runs.driven import STATUS, last_status
 from deadtime.runs.engines import Engine, Inline, Local, gpus_here
-from deadtime.runs.estimates import time_needed
+from deadtime.runs.estimates import seconds_needed
 from deadtime.runs.ray_engine import Ray
 from deadtime.runs.record import Record
 from deadtime.runs.record_format import from_bytes, to_bytes
@@ -41,6 +41,8 @@ _UNITS = ".units"
 _UNIT_BYTES = 2**28
 """The largest file of a unit's records, which have few policies and small ones."""
 _LOOK_EVERY_SECONDS = 1.0
+_LONG_SECONDS = 60
+"""Commands of one driver say how long they take; others do if they take longer than this."""
 
 
 def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> int:
@@ -53,9 +55,9 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
     units = [unit._replace(keep=how.keep) for unit in units]
     sweep = Sweep(units, root, where.retries, how, store)
     with sweep.checkpoints_noted(), closing(engine), _compiling(how):
-        if how.alone:
-            needed = time_needed(left, gpus, how.together)
-            console(stderr=True).print(f"{counted(count(left), 'run')} to do, {needed}")
+        seconds = seconds_needed(left, gpus, how.together)
+        if how.alone or seconds >= _LONG_SECONDS:
+            console(stderr=True).print(f"{counted(count(left), 'run')} to do, {about(seconds)}")
         failed = sweep.run(engine)
     if failed:
         for unit, reason in failed:

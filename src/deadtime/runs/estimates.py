@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from deadtime._support.ending import uninterrupted
 from deadtime._support.machine import cores
+from deadtime._support.progress import about
+from deadtime.learn import tabular_q
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runs.wanted import Runs
+from deadtime.runtime.views import VIEWS
 
 TABULAR_STEPS_A_SECOND = {"delayed": 25e6, "augmented": 3e6, "mbs": 3e6, "distribution": 0.7e6}
 """By agent, on one core, every episode counted as long as it may be; other agents as delayed."""
 STEPS_A_SECOND = {"paper": 12_000, "best": 2_500, "atari": 45, "atari-gpu": 3_000}
 """Steps of deep agents, by preset, on one core; on a GPU only those of Atari."""
+FASTER_WITHOUT_PREDICTIONS = 1.5
+"""How much faster a core trains an agent that has no forward model."""
 GPU_SECONDS_A_STEP = {"paper": (1.4e-4, 1.2e-7), "best": (5.5e-4, 9e-7)}
 """Seconds of a step of all runs that share a program on a GPU: a fixed part, and one for each."""
-COMPILED_IN_SECONDS = 15
-STARTED_IN_SECONDS = 5
+STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
+"""Seconds until a process has imported what it needs."""
+COMPILED_IN_SECONDS = {"tabular": 12.0, "deep": 12.0}
+"""Seconds to compile tabular learning, once, or one program of deep agents."""
+LOADED_IN_SECONDS = {"tabular": 0.0, "deep": 4.0}
+"""The same where a cache of compiled programs exists. Whether it has a given program is not known,
+so the time of a deep one lies between compiling it and loading it."""
 # The rates are rounded from the records in `results`: the sum of `seconds` in their run.json, by
 # device, preset and environment. `test_estimates_agree_with_the_records` compares the two. On a GPU
 # a step is a chain of small kernels: its time hardly depends on how many runs share it. Preset best
@@ -26,7 +39,7 @@ STARTED_IN_SECONDS = 5
 
 
 def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> str:
-    """Say about how long runs take here, or on so many GPUs.
+    """Return in words about how long runs take on this machine, or on a number of GPUs.
 
     `together` is for runs that share programs on a CPU too.
     """
@@ -35,18 +48,18 @@ def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> 
             import jax  # noqa: PLC0415  (it takes a while to load)
 
             gpus = int(jax.default_backend() == "gpu")
-    seconds = seconds_needed(runs, gpus or 0, together)
-    if seconds < 30:
-        return "under a minute"
-    unit, name = (3600, "h") if seconds >= 3600 else (60, "min") if seconds >= 60 else (1, "s")
-    number = seconds / unit
-    return f"about {number:,.0f} {name}" if number >= 10 else f"about {number:.2g} {name}"
+    return about(seconds_needed(runs, gpus or 0, together))
 
 
 def seconds_needed(runs: Runs, gpus: int, together: bool = False) -> float:
-    """Estimate the seconds that runs take on this machine's cores and so many GPUs."""
-    alone, compiled = [0.0], set()
+    """Estimate the seconds that runs take on this machine's cores and a number of GPUs."""
+    if not runs:
+        return 0.0
+    kinds = {"tabular" if isinstance(spec, TabularSpec) else "deep" for spec, _ in runs}
+    compiling = {kind: _compile_seconds(kind) for kind in kinds}
+    alone = [compiling.get("tabular", 0.0)]
     shared = _seconds_of_groups(runs) if gpus else [0.0]
+    compiled = set()
     for spec, seeds in runs:
         if isinstance(spec, TabularSpec):
             part = 1 if spec.until_return is None else 1 / 20  # most stop long before
@@ -57,13 +70,30 @@ def seconds_needed(runs: Runs, gpus: int, together: bool = False) -> float:
             shared.append(len(seeds) * spec.length / STEPS_A_SECOND["atari-gpu"])
         elif not gpus or spec.outside:
             own = () if together else (spec.agent, spec.delay)
-            kind = spec.family.name, spec.preset, *own
+            program = spec.family.name, spec.preset, *own
             each = spec.length / STEPS_A_SECOND["atari" if spec.family.frames else spec.preset]
-            first = each + COMPILED_IN_SECONDS * (kind not in compiled)
-            alone += [first, *[each] * (len(seeds) - 1)]
-            compiled.add(kind)
+            if not VIEWS[spec.agent].predicts:
+                each /= FASTER_WITHOUT_PREDICTIONS
+            alone += [each] * len(seeds)
+            alone[-1] += compiling["deep"] * (program not in compiled)
+            compiled.add(program)
     on_gpus = max(*shared, sum(shared) / (gpus or 1))
-    return STARTED_IN_SECONDS + on_gpus + max(*alone, sum(alone) / cores())
+    start = max(STARTED_IN_SECONDS[kind] for kind in kinds)
+    processes = 1 if together or len(alone) <= 2 else 2  # the driver starts before its workers
+    return processes * start + on_gpus + max(*alone, sum(alone) / cores())
+
+
+def _compile_seconds(kind: str) -> float:
+    """Estimate the seconds to compile a program, less if this machine has compiled some before."""
+    if kind == "tabular":
+        folder = os.environ.get("NUMBA_CACHE_DIR") or Path(tabular_q.__file__).parent
+        found = any(Path(folder).rglob("tabular_q.*.nbi"))
+    else:
+        with uninterrupted():
+            from deadtime.learn import memory  # noqa: PLC0415  (JAX takes a while to load)
+
+        found = memory.has_compiled()
+    return (LOADED_IN_SECONDS if found else COMPILED_IN_SECONDS)[kind]
 
 
 def _seconds_of_groups(runs: Runs) -> list[float]:
@@ -77,5 +107,5 @@ def _seconds_of_groups(runs: Runs) -> list[float]:
     for _, pairs in compiled_groups.parts_of(inside, "gpu"):
         first, each = GPU_SECONDS_A_STEP[pairs[0][0].preset]
         longest = max(spec.length for spec, _ in pairs)
-        seconds.append(COMPILED_IN_SECONDS + longest * (first + each * len(pairs)))
+        seconds.append(COMPILED_IN_SECONDS["deep"] + longest * (first + each * len(pairs)))
     return seconds
