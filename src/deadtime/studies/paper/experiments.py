@@ -1,4 +1,4 @@
-"""The experiments of the paper by name, and the choice among them."""
+"""The experiments of the paper and our own by name, and the choice among them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from deadtime.learn.presets import PRESETS
 from deadtime.studies.experiment import Experiment
 from deadtime.studies.paper import atari, physical, summary, tabular
 from deadtime.studies.paper.stationarity import STATIONARITY
+from deadtime.studies.random_delay import EXACT
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
@@ -18,6 +19,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         tabular.EXPERIMENTS,
         physical.EXPERIMENTS,
         atari.EXPERIMENTS,
+        (EXACT,),
     )
     for one in group
 }

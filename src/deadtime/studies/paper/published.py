@@ -182,6 +182,11 @@ NOTES = {
         "Where ours lies below the paper's, causes were tested: without terminal transitions, as in the authors' code, most of "
         "the gap on CartPole closes; the gap on Acrobot is explained by neither of the two mistakes that were found there."
     ),
+    "random-delay-exact": (
+        "In the chain and the mazes a receiver that waits earns more at every spread than one that executes the newest "
+        "action, even if the agent sees each age before it chooses. In the two-state MDP waiting earns less once the "
+        "latency can be 0. An age that is seen one step later is worth hardly more than one that is never seen."
+    ),
     "stationarity": (
         "The row of non-stationary policies lies above what any policy can earn, so it can't be an expected return. Our guess, "
         "which fits the numbers: it is the largest of many noisy estimates. "
@@ -203,6 +208,11 @@ SAYS = {
     "stationarity": (
         "Discounted return against the delay in a two-state MDP: the paper's estimates as crosses, exact values as lines.",
         "Non-stationary policies earn more than stationary ones: 1.82 against 1.59 at m = 1, 1.38 against 1.02 at m = 5.",
+    ),
+    "random-delay-exact": (
+        "Exact values against the range of a uniform latency in three problems, for agents that see the age of a step "
+        "before they choose, one step later or never, and for a receiver that waits for the longest latency.",
+        "",
     ),
     "convergence": (
         "Return during training in mazes, under several noises and delays.",
