@@ -122,7 +122,7 @@ def test_a_look_ahead_is_for_who_acts_on_it(lively):
             game.look_ahead for game in host_programs.lanes_of([(spec_of(agent), 0)], 3, 0)
         } == {""}
     with pytest.raises(
-        ValueError, match="acts on where the queue leads.*got no predicted_observation"
+        ValueError, match="acts on the emulator's prediction.*got no predicted_observation"
     ):
         evaluate(lively.at_delay(3), AtariEnv(Atari("MsPacman"), 3), episodes=1)
     with pytest.raises(ValueError, match="one environment has one queue of pending actions"):

@@ -185,7 +185,7 @@ def test_a_policy_of_frames_needs_no_emulator(agent, monkeypatch):
     for wrong in (0, 19, -1):
         with pytest.raises(
             ValueError,
-            match=f"a game has 1 to 18 actions; this policy says {wrong}: train it again",
+            match=f"a game has 1 to 18 actions; got {wrong}: train it again",
         ):
             Result(
                 replace(record, policies=record.policies | {"0/actions": np.array(wrong)})
@@ -249,11 +249,11 @@ def test_the_first_seed_is_the_default(tmp_path):
 
 def test_a_policy_plays_its_own_game_only():
     policy = Result(pixel_record()).policy()
-    words = "a policy of an Atari game plays that game only, this one atari:MsPacman; got "
-    remedy = ": train one there, or name atari:MsPacman"
+    words = "a policy of an Atari game plays only that game, here atari:MsPacman; got "
     for name in ("atari:Frostbite", "cartpole"):
         with pytest.raises(ValueError) as refused:
             deadtime.evaluate(policy, name, episodes=1)
+        remedy = f": train a policy on {name}, or pass atari:MsPacman"
         assert str(refused.value) == f"{words}{name}{remedy}"
 
     class Frames(gym.Env):
@@ -275,6 +275,7 @@ def test_a_policy_plays_its_own_game_only():
 
     with pytest.raises(ValueError) as refused:
         deadtime.evaluate(policy, Frames("Frostbite"), episodes=1)
+    remedy = ": train a policy on atari:Frostbite, or pass atari:MsPacman"
     assert str(refused.value) == f"{words}atari:Frostbite{remedy}"
     assert deadtime.evaluate(policy, Frames("MsPacman"), episodes=2).tolist() == [1.0, 1.0]
     policy.env = ""
@@ -282,7 +283,7 @@ def test_a_policy_plays_its_own_game_only():
     Frames.action_space = spaces.Discrete(8)
     with pytest.raises(
         ValueError,
-        match="as in its training, frames of shape .4, 84, 84. -> 9 actions; atari:Frostbite has ",
+        match="of its training, frames of shape .4, 84, 84. -> 9 actions; atari:Frostbite has ",
     ):
         deadtime.evaluate(policy, Frames("Frostbite"), episodes=1)
 
@@ -293,8 +294,9 @@ def test_mazes_of_another_size(agent):
     assert deadtime.evaluate(policy, "noisy-maze", size=3, episodes=1).shape == (1,)
     for size in (2, 4):
         words = (
-            f"a policy acts where observations and actions are as in its training, 9 states -> 4 actions; maze has "
-            f"observations Discrete({size**2}) and actions Discrete(4): train one there"
+            "a policy needs the observations and actions of its training, "
+            "9 states -> 4 actions; maze has "
+            f"observations Discrete({size**2}) and actions Discrete(4): train a policy there"
         )
         with pytest.raises(ValueError) as refused:
             deadtime.evaluate(policy, "maze", size=size, episodes=1)
@@ -323,15 +325,17 @@ def test_gymnasium_environments_with_other_spaces():
     ):
         with pytest.raises(
             ValueError,
-            match=f"as in its training, 3 numbers -> 2 actions; {env} has observations .*: train one",
+            match=f"of its training, 3 numbers -> 2 actions; {env} has observations .*: train a policy",
         ):
             deadtime.evaluate(policy, env, episodes=1, **settings)
     for env in (gym.make("CartPole-v1"), deadtime.ActionDelay(gym.make("Pendulum-v1"), 2)):
         with pytest.raises(
-            ValueError, match="as in its training, 3 numbers -> 2 actions; <.* has observations Box"
+            ValueError, match="of its training, 3 numbers -> 2 actions; <.* has observations Box"
         ):
             deadtime.evaluate(policy, env, episodes=1)
-    with pytest.raises(ValueError, match=r"and actions Discrete\(2, start=1\): train one there"):
+    with pytest.raises(
+        ValueError, match=r"and actions Discrete\(2, start=1\): train a policy there"
+    ):
         deadtime.evaluate(
             policy,
             gym.wrappers.TransformAction(NeedyEnv(), int, spaces.Discrete(2, start=1)),

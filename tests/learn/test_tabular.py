@@ -229,7 +229,7 @@ def test_policies_refuse_what_compiled_code_could_not_take(name):
         with pytest.raises(ValueError, match="an observation is the number of a state, 0 to 15"):
             policy.act(state, [0, 0, 0])
     for queue in ((), [0, 0], [0] * 4, [0, 0, 4], [0, 0, -1], [0.5, 1, 1], "abc"):
-        with pytest.raises(ValueError, match="pending_actions are the 3 chosen last"):
+        with pytest.raises(ValueError, match="pending_actions are the last 3 actions"):
             policy.act(0, queue)
     policy.q_values(0, [0, 0, 0])[:] = 99
     assert policy.q_values(0, [0, 0, 0]).max() < 99

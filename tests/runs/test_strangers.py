@@ -731,11 +731,11 @@ def test_networks_of_frames():
     refused(lambda: policy(arrays | {".hidden": narrow}), "is float32 of shape .*; got ")
     refused(
         lambda: policy(arrays, capacity=0),
-        "room for all pending actions; got capacity=0, delay=1: .*train it again",
+        "inputs for all pending actions; got capacity=0, delay=1: .*train it again",
     )
     refused(
         lambda: policy(arrays, delay=2),
-        "room for all pending actions; got capacity=1, delay=2: .*train it again",
+        "inputs for all pending actions; got capacity=1, delay=2: .*train it again",
     )
     refused(lambda: policy(arrays, capacity=2**31 - 1), "is float32 of shape .*; got ")
 
@@ -1000,7 +1000,7 @@ def test_a_pool_says_so_too(lane, monkeypatch):
     for content, why in (
         (good, "turn/0 is uint8 of shape"),
         (bytes(10**6), "at most 320000"),
-        (bad, "the reason is above"),
+        (bad, "for the reason above"),
     ):
         group = object.__new__(HostGroup)
         group.pairs, group.program = [0], SimpleNamespace(lanes=1, capacity=2, env=None)

@@ -94,7 +94,7 @@ def test_a_network_that_diverged_chooses_nothing():
     arrays = {"layer/0/weight": np.full((2, 4), np.nan), "layer/0/bias": np.zeros(2)}
     policy = NetworkPolicy(manifest_of(delay=0), arrays)
     with pytest.raises(
-        ValueError, match="a network gives numbers; this one gave .nan nan. .*: train it again"
+        ValueError, match="the outputs of a network are numbers; got .nan nan. .*: train it again"
     ):
         policy.act(np.zeros(4))
 
@@ -116,7 +116,7 @@ def test_spaces_that_fit():
 def test_queues_that_are_refused():
     policy = box_policy("queue", 3)
     assert policy.act(np.zeros(4), np.ones((3, 2), int)).shape == (2,)
-    words = "(?s)the 3 chosen last, oldest first, each 2 finite numbers; got .*: pass info"
+    words = "(?s)the last 3 actions, oldest first, each 2 finite numbers; got .*: pass info"
     for wrong in (
         (),
         np.zeros((2, 2)),
@@ -129,9 +129,7 @@ def test_queues_that_are_refused():
             policy.act(np.zeros(4), wrong)
     with pytest.raises(ValueError, match="exactly 3 actions; got a delay of 2"):
         policy.at_delay(2)
-    with pytest.raises(
-        ValueError, match="q_values are of networks .*; this one's is bounded: use act"
-    ):
+    with pytest.raises(ValueError, match="have q_values; got bounded: use act"):
         policy.q_values(np.zeros(4), np.zeros((3, 2)))
 
 
@@ -254,18 +252,18 @@ def test_a_model_from_outside_rolls_actions_of_a_box(shift):
     queue = np.array([[0.5, 0.25], [0.125, 1.0]])
     expected = squashed(relu_net(arrays, "layer", np.ones(4) + 1.875))
     np.testing.assert_allclose(policy.act(np.ones(4), queue), expected, rtol=1e-5)
-    with pytest.raises(ValueError, match="pending_actions are the 2 chosen last"):
+    with pytest.raises(ValueError, match="pending_actions are the last 2 actions"):
         policy.act(np.ones(4))
 
 
 def test_models_that_nobody_registered(shift):
     arrays = deep(np.random.default_rng(0), 4)
-    words = "1 forward model or more of kind learned or change or shift; got 1 of kind 'other'"
+    words = "1 or more forward models of kind learned or change or shift; got 1 of kind 'other'"
     with pytest.raises(ValueError, match=words):
         NetworkPolicy(deep_manifest(model="other"), arrays)
     with pytest.raises(
         ValueError,
-        match="so it can't act without its environment: train one with the model learned or change",
+        match="can't act without its environment; got model='simulator': train it with",
     ):
         NetworkPolicy(deep_manifest(model="simulator"), arrays)
     assert NetworkPolicy(deep_manifest("oblivious", "state", model="other"), arrays).act(

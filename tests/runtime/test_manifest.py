@@ -106,15 +106,15 @@ WRONG = {
         {"high": (1, 10**400)},
     ),
     "low of a policy is numbers that single precision holds; got '0'": (BOX, {"low": ("0", 0)}),
-    r"states or arrays, one of the two; got states=6, observation_shape=\(4,\)": (
+    r"either numbered states or arrays; got states=6, observation_shape=\(4,\)": (
         DEEP,
         {"states": 6},
     ),
-    r"states or arrays, one of the two; got states=0, observation_shape=\(\)": (
+    r"either numbered states or arrays; got states=0, observation_shape=\(\)": (
         DEEP,
         {"observation_shape": ()},
     ),
-    r"numbers are observed on one axis, .*; got .*\(2, 2\): flatten the": (
+    r"observed numbers have one axis, .*; got .*\(2, 2\): flatten the": (
         DEEP,
         {"observation_shape": (2, 2)},
     ),
@@ -122,13 +122,16 @@ WRONG = {
         FRAMES,
         {"observation_shape": (1, 84, 84)},
     ),
-    "a game has 1 to 18 actions; this policy says 19: train it again": (FRAMES, {"actions": 19}),
-    "a game has 1 to 18 actions; this policy says None: train it again": (
+    "a game has 1 to 18 actions; got 19: train it again": (FRAMES, {"actions": 19}),
+    "a game has 1 to 18 actions; got None: train it again": (
         FRAMES,
         {"actions": None},
     ),
-    "numbered actions, or those of a box .*; got actions=0, low=.., high=": (DEEP, {"actions": 0}),
-    "numbered actions, or those of a box .*; got actions=2, low=.-1.0": (BOX, {"actions": 2}),
+    "numbered actions, or a box of actions .*; got actions=0, low=.., high=": (
+        DEEP,
+        {"actions": 0},
+    ),
+    "numbered actions, or a box of actions .*; got actions=2, low=.-1.0": (BOX, {"actions": 2}),
     'the head "bounded"; got .* head=.bounded.: pass one': (DEEP, {"head": "bounded"}),
     'the head "bounded"; got .* head=.logits.: pass one': (BOX, {"head": "logits"}),
     "a low and a high for each number of an action, low below high; got low=.-1": (
@@ -140,15 +143,18 @@ WRONG = {
         {"low": (-1.0, 2.0)},
     ),
     "low below high; got low=.-1.0, 1.99999999999": (BOX, {"low": (-1.0, 2 - 1e-12)}),
-    "the actions of a box are numbers, .*; got .*one_hot_queue=True": (
+    "a box of actions needs a network .*; got .*one_hot_queue=True": (
         BOX,
         {"one_hot_queue": True},
     ),
-    "the actions of a box are numbers, .*; got states=3": (
+    "a box of actions needs a network .*; got states=3": (
         BOX,
         {"states": 3, "observation_shape": ()},
     ),
-    "sees the queue has room for all pending actions; got capacity=2, delay=3": (BOX, {"delay": 3}),
+    "sees the queue has inputs for all pending actions; got capacity=2, delay=3": (
+        BOX,
+        {"delay": 3},
+    ),
     "what the emulator sees ahead, fresh or kept; got model='learned'": (
         FRAMES,
         {"sees": "law", "model": "learned"},

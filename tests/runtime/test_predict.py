@@ -174,7 +174,7 @@ def test_what_is_foreseen_can_not_be_predicted_from():
     policy = _built("frames delayed")
     shown = {"observation": np.zeros((4, 84, 84), np.uint8), "pending_actions": [0] * DELAY}
     with pytest.raises(
-        ValueError, match="which only the emulator knows; got no predicted_observation"
+        ValueError, match="acts on the emulator's prediction .*; got no predicted_observation"
     ):
         policy.predict(shown)
     assert policy.at_delay(0).predict(shown["observation"])[0] in range(9)
@@ -209,7 +209,7 @@ NOT_SHOWN = {
 def test_what_no_wrapper_shows(what):
     policy = BUILDERS["deep delayed"]()
     assert policy.predict(np.append(np.zeros(4), HOT))[0] == policy.act(np.zeros(4), [0, 1, 2])
-    words = "(?s)takes what deadtime.AugmentObservation shows.*3 pending actions; got .*: wrap"
+    words = "(?s)takes observations of deadtime.AugmentObservation.*3 pending actions; got .*: wrap"
     with pytest.raises(ValueError, match=words):
         policy.predict(NOT_SHOWN[what])
 
@@ -218,9 +218,12 @@ def test_parts_that_do_not_fit_are_refused_as_act_does():
     policy = BUILDERS["deep delayed"]()
     with pytest.raises(ValueError, match="an observation is 4 finite numbers"):
         policy.predict({"observation": np.zeros(3), "pending_actions": [0, 0, 0]})
-    with pytest.raises(ValueError, match="pending_actions are the 3 chosen last"):
+    with pytest.raises(ValueError, match="pending_actions are the last 3 actions"):
         policy.predict({"observation": np.zeros(4), "pending_actions": [0, 0, 3]})
-    with pytest.raises(ValueError, match="a greedy policy; got deterministic=False: pass True"):
+    with pytest.raises(
+        ValueError,
+        match="a greedy policy, which is deterministic; got deterministic=False: pass True",
+    ):
         policy.predict(np.zeros(4), deterministic=False)
 
 
@@ -238,10 +241,11 @@ def test_states_that_no_policy_returned():
     ):
         with pytest.raises(
             ValueError,
-            match="(?s)state is the memory that predict returned for as many .*; got .*: pass that",
+            match="(?s)state is the memory that predict returned, .*; got .*: pass that",
         ):
             policy.predict(seen, wrong)
     with pytest.raises(
-        ValueError, match="says of each observation .*; got 3 for 2: pass one for each"
+        ValueError,
+        match="episode_start has one value per observation; got 3 for 2: pass one for each",
     ):
         policy.predict(np.zeros((2, 4)), states, episode_start=[True] * 3)

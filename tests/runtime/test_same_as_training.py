@@ -102,7 +102,7 @@ def test_forward_models_that_a_policy_can_not_have():
     for how in ({"model": "other"}, {"members": 0}):
         with pytest.raises(
             ValueError,
-            match="1 forward model or more of kind learned or change; got .*: train it again",
+            match="1 or more forward models of kind learned or change; got .*: train it again",
         ):
             NetworkPolicy(kinds.deep_manifest(**how), arrays)
     with pytest.raises(

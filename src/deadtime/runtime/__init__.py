@@ -1,7 +1,7 @@
-"""Trained policies, which act with NumPy and Gymnasium alone.
+"""Trained policies, which need only NumPy and Gymnasium to act.
 
-A policy is a `Manifest`, plain data, and arrays: `NetworkPolicy(manifest, arrays)` acts with a
-network and `TablePolicy(manifest, arrays)` with a table.
+A policy has a `Manifest`, which is plain data, and arrays. `NetworkPolicy(manifest, arrays)` acts
+with a network, `TablePolicy(manifest, arrays)` with a table.
 """
 
 from deadtime.runtime.forward_models import FORWARD_MODELS, ForwardModel

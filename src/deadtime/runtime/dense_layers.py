@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from deadtime.runtime.array_forms import check_layers, size_of
+from deadtime.runtime.array_checks import check_layers, size_of
 
 Layer = tuple[np.ndarray, np.ndarray]
 """The weight, of shape (outputs, inputs), and the bias of a layer."""
 Layers = list[Layer]
+"""Layers in the order in which they are applied."""
 
 
 def layers_of(
@@ -19,10 +20,10 @@ def layers_of(
     inputs: int,
     remembered: int = 0,
 ) -> Layers:
-    """Return the layers that a record names `part/0/weight`, `part/0/bias`, `part/1/weight`, …
+    """Return the layers `part/0/weight`, `part/0/bias`, `part/1/weight`, … of a record.
 
-    The first layer takes `inputs` numbers and each other one what the one before gives. Where a
-    memory lies before the last layer, that one takes the `remembered` numbers. Raise if they don't.
+    The first layer has `inputs` inputs. Each other layer takes the outputs of the layer before. If
+    a memory precedes the last layer, that layer has `remembered` inputs. Raise if shapes differ.
     """
     names = [(f"{part}/{i}/weight", f"{part}/{i}/bias") for i in range(_count(arrays, part))]
     shapes: dict[str, tuple[int, ...]] = {}
@@ -37,10 +38,11 @@ def layers_of(
 
 
 def outputs_of(arrays: Mapping[str, np.ndarray], part: str) -> int:
-    """Return the number of outputs of the last of these layers."""
+    """Return the number of outputs of the last layer."""
     return len(arrays[f"{part}/{_count(arrays, part) - 1}/bias"])
 
 
 def _count(arrays: Mapping[str, np.ndarray], part: str) -> int:
+    """Return the number of layers."""
     names = sum(name.startswith(f"{part}/") for name in arrays)
     return (names + 1) // 2

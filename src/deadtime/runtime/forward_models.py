@@ -1,4 +1,4 @@
-"""The forward models that a network policy can roll, by name."""
+"""Forward models of network policies: their interface, the learned models, the registry."""
 
 from __future__ import annotations
 
@@ -7,42 +7,120 @@ from typing import Protocol
 
 import numpy as np
 
+from deadtime.runtime.array_checks import NO_FIT, single
+from deadtime.runtime.dense_layers import layers_of
 from deadtime.runtime.manifest import Manifest
-from deadtime.runtime.rolled_model import RolledModel
 
 
 class ForwardModel(Protocol):
-    """A model that predicts where the pending actions lead."""
+    """A model that predicts the observation after the pending actions."""
 
     def roll(self, observation: np.ndarray, queue: np.ndarray) -> np.ndarray:
         """Return the observation predicted after the actions of `queue`, oldest first.
 
-        The observation is an array of single precision, and so is the prediction. `queue` has shape
-        (m,) for numbered actions, and (m, numbers of an action) for those of a box.
+        Both observations are float32 arrays. `queue` has shape (m,) for numbered actions, and
+        (m, n) for actions of a box with n numbers.
         """
+
+
+class RolledModel:
+    """A learned forward model of one step, which rolls through the pending actions.
+
+    A "learned" model maps s and the action's numbers to s'. A "change" model maps the normalised s
+    and the action (one-hot if actions are numbered) to the normalised change of s. Here it works in
+    units of the normalised s throughout, so the last layer includes the scale of a change.
+    """
+
+    def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
+        """Build the model, or raise if its arrays do not fit each other and the observation."""
+        (numbers,) = manifest.observation_shape
+        self._changes = manifest.model == "change"
+        self._one_hot = self._changes and manifest.actions > 0
+        width = manifest.actions if self._one_hot else len(manifest.low) or 1
+        arrays = single(arrays, "model/", "inputs/", "changes/")
+        layers = layers_of(arrays, "model", numbers + width)
+        names = ("inputs/mean", "inputs/deviation", "changes/mean", "changes/deviation")
+        scales = [arrays[name] for name in names]
+        good = len(layers[-1][1]) == numbers
+        if not good or any(scale.shape != (numbers,) for scale in scales):
+            raise ValueError(NO_FIT)
+        self._mean, self._deviation, change, spread = scales
+        if self._changes:
+            with np.errstate(all="ignore"):
+                unit = spread / self._deviation
+                weight, bias = layers[-1]
+                shift = change / self._deviation
+                layers[-1] = weight * unit[:, None], bias * unit + shift
+        *hidden, last = layers
+        self._weights = [_carrying(*layer) for layer in hidden] + [np.column_stack(last)]
+
+    def roll(self, observation: np.ndarray, queue: np.ndarray) -> np.ndarray:
+        """Return the observation predicted after the actions of `queue`.
+
+        At usual sizes the number of NumPy calls decides the speed. So a layer is one product that
+        includes its bias, and each roll allocates its arrays once.
+        """
+        if len(queue) == 0:
+            return observation
+        numbers = len(self._mean)
+        first, *rest = self._weights
+        inputs = np.zeros(first.shape[1], np.float32)
+        inputs[-1] = 1.0
+        state = inputs[:numbers]
+        shown = inputs[numbers:-1]
+        state[:] = (observation - self._mean) / self._deviation if self._changes else observation
+        outputs = np.empty(len(first), np.float32)
+        floors = [np.zeros(weight.shape[1], np.float32) for weight in rest]
+        results = [np.empty(len(weight), np.float32) for weight in rest]
+        later = list(zip(rest, floors, results, strict=True))
+        maximum = np.maximum
+        one_hot = self._one_hot
+        whole = 0 if queue.ndim == 1 else slice(None)
+        for action in queue.tolist():
+            place = action if one_hot else whole
+            shown[place] = 1.0 if one_hot else action
+            x = first.dot(inputs, out=outputs)
+            for weight, floor, result in later:
+                maximum(x, floor, out=x)
+                x = weight.dot(x, out=result)
+            if self._changes:
+                state += x
+            else:
+                state[:] = x
+            shown[place] = 0.0
+        return self._mean + self._deviation * state if self._changes else state.copy()
+
+
+def _carrying(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Return a layer as one matrix whose last input is 1, and whose last output is 1 as well."""
+    carried = np.zeros((len(bias) + 1, weight.shape[1] + 1), np.float32)
+    carried[:-1, :-1] = weight
+    carried[:-1, -1] = bias
+    carried[-1, -1] = 1.0
+    return carried
 
 
 FORWARD_MODELS: dict[str, Callable[[Manifest, Mapping[str, np.ndarray]], ForwardModel]] = {
     "learned": RolledModel,
     "change": RolledModel,
 }
-"""How a forward model is made from a manifest and arrays, by the manifest's `model`.
+"""Constructors of forward models by `Manifest.model`; each takes a manifest and arrays.
 
-Add a kind of your own with `FORWARD_MODELS["mine"] = MyModel`. Arrays whose names begin with
-"model/" are stacked over the members; a model is given those of one member.
+Add your own kind with `FORWARD_MODELS["mine"] = MyModel`. Arrays whose names begin with "model/"
+are stacked over the members; a constructor gets the arrays of one member.
 """
 
 
 def models_of(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> list[ForwardModel]:
-    """Return the forward models of a policy, or raise if it can't have them."""
+    """Return the forward models of a policy, or raise if they can't be built."""
     if not manifest.predicts or manifest.encoder == "frames":
         return []
     if manifest.model == "simulator":
-        rule = "this agent predicts with the simulator, so it can't act without its environment"
-        raise ValueError(f"{rule}: train one with the model learned or change")
+        rule = "a policy that predicts with the simulator can't act without its environment"
+        raise ValueError(f"{rule}; got model='simulator': train it with model learned or change")
     if manifest.model not in FORWARD_MODELS or manifest.members < 1:
         raise ValueError(
-            f"an agent that predicts has 1 forward model or more of kind "
+            f"an agent that predicts has 1 or more forward models of kind "
             f"{' or '.join(FORWARD_MODELS)}; got {manifest.members} of kind {manifest.model!r}: "
             "train it again"
         )
@@ -51,6 +129,6 @@ def models_of(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> list[Forw
 
 
 def _own(arrays: Mapping[str, np.ndarray], member: int) -> dict[str, np.ndarray]:
-    """Return the arrays with those of the models cut down to one member."""
+    """Return the arrays, with only one member of the stacked models."""
     stacked = {name: array[member] for name, array in arrays.items() if name.startswith("model/")}
     return {**arrays, **stacked}

@@ -1,4 +1,4 @@
-"""The convolutions of the Nature network (Mnih et al. 2015) as products over patches, in NumPy."""
+"""The convolutions of the Nature network (Mnih et al. 2015) in NumPy."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deadtime.runtime.array_forms import check_layers, size_of
+from deadtime.runtime.array_checks import check_layers, size_of
 from deadtime.runtime.dense_layers import Layers
 
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt8
 
 FRAMES = (4, 84, 84)
-"""The shape of an observation: the last frames, oldest first, each of 84 by 84 bytes."""
+"""The shape of an observation: the last 4 frames, oldest first, 84 by 84 bytes each."""
 CONVOLUTIONS = ((8, 4), (4, 2), (3, 1))
 """The size and the stride of each convolution."""
 MOST_ACTIONS = 18
-"""The actions of an Atari console. Networks have outputs for all of them, whatever their game."""
+"""The number of actions of an Atari console. Networks for any game have an output for each."""
 
 
 def torso_outputs(channels: Sequence[int]) -> int:
-    """Return how many numbers the convolutions give."""
+    """Return the number of outputs of the convolutions."""
     return 7 * 7 * channels[-1]
 
 
 def torso_of(arrays: Mapping[str, np.ndarray]) -> Layers:
     """Return the weight, of shape (inputs, outputs), and the bias of each convolution.
 
-    Raise if they do not fit each other.
+    Raise if the shapes do not fit each other.
     """
     names = [(f".torso.weights[{i}]", f".torso.biases[{i}]") for i in range(len(CONVOLUTIONS))]
     shapes: dict[str, tuple[int, ...]] = {}
@@ -53,10 +53,10 @@ def look(torso: Layers, frames: UInt8[np.ndarray, "4 84 84"]) -> Float[np.ndarra
 
 
 def patches(x: np.ndarray, size: int, stride: int) -> np.ndarray:
-    """Return a row for each patch of `size` by `size`; `stride` divides `size`.
+    """Return all patches of `size` by `size` pixels; `stride` must divide `size`.
 
-    `x` has shape (height, width, channels), the result (rows, columns, size² · channels). A row
-    holds its blocks of `stride` by `stride` one after the other, as the training's networks do.
+    `x` has shape (height, width, channels), and the result (rows, columns, size² · channels). A
+    patch is stored in blocks of `stride` by `stride` pixels, in the order of the trained networks.
     """
     height, width, channels = x.shape
     x = x.reshape(height // stride, stride, width // stride, stride, channels)

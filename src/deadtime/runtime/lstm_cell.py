@@ -1,4 +1,4 @@
-"""One step of a long short-term memory (LSTM), with or without layer normalisation, in NumPy."""
+"""An LSTM cell in NumPy, with or without layer normalisation."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deadtime.runtime.array_forms import check_layers, size_of
+from deadtime.runtime.array_checks import check_layers, size_of
 
 Norm = tuple[np.ndarray, np.ndarray]
 """The gain and the shift of a layer normalisation."""
 
 
 class Memory(NamedTuple):
-    """The numbers that an LSTM carries from step to step."""
+    """The state that an LSTM carries from step to step."""
 
     cell: np.ndarray
     output: np.ndarray
 
 
 class Lstm(NamedTuple):
-    """The weights of an LSTM; its gates are in the order input, forget, output, candidate.
+    """The weights of an LSTM, with gates in the order input, forget, output, candidate.
 
-    `norms` are of the input's part, the memory's part and the cell, or there are none.
+    `norms` has the normalisations of the input's part, the memory's part and the cell, or none.
     """
 
     from_input: np.ndarray
@@ -45,12 +45,12 @@ class Lstm(NamedTuple):
         return Memory(cell, sigmoid(show) * np.tanh(self._normal(2, cell)))
 
     def _normal(self, i: int, x: np.ndarray) -> np.ndarray:
-        """Return `x` as the i-th norm gives it; unchanged if there are no norms."""
+        """Return `x` after the i-th normalisation, or unchanged if there is none."""
         return normalised(x, self.norms[i]) if self.norms else x
 
 
 class LstmNames(NamedTuple):
-    """The names of an LSTM's arrays in a record; `gain` and `shift` are numbered."""
+    """The names of an LSTM's arrays; `gain` and `shift` contain a place for a number."""
 
     from_input: str
     from_output: str
@@ -60,7 +60,7 @@ class LstmNames(NamedTuple):
 
 
 def lstm_of(arrays: Mapping[str, np.ndarray], names: LstmNames, inputs: int) -> Lstm:
-    """Return the LSTM of these names, or raise if its arrays do not fit each other and `inputs`."""
+    """Return the LSTM with these array names, or raise if the shapes do not fit `inputs`."""
     units = size_of(arrays, names.from_output, 1)
     shapes: dict[str, tuple[int, ...]] = {
         names.from_input: (4 * units, inputs),

@@ -1,4 +1,4 @@
-"""The manifest of a policy: what acting needs beyond the arrays, as plain data."""
+"""The manifest of a policy: the plain data that it needs beside its arrays."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from deadtime.runtime.frame_layers import FRAMES, MOST_ACTIONS
 from deadtime.runtime.views import SEES
 
 ENCODERS = ("numbers", "frames")
-"""What a network's observation is: one axis of numbers, or the last frames of a game."""
+"""The kinds of observations of a network: numbers on one axis, or the last frames of a game."""
 HEADS = ("values", "dueling", "logits", "bounded")
-"""What the outputs of a network mean (see `Manifest`)."""
+"""The meanings of a network's outputs (see `Manifest`)."""
 LOOK_AHEADS = ("fresh", "kept")
-"""How an emulator looks ahead for a policy of frames (see `deadtime.envs.atari.AtariEnv`)."""
+"""The kinds of look-ahead for a policy on frames (see `deadtime.envs.atari.AtariEnv`)."""
 _WORDS = {"sees": SEES, "encoder": ENCODERS, "head": HEADS}
 _COUNTS = ("states", "actions", "capacity", "members", "seed")
 _Rule = tuple[bool, str, tuple[str, ...], str]
-"""Whether a rule holds, the rule, the fields that it is about, and the remedy."""
+"""Whether a rule holds, the rule, the names of its fields, and the remedy."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The part of a policy that its arrays do not tell.
+    """The plain data of a policy: its agent, delay, spaces and the kind of its network.
 
-    Observations are `states` numbered states for a `TablePolicy`, or arrays of `observation_shape`
-    for a `NetworkPolicy`. Actions are `actions` numbered ones, or arrays between `low` and `high`.
+    A `TablePolicy` observes `states` numbered states, a `NetworkPolicy` arrays of shape
+    `observation_shape`. There are `actions` numbered actions, or actions are arrays between `low`
+    and `high`.
 
-    A network's head says how its outputs become an action. "values", "dueling" (advantages and,
-    last, a value) and "logits" choose the largest. "bounded" squashes the outputs with tanh and
-    scales them to the box from `low` to `high`. Outputs of "logits" and "bounded" beyond those
-    of the action, such as a critic's value, are not used.
+    The head defines how the outputs of a network become an action. "values", "dueling" (advantages
+    and, last, a value) and "logits" choose the largest output. "bounded" squashes the outputs with
+    tanh and scales them to the box from `low` to `high`. With "logits" and "bounded", further
+    outputs, such as a critic's value, are not used.
     """
 
     agent: str
@@ -48,7 +49,7 @@ class Manifest:
     """One of `SEES`."""
     delay: int = 0
     env: str = ""
-    """The environment of the training, where it is known."""
+    """The environment of the training, if known."""
     observation_shape: tuple[int, ...] = ()
     states: int = 0
     actions: int = 0
@@ -61,19 +62,19 @@ class Manifest:
     memory: bool = False
     """Whether the network has an LSTM before its last layer."""
     capacity: int = 0
-    """The number of pending actions that the network has inputs for."""
+    """The number of pending actions for which the network has inputs."""
     one_hot_queue: bool = False
-    """Whether a network of numbers is shown pending actions as one-hot vectors, as those of frames
-    always are."""
+    """Whether a network on numbers sees pending actions as one-hot vectors; on frames it always
+    does."""
     model: str = ""
-    """The kind of forward model (see `FORWARD_MODELS`); for frames, the emulator's look-ahead."""
+    """The kind of forward model (see `FORWARD_MODELS`), or of look-ahead for frames."""
     members: int = 1
     """The number of forward models."""
     seed: int = 0
-    """The seed that decides ties in a table."""
+    """The seed for drawing among equally good actions of a table."""
 
     def __post_init__(self) -> None:
-        """Raise if no policy can have such a manifest; write lists as tuples."""
+        """Raise if a field is not valid; convert lists to tuples."""
         for name in ("agent", "env", "model"):
             value = getattr(self, name)
             _check(name, "text", value, isinstance(value, str))
@@ -87,7 +88,7 @@ class Manifest:
         object.__setattr__(self, "delay", check_delay(self.delay))
         if self.encoder == "frames" and not 1 <= _index(self.actions) <= MOST_ACTIONS:
             rule = f"a game has 1 to {MOST_ACTIONS} actions"
-            raise ValueError(f"{rule}; this policy says {self.actions}: train it again")
+            raise ValueError(f"{rule}; got {self.actions}: train it again")
         for name in _COUNTS:
             object.__setattr__(self, name, _whole(name, getattr(self, name), 0))
         shape = tuple(_whole("observation_shape", n, 1) for n in self._listed("observation_shape"))
@@ -115,7 +116,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        """Return the manifest that `to_json` wrote; raise if the text says anything else."""
+        """Return a manifest from the text that `to_json` wrote; raise if it is not valid."""
         try:
             found = from_json(text.encode() if isinstance(text, str) else text)
         except ValueError as error:
@@ -132,7 +133,7 @@ class Manifest:
         return cls(**found)
 
     def _check_rules(self) -> None:
-        """Raise if the fields do not go together."""
+        """Raise if the fields contradict each other."""
         for holds, rule, names, remedy in chain(self._space_rules(), self._part_rules()):
             if not holds:
                 got = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
@@ -144,19 +145,19 @@ class Manifest:
         box = bool(self.low or self.high)
         yield (
             bool(self.states) != bool(self.observation_shape),
-            "a policy observes numbered states or arrays, one of the two",
+            "a policy observes either numbered states or arrays",
             ("states", "observation_shape"),
             "pass one of them",
         )
         yield (
             self.observation_shape == FRAMES if frames else len(self.observation_shape) <= 1,
-            f"numbers are observed on one axis, and frames have the shape {FRAMES}",
+            f"observed numbers have one axis, and frames have the shape {FRAMES}",
             ("encoder", "observation_shape"),
             "flatten the observation",
         )
         yield (
             bool(self.actions) != box and box == (self.head == "bounded"),
-            'a policy has numbered actions, or those of a box and the head "bounded"',
+            'a policy has either numbered actions, or a box of actions and the head "bounded"',
             ("actions", "low", "high", "head"),
             "pass one of the two",
         )
@@ -169,7 +170,7 @@ class Manifest:
         )
         yield (
             not box or not (self.states or frames or self.one_hot_queue),
-            "the actions of a box are numbers, for networks that observe numbers",
+            "a box of actions needs a network that observes numbers",
             ("states", "encoder", "one_hot_queue"),
             "leave them out",
         )
@@ -178,30 +179,32 @@ class Manifest:
         """Yield the rules for the queue, the forward model and the memory."""
         yield (
             self.sees != "queue" or self.capacity >= self.delay or self.states > 0,
-            "a network that sees the queue has room for all pending actions",
+            "a network that sees the queue has inputs for all pending actions",
             ("capacity", "delay"),
             "pass a smaller delay",
         )
         yield (
             self.encoder == "numbers" or not self.predicts or self.model in LOOK_AHEADS,
-            f"a policy of frames is shown what the emulator sees ahead, {' or '.join(LOOK_AHEADS)}",
+            f"a policy on frames predicts with the look-ahead {' or '.join(LOOK_AHEADS)}",
             ("model",),
             "pass one of them",
         )
         yield (
             not (self.memory and self.predicts) or self.members == 1,
-            "a policy with a memory has one forward model, since it remembers one prediction",
+            "a policy with a memory has one forward model, because it remembers one prediction",
             ("members",),
             "pass 1",
         )
 
     def _listed(self, name: str) -> list[Any]:
+        """Return a field as a list, or raise if it is none."""
         value = getattr(self, name)
         _check(name, "a list of numbers", value, isinstance(value, list | tuple))
         return [*value]
 
 
-def _check(name: str, kind: str, value: Any, good: bool) -> None:
+def _check(name: str, kind: str, value: object, good: bool) -> None:
+    """Raise unless a field is `good`."""
     if not good:
         got = f"{value!r:.50}"
         raise ValueError(f"{name} of a policy is {kind}; got {got}: pass one, or train it again")

@@ -1,13 +1,14 @@
-"""The network of a policy: convolutions, layers, a memory and a last layer, from its arrays.
+"""The network of a policy: convolutions, layers, a memory and a last layer.
 
-A record names the arrays of a network of numbers `q/0/weight`, `q/0/bias`, `q/1/weight`, … if its
-outputs are values, else `layer/0/weight`, …; those of its memory are `lstm/input`, `lstm/output`,
-`lstm/bias`, and with layer normalisation `norm/0/gain`, `norm/0/shift`, … The last layer follows
-the memory. The other layers are followed by ReLU, or by tanh where there is a memory.
+The arrays of a network on numbers are `q/0/weight`, `q/0/bias`, `q/1/weight`, … if its outputs are
+values, else `layer/0/weight`, … A memory has the arrays `lstm/input`, `lstm/output`, `lstm/bias`,
+and with layer normalisation `norm/0/gain`, `norm/0/shift`, … The last layer follows the memory. The
+other layers have ReLU activations, or tanh if there is a memory.
 
-The arrays of a network of frames are `.torso.weights[0]`, `.torso.biases[0]`, …, `.hidden`,
-`.hidden_bias`, `.out`, `.out_bias`; those of its memory are `.lstm.from_input`, `.lstm.from_output`
-and `.lstm.bias`. Norms are `.norm.gain` and `.norm.shift`; of a memory `.lstm.norms[0].gain`, …
+The arrays of a network on frames are `.torso.weights[0]`, `.torso.biases[0]`, …, `.hidden`,
+`.hidden_bias`, `.out`, `.out_bias`. A memory has the arrays `.lstm.from_input`, `.lstm.from_output`
+and `.lstm.bias`. Layer normalisations are `.norm.gain` and `.norm.shift`, and
+`.lstm.norms[0].gain`, … in a memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deadtime.runtime.array_forms import NO_FIT, check_layers, single, size_of
+from deadtime.runtime.array_checks import NO_FIT, check_layers, single, size_of
 from deadtime.runtime.dense_layers import Layer, Layers, layers_of
 from deadtime.runtime.frame_layers import MOST_ACTIONS, look, torso_of, torso_outputs
 from deadtime.runtime.lstm_cell import Lstm, LstmNames, Memory, Norm, lstm_of, normalised
@@ -36,25 +37,25 @@ _ZERO = np.float32(0.0)
 
 
 class Network(NamedTuple):
-    """A network that maps the numbers of an observation to the outputs of its last layer."""
+    """A network that maps an observation to the outputs of its last layer."""
 
     torso: Layers
-    """The convolutions; none in a network of numbers."""
+    """The convolutions; empty in a network on numbers."""
     layers: Layers
     norm: Norm | None
-    """The normalisation of the layers' outputs."""
+    """The normalisation of the layers' outputs, if any."""
     activation: Callable[[np.ndarray], np.ndarray]
     lstm: Lstm | None
     last: Layer
 
     @property
     def inputs(self) -> int:
-        """The number of inputs of the first layer, which follows the convolutions."""
+        """The number of inputs of the first layer after the convolutions."""
         first, _ = self.layers[0] if self.layers else self.last
         return first.shape[1]
 
     def outputs(self, x: np.ndarray, memory: Memory | None) -> tuple[np.ndarray, Memory | None]:
-        """Return the outputs for the inputs of the first layer, and the memory after them."""
+        """Return the outputs for inputs `x` of the first layer, and the next memory."""
         for weight, bias in self.layers:
             x = weight.dot(x) + bias
             if self.norm is not None:
@@ -67,12 +68,12 @@ class Network(NamedTuple):
         return weight.dot(x) + bias, memory
 
     def seen(self, observation: np.ndarray) -> np.ndarray:
-        """Return the numbers of an observation that the first layer is shown."""
+        """Return the inputs that the first layer gets from an observation."""
         return look(self.torso, observation) if self.torso else observation
 
 
 def network_of(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network:
-    """Return the network of a policy, or raise if its arrays do not fit."""
+    """Return the network of a policy, or raise if the arrays do not fit the manifest."""
     build = _of_frames if manifest.encoder == "frames" else _of_numbers
     return build(manifest, arrays)
 
@@ -84,7 +85,7 @@ def _of_numbers(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network
     inputs = numbers + manifest.queue_width * manifest.capacity
     if shown := own_inputs(manifest.agent):
         inputs = shown.size(numbers, manifest.actions or len(manifest.low))
-    elif manifest.sees != "queue":  # its inputs for a queue, if there are any, are not used
+    elif manifest.sees != "queue":  # inputs for a queue may exist, but are not used
         inputs = max(size_of(arrays, f"{part}/0/weight", 1), numbers)
     lstm = None
     if manifest.memory:

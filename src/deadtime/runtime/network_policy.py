@@ -1,11 +1,12 @@
-"""The policy of a network: numbers or frames in, with or without a memory."""
+"""A policy that acts with a network, on numbers or frames, with or without a memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.runtime.forward_models import models_of
 from deadtime.runtime.lstm_cell import Memory
@@ -21,15 +22,16 @@ _NO_QUEUE = np.zeros(0, np.int64)
 
 
 class NetworkPolicy(Policy):
-    """A policy that acts on an observation and, if its agent does, on the pending actions.
+    """A policy that acts with a network.
 
-    With a memory it acts on all observations since `reset`.
+    It acts on the observation and, for some agents, on the pending actions. A policy with a memory
+    acts on all observations since `reset`.
     """
 
     def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
         """Build the policy, or raise if the arrays do not fit the manifest.
 
-        `network` says how the arrays are named.
+        The module `network` lists the names of the arrays.
         """
         if manifest.states:
             got = f"{manifest.states} numbered states"
@@ -55,7 +57,7 @@ class NetworkPolicy(Policy):
         self.reset()
 
     def reset(self) -> None:
-        """Start an episode: a policy with a memory forgets what it saw."""
+        """Start an episode: a policy with a memory clears it."""
         self._memory = self._empty_memory()
 
     def _empty_memory(self) -> Memory | None:
@@ -63,44 +65,46 @@ class NetworkPolicy(Policy):
 
     def act(
         self,
-        observation: Any,
-        pending_actions: Any = (),
-        predicted_observation: Any = None,
+        observation: ArrayLike,
+        pending_actions: ArrayLike = (),
+        predicted_observation: ArrayLike | None = None,
     ) -> int | np.ndarray:
-        """Return the action to choose now, which is executed after the pending ones.
+        """Return the action to choose now, which is executed after the pending actions.
 
-        A policy with a memory remembers the observation. One that looks ahead acts on the
+        A policy with a memory remembers the observation. A policy with a look-ahead acts on
         `predicted_observation`.
         """
         return self._choice(self.see(observation, pending_actions, predicted_observation))
 
     def see(
         self,
-        observation: Any,
-        pending_actions: Any = (),
-        predicted_observation: Any = None,
+        observation: ArrayLike,
+        pending_actions: ArrayLike = (),
+        predicted_observation: ArrayLike | None = None,
     ) -> Float[np.ndarray, " A"]:
-        """Take in an observation; return the values, the logits or the bounded action."""
+        """Return the values, the logits or the bounded action, and update the memory."""
         given = observation, pending_actions, predicted_observation
         outputs, self._memory = self._step(*given, self._memory)
         return outputs
 
     def q_values(
         self,
-        observation: Any,
-        pending_actions: Any = (),
-        predicted_observation: Any = None,
+        observation: ArrayLike,
+        pending_actions: ArrayLike = (),
+        predicted_observation: ArrayLike | None = None,
     ) -> Float[np.ndarray, " A"]:
         """Return the value of each action, averaged over the predictions."""
         if self._head not in ("values", "dueling"):
-            rule = "q_values are of networks whose head is values or dueling"
-            raise ValueError(f"{rule}; this one's is {self._head}: use act")
+            rule = "only networks whose head is values or dueling have q_values"
+            raise ValueError(f"{rule}; got {self._head}: use act")
         return self.see(observation, pending_actions, predicted_observation)
 
-    def predicted_observation(self, observation: Any, pending_actions: Any = ()) -> np.ndarray:
-        """Return the observation predicted for the next action's execution.
+    def predicted_observation(
+        self, observation: ArrayLike, pending_actions: ArrayLike = ()
+    ) -> np.ndarray:
+        """Return the observation predicted for the time when the next action is executed.
 
-        A policy without a forward model of its own returns the present observation.
+        A policy without a forward model returns the present observation.
         """
         obs, queue = self._checked(observation, pending_actions)
         if not self._models:
@@ -110,8 +114,8 @@ class NetworkPolicy(Policy):
 
     def _decide(
         self,
-        observation: Any,
-        pending_actions: Any,
+        observation: ArrayLike,
+        pending_actions: ArrayLike,
         memory: Memory | None,
     ) -> tuple[int | np.ndarray, Memory | None]:
         outputs, memory = self._step(observation, pending_actions, None, memory)
@@ -119,12 +123,12 @@ class NetworkPolicy(Policy):
 
     def _step(
         self,
-        observation: Any,
-        pending_actions: Any,
-        ahead: Any,
+        observation: ArrayLike,
+        pending_actions: ArrayLike,
+        ahead: ArrayLike | None,
         memory: Memory | None,
     ) -> tuple[np.ndarray, Memory | None]:
-        """Return what the head makes of the network's outputs, and the memory after them."""
+        """Return the values, the logits or the bounded action, and the next memory."""
         if self.looks_ahead and (self.delay or ahead is not None):
             observation = self._foreseen(ahead)
         obs, queue = self._checked(observation, pending_actions)
@@ -139,10 +143,10 @@ class NetworkPolicy(Policy):
                 total += outputs
             return self._headed(total / len(self._models)), memory
 
-    def _foreseen(self, ahead: Any) -> Any:
+    def _foreseen(self, ahead: ArrayLike | None) -> ArrayLike:
         if ahead is None:
             raise ValueError(
-                "this agent acts on where the queue leads, which only the emulator knows; "
+                "this policy acts on the emulator's prediction after the pending actions; "
                 "got no predicted_observation: pass info['predicted_observation'] of "
                 "deadtime.envs.atari.AtariEnv(game, delay, 'fresh')"
             )
@@ -151,7 +155,7 @@ class NetworkPolicy(Policy):
     def _inputs(self, obs: np.ndarray, queue: np.ndarray) -> np.ndarray:
         """Return the inputs of the first layer.
 
-        The pending actions fill the end of the queue's room. Inputs that are never used are 0.
+        The pending actions fill the last inputs of the queue. Unused inputs are 0.
         """
         if self._shown is not None:
             return self._shown.inputs(obs, queue, self.delay).astype(np.float32)
@@ -168,7 +172,9 @@ class NetworkPolicy(Policy):
                 x[first:] = queue.ravel()
         return x
 
-    def _checked(self, observation: Any, pending_actions: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _checked(
+        self, observation: ArrayLike, pending_actions: ArrayLike
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the observation and the queue as arrays, or raise if they do not fit."""
         obs = np.asarray(observation)
         if self.plays_one_game:
@@ -178,7 +184,7 @@ class NetworkPolicy(Policy):
             if not numbers or not np.isfinite(obs).all():
                 raise ValueError(
                     f"an observation is {self.observation_shape[0]} finite numbers; "
-                    f"got {observation!r}: pass what the environment gave"
+                    f"got {observation!r}: pass the environment's observation"
                 )
             obs = obs.astype(np.float32)
         return obs, self._checked_queue(pending_actions) if self.needs_queue else _NO_QUEUE
@@ -189,21 +195,21 @@ class NetworkPolicy(Policy):
             raise ValueError(
                 f"an observation is the last {count} frames, {side} by {side} bytes each; got "
                 f"{frames.dtype} of shape {frames.shape}: "
-                "pass what deadtime.envs.atari.AtariEnv gave"
+                "pass the observation of deadtime.envs.atari.AtariEnv"
             )
 
     def _headed(self, outputs: np.ndarray) -> np.ndarray:
-        """Return the values, the logits or the bounded action that the outputs stand for."""
+        """Return the values, the logits or the bounded action for the network's outputs."""
         found = outputs[: self._outputs]
         if self._head == "dueling":
             return outputs[-1] + found - found.sum() / self._outputs
         if self._head != "bounded":
             return found
         if np.isnan(found).any():
-            rule = "a network gives numbers"
-            raise ValueError(f"{rule}; this one gave {found} for an action: train it again")
+            rule = "the outputs of a network are numbers"
+            raise ValueError(f"{rule}; got {found} for an action: train it again")
         action = self._centre + self._reach * np.tanh(found)
-        return np.minimum(np.maximum(action, self._low), self._high)  # as rounding may lead out
+        return np.minimum(np.maximum(action, self._low), self._high)  # rounding may leave the box
 
     def _choice(self, headed: np.ndarray) -> int | np.ndarray:
         return headed if self._head == "bounded" else int(np.argmax(headed))

@@ -1,4 +1,4 @@
-"""The base of all trained policies: their sizes, their delay, and where they were trained."""
+"""The base class of trained policies, and checks of the environments in which they act."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import ArrayLike
 
 from deadtime._support.files import printable
 from deadtime.delays.convention import check_delay
 from deadtime.runtime.lstm_cell import Memory
 from deadtime.runtime.manifest import Manifest
-from deadtime.runtime.predict_inputs import joined, memories_of, rows_of
+from deadtime.runtime.predict_inputs import Observed, State, joined, memories_of, rows_of
 
 
 class Policy:
@@ -28,21 +30,21 @@ class Policy:
     action_shape: tuple[int, ...] = ()
     observation_shape: tuple[int, ...] = ()
     num_states: int = 0
-    """The number of states, where an observation is the number of one."""
+    """The number of states, if an observation is the number of a state."""
     sees_queue: bool = False
-    """Whether the policy was trained to look at the pending actions themselves."""
+    """Whether the policy was trained on the pending actions themselves."""
     needs_queue: bool = True
     """Whether the policy checks and uses the pending actions."""
     plays_one_game: bool = False
-    """Whether it acts only in the very environment that it was trained in."""
+    """Whether the policy acts only in the game of its training."""
     env: str = ""
-    """The name of the environment of the training, where a record tells it."""
+    """The name of the environment of the training, if known."""
     _manifest: Manifest
     _low: np.ndarray
     _high: np.ndarray
 
     def _describe(self, manifest: Manifest) -> None:
-        """Take over what a manifest says of the agent, the delay and the spaces."""
+        """Set the attributes from a manifest."""
         self._manifest = manifest
         self.agent = manifest.agent
         self.delay = manifest.delay
@@ -57,29 +59,29 @@ class Policy:
 
     @property
     def manifest(self) -> Manifest:
-        """The policy's manifest, with its present delay and environment."""
+        """The manifest of the policy, with its present delay and environment."""
         return replace(self._manifest, delay=self.delay, env=self.env)
 
-    def act(self, observation: Any, pending_actions: Any = ()) -> Any:
-        """Return the action to choose now, which is executed after the pending ones."""
+    def act(self, observation: Any, pending_actions: ArrayLike = ()) -> Any:
+        """Return the action to choose now, which is executed after the pending actions."""
         raise NotImplementedError
 
     def predict(
         self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
+        observation: Observed,
+        state: State | None = None,
+        episode_start: ArrayLike | None = None,
         deterministic: bool = True,
-    ) -> tuple[np.ndarray, Any]:
-        """Return the action for what `AugmentObservation` shows, and the state after it.
+    ) -> tuple[np.ndarray, State | None]:
+        """Return the action for an observation of `AugmentObservation`, and the next state.
 
-        The arguments are those of Stable-Baselines3's `predict`. `observation` is a Dict or a flat
-        vector, one or a batch; without a delay it may be the observation alone. `state` is the
-        memory that the call before returned, None at the start of an episode; `episode_start`
-        says where to forget it. The memory of `act` is not touched.
+        The arguments are those of Stable-Baselines3's `predict`. `observation` is a dict or a flat
+        vector, or a batch of them; without a delay it may be the observation alone. `state` is the
+        memory that the previous call returned, and None at the start of an episode. It is cleared
+        where `episode_start` is true. The call does not change the memory of `act`.
         """
         if not deterministic:
-            rule = f"{self.agent} has learned a greedy policy"
+            rule = f"{self.agent} has a greedy policy, which is deterministic"
             raise ValueError(f"{rule}; got deterministic={deterministic!r}: pass True")
         rows, lead = rows_of(self, observation)
         before = memories_of(state, episode_start, self._empty_memory(), lead)
@@ -92,22 +94,22 @@ class Policy:
 
     def _decide(
         self,
-        observation: Any,
-        pending_actions: Any,
+        observation: ArrayLike,
+        pending_actions: ArrayLike,
         memory: Memory | None,
     ) -> tuple[Any, Memory | None]:
-        """Return the action to choose with this memory, and the memory after it."""
+        """Return the action to choose with this memory, and the next memory."""
         return self.act(observation, pending_actions), memory
 
     def _empty_memory(self) -> Memory | None:
-        """Return the memory at the start of an episode, if the policy has one."""
+        """Return the memory at the start of an episode, or None if the policy has no memory."""
         return None
 
     def reset(self) -> None:
-        """Start an episode: a policy with a memory forgets what it saw."""
+        """Start an episode: a policy with a memory clears it."""
 
     def at_delay(self, delay: int) -> Self:
-        """Return the same policy under another delay, at the start of an episode."""
+        """Return a copy of the policy for another delay, at the start of an episode."""
         delay = check_delay(delay)
         if self.sees_queue and delay != self.delay:
             raise ValueError(
@@ -119,7 +121,7 @@ class Policy:
         twin.reset()
         return twin
 
-    def fits(self, actions: Any, observations: Any) -> bool:
+    def fits(self, actions: spaces.Space, observations: spaces.Space) -> bool:
         """Return whether the policy can act with these Gymnasium spaces."""
         if not self._fits_actions(actions):
             return False
@@ -127,20 +129,22 @@ class Policy:
             return (observations.start, observations.n) == (0, self.num_states)
         return not self.num_states and observations.shape == self.observation_shape
 
-    def _fits_actions(self, actions: Any) -> bool:
-        if self.action_shape:  # a box that has room for every action of the policy
+    def _fits_actions(self, actions: spaces.Space) -> bool:
+        """Return whether the action space contains every action of the policy."""
+        if self.action_shape:
             return (
                 isinstance(actions, spaces.Box)
                 and actions.shape == self.action_shape
                 and bool((actions.low.astype(np.float32) <= self._low).all())
                 and bool((actions.high.astype(np.float32) >= self._high).all())
             )
-        numbered = isinstance(actions, spaces.Discrete)
-        return numbered and (actions.start, actions.n) == (0, self.num_actions)
+        if not isinstance(actions, spaces.Discrete):
+            return False
+        return (actions.start, actions.n) == (0, self.num_actions)
 
     @property
     def sizes(self) -> str:
-        """The policy's inputs and outputs in words."""
+        """The sizes of observations and actions as text."""
         if self.num_states:
             seen = f"{self.num_states} states"
         elif len(self.observation_shape) == 1:
@@ -151,7 +155,7 @@ class Policy:
             return f"{seen} -> actions of shape {self.action_shape}"
         return f"{seen} -> {self.num_actions} actions"
 
-    def _checked_queue(self, pending_actions: Any) -> np.ndarray:
+    def _checked_queue(self, pending_actions: ArrayLike) -> np.ndarray:
         """Return the pending actions as an array, or raise if they do not fit."""
         queue = np.asarray(pending_actions)
         kinds, dtype = ("iuf", np.float32) if self.action_shape else ("iu", np.int64)
@@ -161,21 +165,21 @@ class Policy:
         if good and self.action_shape:
             good = bool(np.isfinite(queue).all())
         elif good:
-            # of a short queue, count_nonzero is several times as fast as any
+            # for a short queue, count_nonzero is several times faster than any
             good = not np.count_nonzero((queue < 0) | (queue >= self.num_actions))
         if not good:
             kind = f"each from 0 to {self.num_actions - 1}"
             if self.action_shape:
                 kind = f"each {self.action_shape[0]} finite numbers"
             raise ValueError(
-                f"pending_actions are the {self.delay} chosen last, oldest first, {kind}; "
+                f"pending_actions are the last {self.delay} actions, oldest first, {kind}; "
                 f"got {pending_actions!r}: "
                 "pass info['pending_actions'], or use policy.at_delay(m) for another delay"
             )
         return queue if queue.dtype == dtype else queue.astype(dtype)
 
     def __repr__(self) -> str:
-        """Return the agent, the environment where it is known, the delay and the sizes."""
+        """Return the agent, the environment if known, the delay and the sizes."""
         where = f" on {self.env}" if self.env else ""
         about = f"{self.agent}{where}, delay={self.delay}, {self.sizes}"
         return printable(f"{type(self).__name__}({about})")
@@ -183,29 +187,28 @@ class Policy:
 
 @contextmanager
 def fitting() -> Iterator[None]:
-    """Raise a ValueError if arrays are missing or of a kind that nothing can be built from."""
+    """Turn errors of missing or malformed arrays into a ValueError."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         rule = "a policy has the arrays that its agent learns"
-        got = f"this one has others ({error!r:.99})"
-        raise ValueError(f"{rule}; {got}: train it again") from error
+        raise ValueError(f"{rule}; got others ({error!r:.99}): train it again") from error
 
 
-def check_game(policy: Any, name: str) -> None:
-    """Raise if one of our policies was trained for another Atari game than `name`."""
+def check_game(policy: object, name: str) -> None:
+    """Raise if a deadtime policy was trained on another Atari game than `name`."""
     if isinstance(policy, Policy) and policy.plays_one_game and policy.env not in ("", name):
         raise ValueError(
-            f"a policy of an Atari game plays that game only, this one {policy.env}; got {name}: "
-            f"train one there, or name {policy.env}"
+            f"a policy of an Atari game plays only that game, here {policy.env}; got {name}: "
+            f"train a policy on {name}, or pass {policy.env}"
         )
 
 
-def check_place(policy: Any, env: Any, name: str = "") -> None:
-    """Raise if one of our policies can't act in a Gymnasium environment.
+def check_place(policy: object, env: gym.Env, name: str = "") -> None:
+    """Raise if a deadtime policy can't act in a Gymnasium environment.
 
-    `name` is how the environment is named here. Environments of ours may say it themselves, in an
-    attribute `deadtime_name`.
+    `name` is the environment's name in deadtime. By default it is read from the attribute
+    `deadtime_name`, if the environment has one.
     """
     if not isinstance(policy, Policy):
         return
@@ -213,7 +216,7 @@ def check_place(policy: Any, env: Any, name: str = "") -> None:
     check_game(policy, name)
     if not policy.fits(env.action_space, env.observation_space):
         raise ValueError(
-            f"a policy acts where observations and actions are as in its training, {policy.sizes}; "
+            f"a policy needs the observations and actions of its training, {policy.sizes}; "
             f"{name} has observations {env.observation_space} and actions {env.action_space}: "
-            "train one there"
+            "train a policy there"
         )

@@ -1,16 +1,21 @@
-"""The arguments of `predict`: observations as `AugmentObservation` shows them, and memories."""
+"""The arguments of `predict`: observations of `AugmentObservation`, and memories."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.runtime.lstm_cell import Memory
 
-Row = tuple[Any, Any]
+Observed = ArrayLike | Mapping[str, ArrayLike]
+"""An observation of `AugmentObservation`: a dict, or an array."""
+State = tuple[np.ndarray, ...]
+"""The memory of a policy, as Stable-Baselines3 passes it."""
+Row = tuple[np.ndarray, np.ndarray]
 """The observation and the pending actions of one environment."""
 
 
@@ -25,14 +30,15 @@ class Sizes(Protocol):
     needs_queue: bool
 
 
-def rows_of(sizes: Sizes, shown: Any) -> tuple[list[Row], tuple[int, ...]]:
-    """Return the rows of what is shown, and its leading axes: (n,) for a batch of n, else ().
+def rows_of(sizes: Sizes, shown: Observed) -> tuple[list[Row], tuple[int, ...]]:
+    """Return one row per environment, and the leading axes: (n,) for a batch of n, else ().
 
-    `shown` is a Dict with "observation" and "pending_actions", one flat vector of both, or the
+    `shown` is a dict with "observation" and "pending_actions", one flat vector of both, or the
     observation alone if the policy needs no queue.
     """
     if isinstance(shown, Mapping) and {*shown} >= {"observation", "pending_actions"}:
-        seen, queue = np.asarray(shown["observation"]), np.asarray(shown["pending_actions"])
+        seen = np.asarray(shown["observation"])
+        queue = np.asarray(shown["pending_actions"])
     else:
         seen, queue = _parts(sizes, shown)
     axes = len(sizes.observation_shape)
@@ -44,8 +50,8 @@ def rows_of(sizes: Sizes, shown: Any) -> tuple[list[Row], tuple[int, ...]]:
     return list(zip(seen, queue, strict=True)), lead
 
 
-def _parts(sizes: Sizes, shown: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the observations and the queues of flat vectors, or of observations alone."""
+def _parts(sizes: Sizes, shown: Observed) -> tuple[np.ndarray, np.ndarray]:
+    """Return the observations and the queues of flat vectors or plain observations."""
     found = np.asarray(shown)
     if _is_plain(sizes, found) and (sizes.delay == 0 or not sizes.needs_queue):
         lead = found.shape[: found.ndim - len(sizes.observation_shape)]
@@ -66,40 +72,41 @@ def _parts(sizes: Sizes, shown: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_plain(sizes: Sizes, found: np.ndarray) -> bool:
-    """Return whether these are observations of the environment itself."""
+    """Return whether `found` holds plain observations of the environment."""
     if sizes.num_states:
         return found.dtype.kind in "iu"
     axes = len(sizes.observation_shape)
     return found.ndim >= axes and found.shape[found.ndim - axes :] == sizes.observation_shape
 
 
-def _numbered(sizes: Sizes, shown: Any, one_hot: np.ndarray) -> np.ndarray:
-    """Return the numbers that one-hot vectors stand for."""
+def _numbered(sizes: Sizes, shown: Observed, one_hot: np.ndarray) -> np.ndarray:
+    """Return the numbers of one-hot vectors."""
     numbers = one_hot.argmax(axis=-1)
     if not ((one_hot == 1).sum(axis=-1) == 1).all() or np.count_nonzero(one_hot) != numbers.size:
         raise _refused(sizes, shown)
     return numbers
 
 
-def _refused(sizes: Sizes, shown: Any) -> ValueError:
+def _refused(sizes: Sizes, shown: Observed) -> ValueError:
+    """Return the error for an observation of the wrong form."""
     kind = type(shown).__name__
     got = f"shape {np.shape(shown)}" if isinstance(shown, np.ndarray) else f"{kind} {shown!r:.80}"
     return ValueError(
-        "predict takes what deadtime.AugmentObservation shows, or a batch of it: here a Dict or "
-        f"vector of the observation and {sizes.delay} pending actions; got {got}: "
+        "predict takes observations of deadtime.AugmentObservation or a batch of them, here a dict "
+        f"or vector with the observation and {sizes.delay} pending actions; got {got}: "
         f"wrap the environment, AugmentObservation(ActionDelay(env, {sizes.delay}))"
     )
 
 
 def memories_of(
-    state: Any,
-    episode_start: Any,
+    state: State | None,
+    episode_start: ArrayLike | None,
     empty: Memory | None,
     lead: tuple[int, ...],
 ) -> Sequence[Memory | None]:
-    """Return the memory before each row; it is `empty` where an episode starts.
+    """Return the memory of each row, which is `empty` at the start of an episode.
 
-    A policy that has no memory has no empty one either.
+    For a policy without a memory, `empty` is None.
     """
     count = math.prod(lead)
     if empty is None:
@@ -107,8 +114,8 @@ def memories_of(
     starts = np.asarray(False if episode_start is None else episode_start, bool).ravel()
     if len(starts) not in (1, count):
         raise ValueError(
-            f"episode_start says of each observation whether an episode starts; got {len(starts)} "
-            f"for {count}: pass one for each"
+            f"episode_start has one value per observation; got {len(starts)} for {count}: "
+            "pass one for each"
         )
     if state is None:
         return [empty] * count
@@ -116,8 +123,8 @@ def memories_of(
     good = isinstance(state, tuple | list) and len(state) == 2
     if not good or any(np.shape(part) != shape for part in state):
         raise ValueError(
-            f"state is the memory that predict returned for as many observations, two arrays of "
-            f"shape {shape}; got {state!r:.80}: pass that, or None at the start of an episode"
+            f"state is the memory that predict returned, two arrays of shape {shape}; "
+            f"got {state!r:.80}: pass that memory, or None at the start of an episode"
         )
     cells, outputs = (np.asarray(part, np.float32).reshape(count, -1) for part in state)
     memories = map(Memory, cells, outputs)
@@ -126,7 +133,7 @@ def memories_of(
 
 
 def joined(memories: Sequence[Memory], lead: tuple[int, ...]) -> Memory | None:
-    """Return the memories of all rows as one, or None if the policy has no memory."""
+    """Return the memories of all rows as one state, or None without a memory."""
     if not memories:
         return None
     cells, outputs = zip(*memories, strict=True)

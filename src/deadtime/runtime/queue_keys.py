@@ -1,7 +1,7 @@
-"""Keys of (state, queue) pairs: whole numbers of 64 bits, exact for queues of any length.
+"""Keys of (state, queue) pairs, exact for queues of any length.
 
-The first word of a key is the state. The others hold the pending actions, oldest first, as many to
-a word as fit; each action takes the same number of bits.
+A key is a row of 64-bit words. The first word is the state. The other words hold the pending
+actions, oldest first, with the same number of bits for each action and as many actions as fit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def bits_of(actions: int) -> int:
 
 
 def words_of(actions: int, delay: int) -> int:
-    """Return the length of a key: a word for the state, and those of a packed queue."""
+    """Return the number of words in a key: one for the state, and those of the packed queue."""
     return 1 + -(-delay // (64 // bits_of(actions)))
 
 
@@ -39,16 +39,16 @@ def key_of(state: int, queue: Sequence[int], actions: int) -> UInt64[np.ndarray,
 
 
 class KeyIndex:
-    """An index of keys, which finds the row of one among millions.
+    """An index that finds the row of a key among millions.
 
-    The keys are sorted once. A search halves them by the first word of the key, then what is left
-    by the next word, and so on.
+    The keys are sorted once. A search bisects them by the first word of the key, then the remaining
+    ones by the next word, and so on.
     """
 
     def __init__(self, keys: UInt64[np.ndarray, "rows words"]):
-        """Row 0 stands for every pair that was never visited; its key is not looked at.
+        """Sort the keys of all rows but row 0, which stands for pairs that were never visited.
 
-        Of two rows with the same key the first is found.
+        If two rows have the same key, searches find the first.
         """
         columns = keys[1:].T
         order = np.lexsort(columns[::-1])
@@ -57,11 +57,11 @@ class KeyIndex:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the sorted keys and their rows."""
+        """The size of the sorted keys and their row numbers in bytes."""
         return self._words.nbytes + self._rows.nbytes
 
     def row(self, key: UInt64[np.ndarray, " words"]) -> int:
-        """Return the row of a key, which is 0 if the pair was never visited."""
+        """Return the row of a key, or 0 if the pair was never visited."""
         first, last = 0, len(self._rows)
         for i, word in enumerate(key):
             if last - first == 1:

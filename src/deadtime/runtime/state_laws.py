@@ -1,4 +1,4 @@
-"""The law of the state after the pending actions, by the visits that a tabular model counted."""
+"""The law of the state after the pending actions, from the counts of a tabular model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def rolled_law(
 ) -> Float[np.ndarray, " S"]:
     """Return the probability of each state after the actions of `queue`.
 
-    A successor of -1 ends the list of those that were seen. A pair that was never tried is
-    predicted to change nothing. Sums are taken in the order of the training's compiled code, so
-    both give the same bits.
+    A successor of -1 ends the list of observed successors. The model predicts no change for a pair
+    that was never tried. Sums run in the order of the compiled training code, so both give the same
+    bits.
     """
     total = np.zeros(len(successors))
     place = np.zeros(len(successors), np.int64)
@@ -41,10 +41,10 @@ def rolled_law(
 def _moved(
     after: np.ndarray, visits: np.ndarray, members: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the states that one step leads to, member by member, and the share of each."""
+    """Return the states after one step, member by member, and the weight of each."""
     counts = visits.sum(axis=1)
     untried = counts == 0
-    if untried.any():  # the member itself, as if it had been seen once
+    if untried.any():  # predict the member itself, as if it had been seen once
         after = np.where(untried[:, None], -1, after)
         after[untried, 0] = members[untried]
         visits = np.where(untried[:, None], 1, visits)
@@ -57,10 +57,10 @@ def _moved(
 
 
 def _in_order(states: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return the different ones of `states`, in the order in which they first occur.
+    """Return the distinct `states` in the order of their first occurrence.
 
-    `place` has room for a number for each state, and is overwritten.
+    `place` is a buffer with one number per state, and is overwritten.
     """
     order = np.arange(len(states))
-    place[states[::-1]] = order[::-1]  # of several numbers for one place NumPy keeps the last
+    place[states[::-1]] = order[::-1]  # NumPy keeps the last of several assignments
     return states[place[states] == order]

@@ -1,13 +1,14 @@
-"""The policy of a tabular run: a table of values and, for some agents, a model of counts."""
+"""A policy that acts with a table of values and, for some agents, a model of counts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from deadtime.runtime.array_forms import Form, check_arrays
+from deadtime.runtime.array_checks import Form, check_arrays
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.policy import Policy, fitting
 from deadtime.runtime.queue_keys import KeyIndex, key_of, words_of
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class TablePolicy(Policy):
-    """A policy that acts on the number of a state and its pending actions.
+    """A policy that acts with a table, on the number of a state and the pending actions.
 
-    Among equally good actions, as in a pair never visited, it draws one.
+    It draws at random among equally good actions, such as those of a pair that was never visited.
     """
 
     def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
         """Build the policy, or raise if the arrays do not fit the manifest.
 
-        The arrays are `q`, the model's `successors`, `visits` and `likely`, and `keys` for a table
-        over states and queues.
+        The arrays are `q`, the model's `successors`, `visits` and `likely`, and, for a table over
+        states and queues, `keys`.
         """
         if not manifest.states:
             raise ValueError(
@@ -47,7 +48,7 @@ class TablePolicy(Policy):
         self._rng = _ties(manifest.seed)
 
     def _check(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Raise if the arrays do not fit each other or hold numbers of states that do not exist."""
+        """Raise if the arrays do not fit each other or contain states that do not exist."""
         states, actions = self.num_states, self.num_actions
         rows, outcomes = (states, arrays["successors"].shape[2]) if self._predicts else (1, 1)
         wanted = {
@@ -62,26 +63,29 @@ class TablePolicy(Policy):
         for name, least in (("successors", -1), ("likely", 0)):
             if ((arrays[name] < least) | (arrays[name] >= rows)).any():
                 rule = f"{name} are numbers of states, 0 to {rows - 1}"
-                raise ValueError(f"{rule}; this policy has others: train it again")
+                raise ValueError(f"{rule}; got others: train it again")
         if self.sees_queue and not 1 <= len(arrays["q"]) == len(arrays["keys"]):
-            rule = "a policy has values for each of its keys"
-            raise ValueError(f"{rule}; this one has not: train it again")
+            rule = "a table has one row of values per key"
+            got = f"{len(arrays['q'])} rows and {len(arrays['keys'])} keys"
+            raise ValueError(f"{rule}; got {got}: train it again")
         if outcomes < 1:
-            rule = "a policy has outcomes of each action"
-            raise ValueError(f"{rule}; this one has none: train it again")
+            rule = "a model has outcomes of each action"
+            raise ValueError(f"{rule}; got none: train it again")
 
     def at_delay(self, delay: int) -> Self:
-        """Return the same policy under another delay, whose ties are drawn from the beginning."""
+        """Return a copy of the policy for another delay, with a fresh generator for ties."""
         twin = super().at_delay(delay)
         twin._rng = _ties(self._manifest.seed)
         return twin
 
-    def act(self, observation: int, pending_actions: Any = ()) -> int:
-        """Return the action to choose now, which is executed after the pending ones."""
+    def act(self, observation: int, pending_actions: ArrayLike = ()) -> int:
+        """Return the action to choose now, which is executed after the pending actions."""
         return best_action(self.q_values(observation, pending_actions), self._rng.random())
 
-    def q_values(self, observation: int, pending_actions: Any = ()) -> Float[np.ndarray, " A"]:
-        """Return the value of each action as this agent sees it."""
+    def q_values(
+        self, observation: int, pending_actions: ArrayLike = ()
+    ) -> Float[np.ndarray, " A"]:
+        """Return the value of each action."""
         if self._sees_law:
             return self.predicted_law(observation, pending_actions) @ self._q
         if self._pairs is not None:
@@ -89,8 +93,8 @@ class TablePolicy(Policy):
             return self._q[self._pairs.row(key_of(state, queue, self.num_actions))].copy()
         return self._q[self.predicted_state(observation, pending_actions)].copy()
 
-    def predicted_state(self, observation: int, pending_actions: Any = ()) -> int:
-        """Return the state predicted for the next action's execution.
+    def predicted_state(self, observation: int, pending_actions: ArrayLike = ()) -> int:
+        """Return the state predicted for the time when the next action is executed.
 
         A policy without a forward model returns the present state.
         """
@@ -100,8 +104,10 @@ class TablePolicy(Policy):
                 state = int(self._likely[state, action])
         return state
 
-    def predicted_law(self, observation: int, pending_actions: Any = ()) -> Float[np.ndarray, " S"]:
-        """Return the probability of each state at the next action's execution."""
+    def predicted_law(
+        self, observation: int, pending_actions: ArrayLike = ()
+    ) -> Float[np.ndarray, " S"]:
+        """Return the probability of each state at the time when the next action is executed."""
         state, queue = self._checked(observation, pending_actions)
         if self._predicts:
             return rolled_law(self._successors, self._visits, state, queue)
@@ -109,7 +115,7 @@ class TablePolicy(Policy):
         law[state] = 1.0
         return law
 
-    def _checked(self, observation: Any, pending_actions: Any) -> tuple[int, list[int]]:
+    def _checked(self, observation: ArrayLike, pending_actions: ArrayLike) -> tuple[int, list[int]]:
         """Return the state and the queue as whole numbers, or raise if they do not fit."""
         queue = self._checked_queue(pending_actions)
         state = np.asarray(observation)
@@ -121,10 +127,10 @@ class TablePolicy(Policy):
 
 
 def best_action(values: Float[np.ndarray, " A"], u: float) -> int:
-    """Return an action of the highest value; `u`, from 0 to 1, decides among several.
+    """Return an action of the highest value; `u` from [0, 1) decides among equal ones.
 
-    The choice is that of the training's compiled code to the bit, values that are no numbers
-    included: one of those is chosen only if it is the first.
+    The choice equals that of the compiled training code, also for values that are NaN: such an
+    action is chosen only if it is the first.
     """
     numbers = values.tolist()
     best = max(numbers)
@@ -133,5 +139,5 @@ def best_action(values: Float[np.ndarray, " A"], u: float) -> int:
 
 
 def _ties(seed: int) -> np.random.Generator:
-    """Return the generator that decides ties."""
+    """Return the random generator for ties."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))

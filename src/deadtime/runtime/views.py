@@ -1,8 +1,8 @@
-"""Views: what an agent is shown when it decides, and which transition it learns from.
+"""Views: the input of an agent's decisions, and the transition that it learns from.
 
-An agent is a learner with a view. A view is data, and `VIEWS` is the registry of all of them:
+An agent is a learner with a view. A view is data, and `VIEWS` is the registry of all views:
 
-| sees         | the network or table is shown                             |
+| sees         | the input of the network or table                         |
 |--------------|-----------------------------------------------------------|
 | "state"      | s_t                                                       |
 | "queue"      | s_t and the pending actions                               |
@@ -12,13 +12,14 @@ An agent is a learner with a view. A view is data, and `VIEWS` is the registry o
 
 | credits      | the transition learned at step t                          |
 |--------------|-----------------------------------------------------------|
-| "chosen"     | (what was seen, a_t, r_t, what is seen next)              |
+| "chosen"     | (input at t, a_t, r_t, input at t+1)                      |
 | "executed"   | (s_t, a_{t-m}, r_t, s_{t+1}) for t ≥ m: the undelayed one |
 | "shifted"    | (s_{t-m}, a_{t-m}, r_t, s_{t-m+1}) for t ≥ m              |
 
-The learner decides what it learns from the first m steps, which execute the warm-up. The tabular
-forward model learns from every step: a prediction passes through the states of the warm-up. The
-deep learner stores an episode's steps from `skipped_delays` × m on (see `settings.DoubleQ`).
+The first m steps execute the warm-up, and each learner treats them in its own way. The tabular
+forward model learns from every step, because predictions pass through the states of the warm-up.
+The deep learner stores the steps of an episode from `skipped_delays` × m on (see
+`settings.DoubleQ`).
 """
 
 from __future__ import annotations
@@ -36,49 +37,53 @@ CHOSEN, EXECUTED, SHIFTED = range(len(CREDITS))
 
 
 class Code(NamedTuple):
-    """A view as two whole numbers, for compiled code; in a shared program each run has its own."""
+    """A view as two whole numbers, for compiled code that runs of several views share."""
 
     sees: Any
     credits: Any
 
     @property
     def sees_queue(self) -> Any:
-        """Whether the pending actions are shown."""
+        """Whether the agent sees the pending actions."""
         return self.sees == QUEUE
 
     @property
     def predicts(self) -> Any:
-        """Whether a forward model is needed."""
+        """Whether the agent needs a forward model."""
         return (self.sees == PREDICTION) | (self.sees == LAW)
 
     @property
     def executed(self) -> Any:
-        """Whether the transition of the executed action is learned from."""
+        """Whether the agent learns from the transition of the executed action."""
         return self.credits == EXECUTED
 
 
 class Shown(NamedTuple):
-    """Inputs of a view of one's own, which sees the queue in another form."""
+    """Custom inputs of a view, which sees the queue in another form."""
 
     size: Callable[[int, int], int]
-    """The number of inputs, from the numbers of an observation and the number of actions."""
-    inputs: Callable[[Any, Any, Any], Any]
-    """The inputs, from an observation, a queue whose last m entries are pending, and m.
+    """A function that returns the number of inputs.
 
-    It must work with arrays of NumPy and of JAX, and give `size` numbers.
+    Its arguments are the length of an observation and the number of actions.
+    """
+    inputs: Callable[[Any, Any, Any], Any]
+    """A function that returns the inputs, `size` numbers.
+
+    Its arguments are an observation, a queue whose last m entries are pending, and m. It must work
+    with arrays of NumPy and of JAX.
     """
 
 
 @dataclass(frozen=True)
 class View:
-    """What an agent sees and which transition it learns from."""
+    """The input of an agent's decisions, and the transition that it learns from."""
 
     sees: Sees
     credits: Credits
     solves_offline: bool = False
-    """Whether the agent acts at random first, and then solves its model."""
+    """Whether the agent first acts at random, and then solves its model."""
     shown: Shown | None = None
-    """The inputs of a view of one's own; None: those of the table above."""
+    """Custom inputs; None for those of the table above."""
 
     @property
     def code(self) -> Code:
@@ -87,12 +92,12 @@ class View:
 
     @property
     def predicts(self) -> bool:
-        """Whether a forward model is needed."""
+        """Whether the agent needs a forward model."""
         return self.code.predicts
 
     @property
     def sees_queue(self) -> bool:
-        """Whether the pending actions are shown."""
+        """Whether the agent sees the pending actions."""
         return self.code.sees_queue
 
 
@@ -105,9 +110,9 @@ VIEWS: dict[str, View] = {
     "mbs": View("prediction", "executed", solves_offline=True),
     "recurrent": View("history", "chosen"),
 }
-"""The view of each agent; add one here, and the learners that can have it offer the agent."""
+"""The view of each agent. Learners that support a view offer the agent."""
 
 
 def own_inputs(agent: str) -> Shown | None:
-    """Return the inputs of an agent whose view has its own, else None."""
+    """Return the custom inputs of an agent's view, or None."""
     return VIEWS[agent].shown if agent in VIEWS else None
