@@ -155,7 +155,7 @@ WRONG = {
         BOX,
         {"delay": 3},
     ),
-    "what the emulator sees ahead, fresh or kept; got model='learned'": (
+    "predicts with the look-ahead fresh or kept; got model='learned'": (
         FRAMES,
         {"sees": "law", "model": "learned"},
     ),
