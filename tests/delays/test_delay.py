@@ -30,7 +30,9 @@ ACTION_SPACES = [
 @given(st.integers(0, 9), st.lists(st.integers(0, 4), max_size=40))
 @settings(deadline=None)
 def test_three_queues_are_one_rule(delay, chosen):
-    """Chosen at t, executed at t + m: by the pure function on NumPy, on JAX in a scan, and by the host queue."""
+    """Chosen at t, executed at t + m: by the pure function on NumPy, on JAX in a scan, and by the
+    host queue.
+    """
     start = np.arange(delay) % 5
     expected = [*start.tolist(), *chosen]
 

@@ -20,7 +20,9 @@ OURS = {"CartPole-v1": "deadtime/NoisyCartPole-v1", "Acrobot-v1": "deadtime/Nois
 
 
 def gym_steps(name, steps, **settings):
-    """Random steps of a Gymnasium environment with resets: (state, time, action, next state, obs, reward, ends) a row."""
+    """Random steps of a Gymnasium environment with resets: (state, time, action, next state, obs,
+    reward, ends) a row.
+    """
     env = gym.make(name, **settings)
     rng = np.random.default_rng(0)
     env.reset(seed=0)
@@ -161,7 +163,9 @@ def test_functional_maze_ends_after_ten_times_the_cells():
 
 
 def test_derived_quantities_follow_the_masses():
-    """One noisy CartPole step must equal Gymnasium's with some masses; recover them from two accelerations and re-derive."""
+    """One noisy CartPole step must equal Gymnasium's with some masses; recover them from two
+    accelerations and re-derive.
+    """
     env = gym.make("deadtime/NoisyCartPole-v1", noise=0.2, perturb="masses").unwrapped
     env.reset(seed=0)
     seen = []
@@ -372,7 +376,8 @@ class TestMake:
             (
                 "cartpol",
                 {},
-                "no environment is called 'cartpol'; did you mean 'cartpole'\\?: choose one of maze, ",
+                "no environment is called 'cartpol'; did you mean 'cartpole'\\?: choose one of "
+                "maze, ",
             ),
             (
                 "cartpole",

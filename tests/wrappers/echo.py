@@ -1,4 +1,6 @@
-"""Environments whose observations say which actions were executed, for any action space and any episode lengths."""
+"""Environments whose observations say which actions were executed, for any action space and any
+episode lengths.
+"""
 
 import gymnasium as gym
 import numpy as np
@@ -6,7 +8,9 @@ from gymnasium import spaces
 
 
 class EchoEnv(gym.Env):
-    """Episode e lasts ``lengths[e]`` steps (cyclically); the observation is (episode, step); executed actions are kept."""
+    """Episode e lasts ``lengths[e]`` steps (cyclically); the observation is (episode, step);
+    executed actions are kept.
+    """
 
     metadata = {"render_modes": ["rgb_array"], "autoreset_mode": None}  # noqa: RUF012
 

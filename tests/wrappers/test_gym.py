@@ -317,7 +317,8 @@ def test_delay_is_read_only(wrapper):
     with pytest.raises(AttributeError) as error:
         env.delay = 5
     assert str(error.value) == (
-        f"the delay of {wrapper.__name__} is fixed when it is made; got 5 after that: wrap the environment anew with that delay"
+        f"the delay of {wrapper.__name__} is fixed when it is made; got 5 after that: wrap the "
+        "environment anew with that delay"
     )
     assert env.delay == 4
 

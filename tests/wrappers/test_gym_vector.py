@@ -18,8 +18,10 @@ from deadtime import (
     VectorAugmentObservation,
     VectorObservationDelay,
 )
+from deadtime.delays import GilbertElliott, PerEpisode, RandomWalk, Trace, Uniform
 
 MODES = list(AutoresetMode)
+KEYS = ("pending_actions", "pending_count", "action_age", "observation_age")
 lengths_of_three = st.lists(
     st.lists(st.integers(1, 9), min_size=1, max_size=3), min_size=3, max_size=3
 )
@@ -44,7 +46,9 @@ def same(got, wanted):
 
 
 class Lockstep:
-    """Drives a vector environment beside scalar ones that are reset by hand where the vector one should reset them."""
+    """Drives a vector environment beside scalar ones that are reset by hand where the vector one
+    should reset them.
+    """
 
     def __init__(self, envs, singles, mode, seed):
         self.envs, self.singles, self.mode = envs, singles, mode
@@ -56,7 +60,8 @@ class Lockstep:
     def check(self):
         for i, (obs, info) in enumerate(self.expected):
             same(leaf_rows(self.obs, i), obs)
-            for key in ("pending_actions", "observation_age"):
+            for key in KEYS:
+                assert (key in info) == (key in self.info)
                 if key in info:
                     same(leaf_rows(self.info[key], i), info[key])
                     assert self.info["_" + key][i]
@@ -73,7 +78,7 @@ class Lockstep:
             self.check()
         self.obs, reward, terminated, truncated, self.info = self.envs.step(actions)
         if self.mode == AutoresetMode.SAME_STEP and "final_info" in self.info:
-            for key in {"_pending_actions", "_observation_age"} & set(self.info["final_info"]):
+            for key in {"_" + key for key in KEYS} & set(self.info["final_info"]):
                 assert (self.info["final_info"][key] == (terminated | truncated)).all()
         for i, single in enumerate(self.singles):
             if self.mode == AutoresetMode.NEXT_STEP and self.ended[i]:
@@ -86,10 +91,12 @@ class Lockstep:
             if "executed_action" in info:
                 assert self.info["_executed_action"][i]
                 same(int(self.info["executed_action"][i]), info["executed_action"])
+                assert self.info["_executed_age"][i]
+                same(self.info["executed_age"][i], info["executed_age"])
             self.ended[i], self.expected[i] = end or cut, (obs, info)
             if self.mode == AutoresetMode.SAME_STEP and self.ended[i]:
                 same(self.info["final_obs"][i], obs)
-                for key in ("pending_actions", "observation_age"):
+                for key in KEYS:
                     if key in info:
                         same(leaf_rows(self.info["final_info"][key], i), info[key])
                         assert self.info["final_info"]["_" + key][i]
@@ -120,6 +127,114 @@ PAIRS = {
     ),
 }
 
+RANDOM = {
+    "uniform": lambda m: Uniform(m // 2, m),
+    "drawn-anew": lambda m: Uniform(0, m, in_order=False),
+    "walk": lambda m: RandomWalk(0, m),
+    "bursts": lambda m: GilbertElliott(0, m, to_bad=0.3, to_good=0.3),
+    "episode": lambda m: PerEpisode(Uniform(0, m)),
+    "trace": lambda m: Trace([m, 0, m // 2], repeat=True),
+    "general-constant": lambda m: Uniform(m, m),
+}
+RANDOM_PAIRS = {
+    "now": (VectorActionDelay, ActionDelay),
+    "hindsight": (
+        lambda e, p: VectorActionDelay(e, p, observed="hindsight"),
+        lambda e, p: ActionDelay(e, p, observed="hindsight"),
+    ),
+    "never": (
+        lambda e, p: VectorActionDelay(e, p, observed="never"),
+        lambda e, p: ActionDelay(e, p, observed="never"),
+    ),
+    "late-rewards": (
+        lambda e, p: VectorObservationDelay(e, p, rewards="observation"),
+        lambda e, p: ObservationDelay(e, p, rewards="observation"),
+    ),
+    "augment": (
+        lambda e, p: VectorAugmentObservation(VectorActionDelay(e, p)),
+        lambda e, p: AugmentObservation(ActionDelay(e, p)),
+    ),
+    "augment-observation": (
+        lambda e, p: VectorAugmentObservation(VectorObservationDelay(e, p)),
+        lambda e, p: AugmentObservation(ObservationDelay(e, p)),
+    ),
+    "augment-both": (
+        lambda e, p: VectorAugmentObservation(VectorObservationDelay(VectorActionDelay(e, p), p)),
+        lambda e, p: AugmentObservation(ObservationDelay(ActionDelay(e, p), p)),
+    ),
+    "augment-both-flat": (
+        lambda e, p: VectorAugmentObservation(
+            VectorActionDelay(VectorObservationDelay(e, p, "observation"), p, 1, "hindsight"),
+            flat=True,
+        ),
+        lambda e, p: AugmentObservation(
+            ActionDelay(ObservationDelay(e, p, "observation"), p, 1, "hindsight"), flat=True
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("pair", RANDOM_PAIRS.values(), ids=RANDOM_PAIRS.keys())
+@given(
+    lengths=lengths_of_three,
+    process=st.sampled_from(list(RANDOM.values())),
+    longest=st.sampled_from([0, 1, 2, 5]),
+    seed=st.integers(0, 9),
+    data=st.data(),
+)
+@settings(deadline=None, max_examples=12)
+def test_each_environment_behaves_as_a_scalar_one_with_its_seed(
+    pair, mode, lengths, process, longest, seed, data
+):
+    """Random ages on either channel or on both, with episodes of different lengths."""
+    wrap_many, wrap_one = pair
+    truncate = data.draw(st.booleans())
+    delay = process(longest)
+    envs = wrap_many(vector(lengths, mode, truncate=truncate), delay)
+    singles = [wrap_one(EchoEnv(own, truncate=truncate), delay) for own in lengths]
+    lockstep = Lockstep(envs, singles, mode, seed)
+    steps = data.draw(
+        st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=25)
+    )
+    for actions in steps:
+        lockstep.step(np.array(actions))
+
+
+def test_more_ages_than_are_drawn_at_once():
+    """Environment i goes on as a scalar one with its seed after hundreds of steps."""
+    lengths = [[400], [150], [7]]
+    envs = VectorActionDelay(vector(lengths, AutoresetMode.NEXT_STEP), Uniform(0, 4))
+    singles = [ActionDelay(EchoEnv(own), Uniform(0, 4)) for own in lengths]
+    lockstep = Lockstep(envs, singles, AutoresetMode.NEXT_STEP, 3)
+    for t in range(600):
+        lockstep.step(np.full(3, t % 7))
+
+
+@pytest.mark.parametrize("wrapper", [VectorActionDelay, VectorObservationDelay])
+def test_a_trace_that_is_too_short(wrapper):
+    envs = wrapper(vector([[2], [3]], AutoresetMode.NEXT_STEP), Trace([1, 0, 2]))
+    envs.reset()
+    for _ in range(12):
+        envs.step(np.zeros(2, int))
+    envs = wrapper(vector([[2], [4]], AutoresetMode.NEXT_STEP), Trace([1, 0, 2]))
+    envs.reset()
+    envs.step(np.zeros(2, int))
+    envs.step(np.zeros(2, int))
+    with pytest.raises(ValueError, match="got a trace of 3 steps and an episode that goes on"):
+        envs.step(np.zeros(2, int))
+
+
+def test_it_is_outermost_and_there_is_one_delay_of_observations():
+    envs = vector([[3]], AutoresetMode.NEXT_STEP)
+    seen = VectorAugmentObservation(VectorObservationDelay(envs, 1))
+    with pytest.raises(ValueError, match="got VectorActionDelay around it: put VectorAugment"):
+        VectorActionDelay(seen, 2)
+    with pytest.raises(ValueError, match="put VectorAugmentObservation around VectorObservation"):
+        VectorObservationDelay(VectorAugmentObservation(VectorActionDelay(envs, 1)), 2)
+    with pytest.raises(ValueError, match="on top of Constant.* use a single delay of their sum"):
+        VectorObservationDelay(VectorObservationDelay(envs, 1), Uniform(0, 1))
+
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
@@ -133,7 +248,9 @@ PAIRS = {
 def test_vector_equals_scalar_with_episodes_of_different_lengths(
     pair, mode, lengths, delay, seed, data
 ):
-    """Observations, rewards, ends, executed and pending actions, final observations: as many scalar environments would give."""
+    """Observations, rewards, ends, executed and pending actions, final observations: as many scalar
+    environments would give.
+    """
     wrap_many, wrap_one = pair
     truncate = data.draw(st.booleans())
     envs = wrap_many(vector(lengths, mode, truncate=truncate), delay)
@@ -148,7 +265,9 @@ def test_vector_equals_scalar_with_episodes_of_different_lengths(
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_no_action_leaks_into_the_next_episode(mode):
-    """Action 6 is chosen only in the first episode, of three steps: the second one must never execute it."""
+    """Action 6 is chosen only in the first episode, of three steps: the second one must never
+    execute it.
+    """
     envs = VectorActionDelay(vector([[3, 100]], mode), 5, warmup=0)
     envs.reset()
     for _ in range(3):
@@ -197,7 +316,9 @@ def test_observations_lie_in_the_space_and_copies_go_on_alike(wrap, name):
 
 
 def test_gymnasiums_own_batched_cartpole():
-    """An environment without sub-environments: episodes end, queues are redrawn, nothing else changes."""
+    """An environment without sub-environments: episodes end, queues are redrawn, nothing else
+    changes.
+    """
     envs = VectorActionDelay(
         gym.make_vec("CartPole-v1", num_envs=4, vectorization_mode="vector_entry_point"),
         2,
@@ -263,7 +384,8 @@ def test_delay_is_read_only(wrapper):
     with pytest.raises(AttributeError) as error:
         envs.delay = 5
     assert str(error.value) == (
-        f"the delay of {wrapper.__name__} is fixed when it is made; got 5 after that: wrap the environment anew with that delay"
+        f"the delay of {wrapper.__name__} is fixed when it is made; got 5 after that: wrap the "
+        "environment anew with that delay"
     )
     assert envs.delay == 4
     augmented = VectorAugmentObservation(
@@ -365,7 +487,9 @@ def test_a_reset_mask_that_the_environment_ignores_is_refused():
 
 
 def test_a_reset_by_hand_after_the_end_counts_once():
-    """NEXT_STEP: the environment that was reset by hand goes on; the one that was not is reset by the next step."""
+    """NEXT_STEP: the environment that was reset by hand goes on; the one that was not is reset by
+    the next step.
+    """
     envs = VectorActionDelay(vector([[2, 9], [2, 9]], AutoresetMode.NEXT_STEP), 3, warmup=0)
     envs.reset()
     for _ in range(2):

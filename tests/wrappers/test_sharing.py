@@ -1,6 +1,8 @@
-"""No two calls of `reset` and `step` return the same object or memory: Gymnasium 1.4's `check_env` asks for it.
+"""No two calls of `reset` and `step` return the same object or memory: Gymnasium 1.4's `check_env`
+asks for it.
 
-The rule is checked here for every Gymnasium, and for vector environments, which `check_env` does not take.
+The rule is checked here for every Gymnasium, and for vector environments, which `check_env` does
+not take.
 """
 
 from itertools import combinations, product
@@ -21,6 +23,7 @@ from deadtime import (
     VectorAugmentObservation,
     VectorObservationDelay,
 )
+from deadtime.delays import Uniform
 
 ACTION_SPACES = [
     spaces.Discrete(3),
@@ -34,6 +37,9 @@ SCALAR = {
     "augment": lambda env, delay: AugmentObservation(ActionDelay(env, delay)),
     "augment-flat": lambda env, delay: AugmentObservation(ActionDelay(env, delay), flat=True),
     "both": lambda env, delay: ObservationDelay(ActionDelay(env, delay), delay),
+    "augment-both": lambda env, delay: AugmentObservation(
+        ObservationDelay(ActionDelay(env, Uniform(0, delay)), Uniform(0, delay))
+    ),
 }
 VECTOR = {
     "action": VectorActionDelay,
@@ -43,6 +49,9 @@ VECTOR = {
         VectorActionDelay(envs, delay), flat=True
     ),
     "both": lambda envs, delay: VectorObservationDelay(VectorActionDelay(envs, delay), delay),
+    "augment-both": lambda envs, delay: VectorAugmentObservation(
+        VectorObservationDelay(VectorActionDelay(envs, Uniform(0, delay)), Uniform(0, delay))
+    ),
 }
 
 pytestmark = [

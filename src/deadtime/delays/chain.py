@@ -312,7 +312,7 @@ def check_law(law: np.ndarray, what: str, size: int) -> None:
 
 def _whole(values: Any, what: str) -> np.ndarray:
     given = np.asarray(values)
-    if given.dtype.kind not in "iu":
+    if given.dtype.kind not in "iu" and given.size:
         raise ValueError(
             f"{what} are whole numbers; got {_short(given)}: pass an array of whole numbers"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
+from deadtime.delays.convention import FixedDelay
 from deadtime.delays.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
 from deadtime.delays.pending import check_action_space
 from deadtime.delays.process import DelayProcess
@@ -24,12 +25,17 @@ def beneath(env: Any, kind: type) -> Iterator[Any]:
         env = env.env
 
 
-def check_outermost(env: Any, kind: type, name: str) -> None:
-    """Raise if the augmenting wrapper `kind` is in `env`, around which `name` is to be put."""
-    for _ in beneath(env, kind):
+class Augmented(FixedDelay):
+    """Mixin of the wrappers that show augmented states."""
+
+
+def check_outermost(env: Any, name: str) -> None:
+    """Raise if a wrapper that augments is in `env`, around which the delay `name` is to be put."""
+    for found in beneath(env, Augmented):
+        augments = type(found).__name__
         raise ValueError(
-            f"{kind.__name__} shows what the delays beneath it say, so it is outside of them; "
-            f"got {name} around it: put {kind.__name__} around {name}"
+            f"{augments} shows what the delays beneath it say, so it is outside of them; "
+            f"got {name} around it: put {augments} around {name}"
         )
 
 
@@ -82,7 +88,8 @@ class Augmentation:
         self.action_space, self.action_delay = pending_spec or (action_space, 0)
         self.observation_delay = 0 if observation_process is None else observation_process.longest
         self.delay = self.action_delay + self.observation_delay
-        if self.observation_delay:
+        self.keeps_actions = pending_spec is None or self.observation_delay > 0
+        if self.keeps_actions:
             check_action_space(self.action_space)
             self._check_same_actions(action_space)
         parts = {
@@ -152,7 +159,7 @@ class Shown:
         """`batch` are the leading axes, for vector environments."""
         self._of, self._batch = augmentation, batch
         self._space = augmentation.action_space
-        self._keeps = augmentation.observation_delay > 0
+        self._keeps = augmentation.keeps_actions
         self._queue: list[np.ndarray] = []
         self._ages: np.ndarray = np.zeros(0, np.int64)
 
@@ -182,9 +189,9 @@ class Shown:
             return
         axis = len(self._batch)
         chosen = [np.asarray(part) for _, part in space_leaves(self._space, action)]
-        keep = (slice(None),) * axis + (slice(1, None),)
+        newest = (slice(None),) * axis + (slice(1, None),)
         self._queue = [
-            np.concatenate([old[keep], np.expand_dims(new, axis).astype(old.dtype)], axis)
+            np.concatenate([old, np.expand_dims(new, axis).astype(old.dtype)], axis)[newest]
             for old, new in zip(self._queue, chosen, strict=True)
         ]
         if age is not None:
@@ -200,7 +207,7 @@ class Shown:
         if self._of.shows_action_age:
             ages = self._ages if self._keeps else np.asarray(info["action_age"])[..., None]
             parts["action_age"] = ages.copy()
-        if self._keeps:
+        if self._of.observation_delay:
             parts["observation_age"] = np.array(info["observation_age"])[..., None]
         return parts
 

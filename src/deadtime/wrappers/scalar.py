@@ -21,6 +21,7 @@ from deadtime.delays.stream import AgeStream
 from deadtime.delays.warm_up import WarmUp
 from deadtime.wrappers.augmented_observation import (
     Augmentation,
+    Augmented,
     Shown,
     beneath,
     check_outermost,
@@ -82,7 +83,7 @@ class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         _check_single(env, "ActionDelay")
         if env.has_wrapper_attr("pending_spec"):
             raise second_delay(env.get_wrapper_attr("pending_spec")[1], delay)
-        check_outermost(env, AugmentObservation, "ActionDelay")
+        check_outermost(env, "ActionDelay")
         self.process = as_process(delay)
         self._delay = self.process.longest
         RecordConstructorArgs.__init__(
@@ -144,7 +145,7 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, delay: Any, rewards: str = "step"):
         """Wrap an environment; at delay 0 the observation is the present one."""
         _check_single(env, "ObservationDelay")
-        check_outermost(env, AugmentObservation, "ObservationDelay")
+        check_outermost(env, "ObservationDelay")
         self.process = as_process(delay)
         for other in beneath(env, ObservationDelay):
             raise second_observation_delay(other.process, self.process)
@@ -196,7 +197,7 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         return paid
 
 
-class AugmentObservation(FixedDelay, gym.Wrapper, RecordConstructorArgs):
+class AugmentObservation(Augmented, gym.Wrapper, RecordConstructorArgs):
     """Show all that an agent knows as one observation: the paper's augmented state x_t.
 
     The observation is a Dict. "observation" is the one shown by the environment beneath.

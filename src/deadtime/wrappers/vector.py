@@ -19,7 +19,13 @@ from deadtime.delays.parse import as_process
 from deadtime.delays.pending import PendingActions
 from deadtime.delays.warm_up import WarmUp
 from deadtime.wrappers.age_streams import AgeStreams
-from deadtime.wrappers.augmented_observation import Augmentation, Shown, beneath, check_outermost
+from deadtime.wrappers.augmented_observation import (
+    Augmentation,
+    Augmented,
+    Shown,
+    beneath,
+    check_outermost,
+)
 from deadtime.wrappers.episodes import Episodes, Step, own_seeds
 from deadtime.wrappers.knowledge import AgeKnowledge, Observed
 from deadtime.wrappers.scalar import ACTIONS
@@ -46,7 +52,7 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
         self._episodes = Episodes(env, "ActionDelay")
         if (spec := _pending_spec(env)) is not None:
             raise second_delay(spec[1], delay)
-        check_outermost(env, VectorAugmentObservation, "VectorActionDelay")
+        check_outermost(env, "VectorActionDelay")
         super().__init__(env)
         self.process = as_process(delay)
         self._delay = self.process.longest
@@ -134,7 +140,7 @@ def _masked(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
     return {name: mask.copy() if name[0] == "_" else value for name, value in info.items()}
 
 
-class VectorAugmentObservation(FixedDelay, VectorWrapper):
+class VectorAugmentObservation(Augmented, VectorWrapper):
     """`AugmentObservation` on each environment of a batch."""
 
     def __init__(self, env: VectorEnv, flat: bool = False):

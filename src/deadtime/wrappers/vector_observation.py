@@ -15,6 +15,7 @@ from deadtime.delays.parse import as_process
 from deadtime.wrappers.age_streams import AgeStreams
 from deadtime.wrappers.augmented_observation import (
     beneath,
+    check_outermost,
     check_rewards,
     second_observation_delay,
 )
@@ -33,6 +34,7 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
     def __init__(self, env: VectorEnv, delay: Any, rewards: str = "step"):
         """Wrap a vector environment; at delay 0 the observations are the present ones."""
         self._episodes = Episodes(env, "ObservationDelay")
+        check_outermost(env, "VectorObservationDelay")
         super().__init__(env)
         for leaf in leaf_spaces(env.single_observation_space):
             if not isinstance(leaf, _KEPT):
