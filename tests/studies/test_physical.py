@@ -1,6 +1,7 @@
 """The CartPole and Acrobot experiments: trained together, recorded, drawn from records."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -129,7 +130,9 @@ def test_learning_curves_bridge_blocks_in_which_no_episode_ended():
         2, -1, order="F"
     )[:, :100]
     returns[:, -4:] = np.nan
-    figures.learning_curves(axes, {"delayed": (np.arange(100), returns)}, None)
+    spec = DeepSpec("cartpole", "delayed", 2, "paper", **TINY)
+    record = replace(record_of(spec, 0, 1.0), points=np.arange(100), curve=returns)
+    figures.learning_curves(axes, {"delayed": Result(record)})
     (line,) = axes.get_lines()
     x, y = line.get_data()
     assert x[0] == 3

@@ -15,7 +15,8 @@ from deadtime.runs.record import Record
 from deadtime.studies.experiment import found
 from deadtime.studies.paper import published
 from deadtime.studies.paper.experiments import EXPERIMENTS, chosen
-from deadtime.studies.paper.report import against, page
+from deadtime.studies.paper.report import page
+from deadtime.studies.paper.report_comparisons import against
 
 
 class Tags(HTMLParser):
@@ -126,7 +127,7 @@ def test_what_it_says(root):
             in text
         )
     assert (
-        "12 hold, 6 fail as written, 1 is unproven; the page of claims (docs/claims.md) says which"
+        "12 hold, 6 fail as written, 1 is unproven; the page of claims (docs/claims.md) explains each verdict"
         in text
     )
     assert 'href="up/claims.md"' in page(root, "2026-01-03", "up/claims.md")

@@ -178,9 +178,8 @@ class Comparison:
     def draw(self, path: str | Path) -> Path:
         """Draw the returns against the delay into a PNG, and return its path."""
         figure, axes = new_figure(6.4, 4.2)
-        scores = {key: result.scores for key, result in self.results.items()}
         best = {delay: (one.value, one.delay == delay) for delay, one in self.optima.items()}
-        return_against_delay(axes, scores, best, self._limits)
+        return_against_delay(axes, self.results, best)
         put_title(axes, f"{self._title}, {self._over_seeds}")
         return save_picture(figure, Path(path))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +12,12 @@ from matplotlib.ticker import MaxNLocator
 
 from deadtime._support.pictures import COLORS, MARKERS
 from deadtime.runs import statistics
-from deadtime.runs.limits import ANY, Limits
+from deadtime.runs.result import Result
+from deadtime.runs.returns import SCORES, Score, mean_return
 from deadtime.runtime.views import VIEWS
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-    Scores = dict[Any, Float[np.ndarray, " seeds"]]
 
 NAMES = {
     "delayed": "Delayed-Q",
@@ -61,34 +60,45 @@ def new_figure(
 
 
 def return_against_delay(
-    axes: Axes, scores: Scores, best: dict[int, tuple[float, bool]], limits: Limits = ANY
+    axes: Axes,
+    results: Mapping[tuple[str, int], Result],
+    best: Mapping[int, tuple[float, bool]] | None = None,
+    score: Score = SCORES,
 ) -> None:
-    """Draw each agent's mean and interval against the delay, under the exact optimum or its bound.
+    """Draw each agent's mean return and interval against the delay.
 
-    `scores` are keyed (agent, delay); `limits` are those of a return.
+    `results` are by agent and delay. `best` has the optimum of each delay, and whether it is exact
+    or an upper bound.
     """
-    for agent in dict.fromkeys(agent for agent, _ in scores):
-        delays = sorted(m for other, m in scores if other == agent)
-        found = [statistics.mean(scores[agent, m], limits) for m in delays]
+    for agent in dict.fromkeys(agent for agent, _ in results):
+        delays = sorted(m for other, m in results if other == agent)
+        found = [mean_return(one, score(one)) for one in (results[agent, m] for m in delays)]
         _line(axes, agent, delays, found)
-    _optimum(axes, best)
+    _optimum(axes, best or {})
     axes.set(xlabel="delay m (steps)", ylabel="return")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=8)
 
 
+def draw_estimates(
+    axes: Axes, x: Any, found: Sequence[statistics.Estimate], color: str, **style: Any
+) -> None:
+    """Draw a line through values, on a band of their intervals."""
+    axes.plot(x, [e.value for e in found], color=color, **style)
+    low = [e.low for e in found]
+    axes.fill_between(x, low, [e.high for e in found], color=color, alpha=0.18, lw=0)
+
+
 def _line(axes: Axes, agent: str, x: Any, found: list[statistics.Estimate]) -> None:
-    low, high = [e.low for e in found], [e.high for e in found]
     color = color_of(agent)
     marker = MARKERS.get(agent, "*")
-    axes.plot(x, [e.value for e in found], color=color, marker=marker, ms=4, label=name_of(agent))
-    axes.fill_between(x, low, high, color=color, alpha=0.18, lw=0)
+    draw_estimates(axes, x, found, color, label=name_of(agent), marker=marker, ms=4)
     if len(x) == 1:  # an area of no width
-        axes.vlines(x, low, high, color=color, lw=1)
+        axes.vlines(x, found[0].low, found[0].high, color=color, lw=1)
 
 
-def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:
+def _optimum(axes: Axes, best: Mapping[int, tuple[float, bool]]) -> None:
     """Solid where it is exact, dashed where a shorter delay's optimum bounds it."""
     delays = sorted(best)
     exact = [m for m in delays if best[m][1]]
@@ -102,30 +112,34 @@ def _optimum(axes: Axes, best: dict[int, tuple[float, bool]]) -> None:
         )
 
 
-def learning_curve(
-    axes: Axes, points: np.ndarray, returns: np.ndarray, color: str, label: str
-) -> None:
-    """Mean training return and its interval, from the returns of every seed (NaN where no episode ended)."""
-    found, x = [], []
+def learning_curve(axes: Axes, result: Result, color: str, label: str, unit: float = 1) -> None:
+    """Draw the mean training return and its interval against episodes, or steps in `unit`s.
+
+    Returns are NaN where no episode ended.
+    """
+    points, returns = result.curve
+    found = []
+    x = []
     for block in np.array_split(np.arange(len(points)), min(25, len(points))):
         there = ~np.isnan(returns[:, block])
         seeds = there.any(axis=1)
         if seeds.any():
             sums = np.where(there, returns[:, block], 0.0).sum(axis=1)
-            found.append(statistics.mean(sums[seeds] / there.sum(axis=1)[seeds]))
-            x.append(points[block[-1]])
-    axes.plot(x, [e.value for e in found], color=color, label=label, lw=1.5)
-    axes.fill_between(
-        x, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0
-    )
+            means = sums[seeds] / there.sum(axis=1)[seeds]
+            found.append(mean_return(result, means))
+            x.append(points[block[-1]] / unit)
+    draw_estimates(axes, x, found, color, label=label, lw=1.5)
 
 
 def learning_curves(
-    axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], best: tuple[float, bool] | None
+    axes: Axes,
+    results: Mapping[str, Result],
+    best: tuple[float, bool] | None = None,
+    unit: float = 1,
 ) -> None:
-    """Those of agents, beside the best that there is."""
-    for agent, (points, returns) in curves.items():
-        learning_curve(axes, points, returns, color_of(agent), name_of(agent))
+    """Draw the learning curve of each agent, and the exact optimum or a bound on it."""
+    for agent, result in results.items():
+        learning_curve(axes, result, color_of(agent), name_of(agent), unit)
     if best is not None:
         axes.axhline(
             best[0],

@@ -11,22 +11,33 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import numpy as np
+from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
-from deadtime._support.files import printable
-from deadtime._support.pictures import put_title, save_picture
+from deadtime._support.files import printable, printable_lines
+from deadtime._support.pictures import save_picture
 from deadtime.runs import pack_archive, records, statistics
-from deadtime.runs.figures import new_figure, order_of, return_against_delay
-from deadtime.runs.limits import return_limits
+from deadtime.runs.figures import (
+    learning_curves,
+    new_figure,
+    order_of,
+    return_against_delay,
+    shared_legend,
+)
 from deadtime.runs.result import Result, Results
+from deadtime.runs.returns import columns, difference, difference_columns, mean_return
 from deadtime.runs.specs import Spec, folder_of, from_canonical
+from deadtime.runs.tabular_specs import TabularSpec
 
 _APART = ("agent", "delay")
 _LEARNER = ("changes", "learner")
 """What a record says of how its agent learns; agents with other settings may stand in one figure."""
-_LONGEST_TITLE, _SHOWN = 500, 20
+_LONGEST_TITLE = 500
+_SHOWN = 20
+_CURVES = 5
+"""The most delays whose learning curves are drawn, the shortest first."""
+_COLUMNS = 2
 
 Groups = dict[str, dict[tuple[str, int], Result]]
 
@@ -128,20 +139,40 @@ def _experiment(
     seeds = sorted({seed for result in results.values() for seed in result.seeds})
 
     def draw(results: Results, root: Path) -> Path:
-        figure, axes = new_figure(6.4, 4.2)
-        limits = return_limits(next(iter(results.values())).spec)
-        return_against_delay(
-            axes, {key: result.scores for key, result in results.items()}, {}, limits
-        )
-        intervals = ", 95% intervals" * any(
-            len(result.seeds) >= statistics.FEWEST for result in results.values()
-        )
-        put_title(axes, f"{fill(title, 70)}\n{seeds_of(results)}{intervals}")
-        return save_picture(figure, root / "figures" / f"{slug}.png")
+        return save_picture(_figure(title, results), root / "figures" / f"{slug}.png")
 
     return Comparison(
         slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table
     ), results
+
+
+def _figure(title: str, results: Results) -> Figure:
+    """Return the figure of a comparison: return against delay, and learning curves."""
+    delays = sorted({m for _, m in results})
+    shown = delays[:_CURVES]
+    compared = len(delays) > 1
+    panels = len(shown) + compared
+    columns = min(panels, _COLUMNS)
+    rows = -(-panels // columns)
+    figure, grid = new_figure(1 + 4.4 * columns, 0.9 + 3.3 * rows, rows, columns, squeeze=False)
+    axes = [*grid.flat]
+    for unused in axes[panels:]:
+        unused.set_axis_off()
+    if compared:
+        return_against_delay(axes[0], results)
+        axes[0].set_title("greedy return after training", fontsize=10)
+    for axis, m in zip(axes[compared:], shown, strict=False):
+        curves = {agent: result for (agent, delay), result in results.items() if delay == m}
+        tabular = isinstance(next(iter(curves.values())).spec, TabularSpec)
+        learning_curves(axis, curves)
+        axis.set(xlabel="episode" if tabular else "step", ylabel="training return")
+        axis.set_title(f"learning curves, m = {m}", fontsize=10)
+    shared_legend(figure, grid)
+    intervals = any(len(result.seeds) >= statistics.FEWEST for result in results.values())
+    about = seeds_of(results) + ", 95% intervals" * intervals
+    words = printable_lines(f"{fill(title, 35 * (1 + columns))}\n{about}")
+    figure.suptitle(words, fontsize=10, parse_math=False)
+    return figure
 
 
 def seeds_of(results: Results) -> str:
@@ -151,38 +182,15 @@ def seeds_of(results: Results) -> str:
     return one if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
-def paired(first: Result, second: Result, score: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of two results on the seeds that both have."""
-    theirs = {*second.seeds}
-    common = [seed for seed in first.seeds if seed in theirs]
-    return score(Result(first.record.rows(common))), score(Result(second.record.rows(common)))
-
-
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
     """Return the rows of a table: returns, and how the first agent compares to each on the same seeds."""
     rows, first = [], next(iter(results))[0]
     for (agent, m), result in results.items():
-        row: dict[str, Any] = {"agent": agent, "delay": m}
-        for label, values in (("greedy", result.scores), ("training", result.training_scores)):
-            found = statistics.mean(values, return_limits(result.spec))
-            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
-        less: Any = ("", "", "")
-        if (first, m) in results:
-            ours, its = paired(results[first, m], result, lambda one: one.scores)
-            less = (
-                statistics.difference(ours, its, return_limits(result.spec)) if len(its) else less
-            )
-        row |= dict(
-            zip((f"{first}_minus_this", "difference_low", "difference_high"), less, strict=True)
-        )
-        rows.append(
-            row
-            | {
-                "seeds": len(result.seeds),
-                "diverged": len(result.diverged),
-                "never_updated": len(result.untrained),
-            }
-        )
+        row: dict[str, Any] = {"agent": agent, "delay": m} | columns(result)
+        less = difference(results[first, m], result) if (first, m) in results else None
+        row |= difference_columns(f"{first}_minus_this", less)
+        row |= {"seeds": len(result.seeds), "diverged": len(result.diverged)}
+        rows.append(row | {"never_updated": len(result.untrained)})
     return rows
 
 
@@ -204,7 +212,6 @@ def printed(experiment: Comparison, results: Results) -> Table:
                 notes += (
                     [f"never updated: seeds {_first(result.untrained)}"] if result.untrained else []
                 )
-                found = statistics.mean(result.scores, return_limits(result.spec))
-                table.add_row(str(m), agent, "; ".join([str(found), *notes]))
+                table.add_row(str(m), agent, "; ".join([str(mean_return(result)), *notes]))
         table.add_section()
     return table

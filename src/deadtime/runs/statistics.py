@@ -32,6 +32,10 @@ class Estimate(NamedTuple):
             "" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
         )
 
+    def columns(self, name: str) -> dict[str, float]:
+        """Return the value and its interval as columns of a table."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
     def to_json(self) -> dict[str, Any]:
         """Of a mean, for JSON, which knows no NaN."""
         return {

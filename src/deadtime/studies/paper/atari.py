@@ -6,17 +6,17 @@ order of `RUNS`, first one seed of everything: what is recorded is shown, whatev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from deadtime._support.pictures import COLORS, save_picture
 from deadtime.learn.settings import PIXEL_MODELS
-from deadtime.runs import statistics
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.figures import (
     NAMES,
@@ -26,8 +26,9 @@ from deadtime.runs.figures import (
     return_against_delay,
     shared_legend,
 )
-from deadtime.runs.folder_report import paired, seeds_of
+from deadtime.runs.folder_report import seeds_of
 from deadtime.runs.result import Result, Results
+from deadtime.runs.returns import difference, difference_columns, mean_return
 from deadtime.studies.experiment import Experiment
 from deadtime.studies.paper import published
 
@@ -106,30 +107,17 @@ def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
     rows = []
     for key, result in results.items():
         row: dict[str, Any] = dict(zip(names, key, strict=True))
-        for label, values in (("training", result.training_scores), ("greedy", result.scores)):
-            found = statistics.mean(values)
-            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
+        training = mean_return(result, _SCORE(result))
+        row |= training.columns("training") | mean_return(result).columns("greedy")
         first = results.get(tuple(_FIRST_OF.get(part, part) for part in key))
-        both = paired(first, result, _SCORE) if first is not None else ((), ())
-        less = statistics.difference(*both) if len(both[0]) else ("", "", "")
-        row |= dict(
-            zip(("first_minus_this", "difference_low", "difference_high"), less, strict=True)
-        )
+        less = difference(first, result, _SCORE) if first is not None else None
+        row |= difference_columns("first_minus_this", less)
         spec: Any = result.spec
-        theirs = (
-            published.TABLE.get(spec.env, {}).get((spec.agent, spec.delay))
-            if spec == _usual(spec)
-            else None
-        )
-        row |= {
-            "paper": theirs.mean if theirs else "",
-            "paper_spread": theirs.spread if theirs else "",
-        }
-        row |= {
-            "verdict": published.verdict(statistics.mean(result.training_scores), theirs)
-            if theirs
-            else ""
-        }
+        row |= {"paper": "", "paper_spread": "", "verdict": ""}
+        theirs = published.TABLE.get(spec.env, {}).get((spec.agent, spec.delay))
+        if theirs is not None and spec == _usual(spec):
+            row |= {"paper": theirs.mean, "paper_spread": theirs.spread}
+            row["verdict"] = published.verdict(training, theirs)
         notes = {"diverged": len(result.diverged), "never_updated": len(result.untrained)}
         rows.append(row | {"seeds": len(result.seeds), "steps": spec.length, **notes})
     return rows
@@ -139,13 +127,13 @@ def _draw_summary(results: Results, root: Path) -> Path:
     """Return against the delay in each game, the paper's values as crosses."""
     figure, axes = new_figure(14, 7, 2, 4)
     for axis, env in zip(axes.flat, GAMES, strict=True):
-        scores = {
-            (a, m): _SCORE(result)
+        shown = {
+            (a, m): result
             for (sticky, _, game, a, m), result in results.items()
             if game == env and not sticky
         }
-        if scores:
-            return_against_delay(axis, scores, {})
+        if shown:
+            return_against_delay(axis, shown, score=_SCORE)
         for agent in published.AGENTS:
             value, spread = zip(
                 *(published.TABLE[env][agent, m] for m in published.DELAYS), strict=True
@@ -164,7 +152,7 @@ def _draw_summary(results: Results, root: Path) -> Path:
                 label=f"{NAMES[agent]} in the paper",
                 **how,
             )
-        axis.set_title(_title(env) + ("" if scores else " (not run)"), fontsize=10)
+        axis.set_title(_title(env) + ("" if shown else " (not run)"), fontsize=10)
         axis.set(xticks=published.DELAYS, xlabel="delay m (steps)", ylabel="training return")
         axis.grid(alpha=0.25)
         axis.set_ylim(bottom=0)
@@ -179,11 +167,9 @@ def _draw_summary(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "summary-atari.png")
 
 
-def _curves(axis: Any, results: Iterable[tuple[str, Result]]) -> None:
-    found = {agent: result.curve for agent, result in results}
-    learning_curves(
-        axis, {agent: (steps / 1e6, returns) for agent, (steps, returns) in found.items()}, None
-    )
+def _curves(axis: Axes, results: Mapping[str, Result]) -> None:
+    """Draw learning curves over millions of steps."""
+    learning_curves(axis, results, unit=1e6)
     axis.set_xlabel("million steps")
 
 
@@ -191,15 +177,12 @@ def _draw_convergence(results: Results, root: Path) -> Path:
     """Training return on MsPacman, a panel a delay."""
     figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
     for axis, m in zip(axes, published.DELAYS, strict=True):
-        _curves(
-            axis,
-            [(agent, results[agent, m]) for agent in published.AGENTS if (agent, m) in results],
-        )
+        recorded = {agent: results[agent, m] for agent in published.AGENTS if (agent, m) in results}
+        _curves(axis, recorded)
         value = published.TABLE[FIRST[0]]["delayed", m].mean
         axis.axhline(
             value, color=COLORS["delayed"], lw=1, ls=":", label="Delayed-Q's score in the paper"
         )
-        recorded = any(delay == m for _, delay in results)
         axis.set_title(f"m = {m}" + ("" if recorded else " (not run)"), fontsize=10)
     axes[0].set_ylabel("training return")
     axes[0].set_ylim(bottom=0)
@@ -212,14 +195,8 @@ def _draw_convergence(results: Results, root: Path) -> Path:
 def _draw_rnn(results: Results, root: Path) -> Path:
     """Training return of the recurrent agent beside the others."""
     figure, axis = new_figure(6.4, 4.2)
-    _curves(
-        axis,
-        [
-            (agent, results[agent, RNN_DELAY])
-            for agent in RNN_AGENTS
-            if (agent, RNN_DELAY) in results
-        ],
-    )
+    shown = [agent for agent in RNN_AGENTS if (agent, RNN_DELAY) in results]
+    _curves(axis, {agent: results[agent, RNN_DELAY] for agent in shown})
     axis.set_ylabel("training return")
     axis.set_ylim(bottom=0)
     axis.legend(frameon=False, fontsize=9)
@@ -235,13 +212,10 @@ def _kept(model: str) -> DeepSpec:
 def _draw_kept(results: Results, root: Path) -> Path:
     """Training return with either way to look ahead."""
     figure, axis = new_figure(6.4, 4.2)
-    names, colors = (
-        {"fresh": "a new path for every decision", "kept": "a path kept while it comes true"},
-        iter(COLORS.values()),
-    )
+    names = {"fresh": "a new path for every decision", "kept": "a path kept while it comes true"}
+    colors = iter(COLORS.values())
     for (model,), result in results.items():
-        steps, returns = result.curve
-        learning_curve(axis, steps / 1e6, returns, next(colors), names[model])
+        learning_curve(axis, result, next(colors), names[model], unit=1e6)
     axis.grid(alpha=0.25)
     axis.set(xlabel="million steps", ylabel="training return")
     axis.set_ylim(bottom=0)

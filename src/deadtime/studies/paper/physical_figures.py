@@ -14,14 +14,15 @@ from deadtime._support.pictures import COLORS, save_picture
 from deadtime.learn.presets import PRESETS
 from deadtime.runs import statistics
 from deadtime.runs.figures import (
+    draw_estimates,
     heat_map,
     learning_curves,
     new_figure,
     return_against_delay,
     shared_legend,
 )
-from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Result, Results
+from deadtime.runs.returns import columns, mean_return
 from deadtime.studies.paper import published
 
 ENVS = {
@@ -34,23 +35,24 @@ DELAYS = (0, *published.DELAYS)
 
 
 def score_of(preset: str, result: Result) -> np.ndarray:
-    """The paper's score is the return of the last tenth of training; `best` is shown by what it does greedily."""
+    """Return the score that a preset is judged by.
+
+    For `paper` it is the return of the last tenth of training, as in the paper; for `best` it is
+    the greedy return.
+    """
     return result.training_scores if preset == "paper" else result.scores
 
 
-def _mean(result: Result, preset: str) -> statistics.Estimate:
+def mean_score(preset: str, result: Result) -> statistics.Estimate:
     """Return the mean of the score that a preset is judged by, and its interval."""
-    return statistics.mean(score_of(preset, result), return_limits(result.spec))
+    return mean_return(result, score_of(preset, result))
 
 
 def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A row a run: its key, the greedy and the training return, seeds, those that diverged, steps."""
+    """Return the rows of a table: returns, seeds, diverged seeds and steps of each run."""
     rows = []
     for key, result in results.items():
-        row = dict(zip(names, key, strict=True))
-        for label, values in (("greedy", result.scores), ("training", result.training_scores)):
-            found = statistics.mean(values, return_limits(result.spec))
-            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
+        row = dict(zip(names, key, strict=True)) | columns(result)
         row |= {"seeds": len(result.seeds), "diverged": len(result.diverged)}
         row["steps"] = result.spec.length  # type: ignore[union-attr]
         rows.append(row)
@@ -61,14 +63,8 @@ def draw_curves(results: Results, root: Path) -> Path:
     """Training return on Noisy CartPole, a panel a delay."""
     figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
     for axis, m in zip(axes, DELAYS[1:], strict=True):
-        curves = {
-            agent: results["paper", "noisy-cartpole", agent, m].curve for agent in published.AGENTS
-        }
-        learning_curves(
-            axis,
-            {agent: (steps / 1000, returns) for agent, (steps, returns) in curves.items()},
-            None,
-        )
+        shown = {agent: results["paper", "noisy-cartpole", agent, m] for agent in published.AGENTS}
+        learning_curves(axis, shown, unit=1000)
         axis.axhline(
             published.TABLE["noisy-cartpole"]["delayed", m].mean,
             color=COLORS["delayed"],
@@ -86,10 +82,10 @@ def draw_curves(results: Results, root: Path) -> Path:
 
 MISTAKES = ("double", "terminals")
 _CAUSES = {
-    (True, True): ("as it should be", "#0072B2", "o-"),
-    (False, True): ("plain maximum instead of double Q", "#D55E00", "s-"),
-    (True, False): ("no terminal transitions", "#E69F00", "D-"),
-    (False, False): ("both", "#CC79A7", "^-"),
+    (True, True): ("as it should be", "#0072B2", "o"),
+    (False, True): ("plain maximum instead of double Q", "#D55E00", "s"),
+    (True, False): ("no terminal transitions", "#E69F00", "D"),
+    (False, False): ("both", "#CC79A7", "^"),
 }
 
 
@@ -97,17 +93,9 @@ def draw_causes(results: Results, root: Path) -> Path:
     """Delayed-Q's training return with the mistakes of the authors' code, beside the paper."""
     figure, axes = new_figure(13, 3.9, 1, 4)
     for axis, env in zip(axes, ENVS, strict=True):
-        for mistakes, (label, color, style) in _CAUSES.items():
-            found = [_mean(results[env, m, *mistakes], "paper") for m in DELAYS[1:]]
-            axis.plot(DELAYS[1:], [e.value for e in found], style, color=color, ms=4, label=label)
-            axis.fill_between(
-                DELAYS[1:],
-                [e.low for e in found],
-                [e.high for e in found],
-                color=color,
-                alpha=0.12,
-                lw=0,
-            )
+        for mistakes, (label, color, marker) in _CAUSES.items():
+            found = [mean_score("paper", results[env, m, *mistakes]) for m in DELAYS[1:]]
+            draw_estimates(axis, DELAYS[1:], found, color, label=label, marker=marker, ms=4)
         value, spread = zip(*(published.TABLE[env]["delayed", m] for m in DELAYS[1:]), strict=True)
         axis.errorbar(
             np.array(DELAYS[1:]) + 0.5,
@@ -148,10 +136,9 @@ def _panels(
 ) -> Path:
     figure, axes = new_figure(10, 4.2, 1, 2)
     for axis, env in zip(axes, envs, strict=True):
-        scores = {
-            (agent, m): results[env, agent, m].scores for agent in published.AGENTS for m in delays
-        }
-        return_against_delay(axis, scores, {}, return_limits(results[env, "delayed", 0].spec))
+        pairs = product(published.AGENTS, delays)
+        shown = {(agent, m): results[env, agent, m] for agent, m in pairs}
+        return_against_delay(axis, shown)
         _frame(axis, env, ENVS[env])
         axis.set_ylabel("greedy return")
     shared_legend(figure, axes)
@@ -200,7 +187,7 @@ def draw_gap(results: Results, root: Path) -> Path:
         for model, (label, color, marker) in _LOOKS.items():
             if (preset, env, model, DELAYS[1]) not in results:
                 continue
-            found = [_mean(results[preset, env, model, m], preset) for m in DELAYS[1:]]
+            found = [mean_score(preset, results[preset, env, model, m]) for m in DELAYS[1:]]
             ends = np.array([[e.value - e.low, e.high - e.value] for e in found]).T
             axes[i, j].errorbar(
                 DELAYS[1:],
@@ -231,15 +218,9 @@ def misspecified_table(results: Results, root: Path) -> list[dict[str, Any]]:
     rows = []
     for env, result in results.items():
         for delay, scores in zip(TESTED, result.record.others.T, strict=True):
-            found = statistics.mean(scores, return_limits(result.spec))
-            row = {
-                "environment": env,
-                "trained_delay": result.spec.delay,
-                "delay": delay,
-                "greedy": found.value,
-            }
-            row |= {"greedy_low": found.low, "greedy_high": found.high, "seeds": len(scores)}
-            rows.append(row | {"diverged": len(result.diverged)})
+            row = {"environment": env, "trained_delay": result.spec.delay, "delay": delay}
+            row |= mean_return(result, scores).columns("greedy")
+            rows.append(row | {"seeds": len(scores), "diverged": len(result.diverged)})
     return rows
 
 
@@ -247,13 +228,8 @@ def draw_misspecified(results: Results, root: Path) -> Path:
     """Return of what was trained at 10 under the delays 5 to 15."""
     figure, axes = new_figure(7, 4)
     for (env, result), color in zip(results.items(), ("#0072B2", "#D55E00"), strict=True):
-        found = [
-            statistics.mean(scores, return_limits(result.spec)) for scores in result.record.others.T
-        ]
-        axes.plot(TESTED, [e.value for e in found], "o-", color=color, ms=4, label=ENVS[env])
-        axes.fill_between(
-            TESTED, [e.low for e in found], [e.high for e in found], color=color, alpha=0.18, lw=0
-        )
+        found = [mean_return(result, scores) for scores in result.record.others.T]
+        draw_estimates(axes, TESTED, found, color, label=ENVS[env], marker="o", ms=4)
     axes.axvline(10, color="black", lw=1, ls=":", label="trained at")
     axes.set(
         xlabel="delay in evaluation (steps)", ylabel="greedy return", ylim=(0, 510), xticks=TESTED

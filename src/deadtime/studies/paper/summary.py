@@ -19,13 +19,13 @@ from deadtime.learn.presets import PRESETS
 from deadtime.runs import statistics
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.figures import NAMES, new_figure, return_against_delay, shared_legend
-from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Results
+from deadtime.runs.returns import columns, difference, difference_columns
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.studies.experiment import Experiment
 from deadtime.studies.paper import published
 from deadtime.studies.paper.physical import physical
-from deadtime.studies.paper.physical_figures import ENVS, score_of
+from deadtime.studies.paper.physical_figures import ENVS, mean_score, score_of
 from deadtime.studies.paper.tabular import maze
 
 MAZES = {"maze": "Maze", "noisy-maze": "Noisy Maze"}
@@ -47,23 +47,16 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
     rows = []
     for (preset, env, agent, m), result in results.items():
         row: dict[str, Any] = {"preset": preset, "environment": env, "agent": agent, "delay": m}
-        for label, values in (("greedy", result.scores), ("training", result.training_scores)):
-            found = statistics.mean(values, return_limits(result.spec))
-            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
+        row |= columns(result)
         row |= {"seeds": len(result.seeds), "diverged": len(result.diverged)}
-        score = score_of(preset, result)
-        first = score_of(preset, results[preset, env, "delayed", m])
-        less = statistics.difference(first, score, return_limits(result.spec))
-        row |= {
-            "delayed_minus_this": less.value,
-            "difference_low": less.low,
-            "difference_high": less.high,
-        }
+        first = results[preset, env, "delayed", m]
+        less = difference(first, result, partial(score_of, preset))
+        row |= difference_columns("delayed_minus_this", less)
         theirs = published.TABLE[env].get((agent, m))
         row |= {"paper": "", "paper_spread": "", "verdict": ""}
         if theirs is not None:
             row |= {"paper": theirs.mean, "paper_spread": theirs.spread}
-            row["verdict"] = published.verdict(statistics.mean(score), theirs)
+            row["verdict"] = published.verdict(mean_score(preset, result), theirs)
         rows.append(row)
     return rows
 
@@ -100,18 +93,19 @@ def standing(preset: str, results: Results, envs: Collection[str]) -> Standing:
         agent: [score_of(preset, results[preset, env, agent, m]) for env, m in cells]
         for agent in published.AGENTS
     }
-    theirs = [published.TABLE[env]["delayed", m] for env, m in cells]
-    lies = Counter(
-        published.verdict(statistics.mean(x), value)
-        for x, value in zip(scores["delayed"], theirs, strict=True)
+    verdicts = Counter(
+        published.verdict(
+            mean_score(preset, results[preset, env, "delayed", m]),
+            published.TABLE[env]["delayed", m],
+        )
+        for env, m in cells
     )
     beats = {
         agent: statistics.improvement(scores["delayed"], scores[agent])
         for agent in published.AGENTS[1:]
     }
-    return Standing(
-        sum(cells.values()), sum(published.wins(*at) for at in cells), len(cells), lies, beats
-    )
+    won_in_the_paper = sum(published.wins(*at) for at in cells)
+    return Standing(sum(cells.values()), won_in_the_paper, len(cells), verdicts, beats)
 
 
 _SCORES = {
@@ -125,14 +119,9 @@ def _draw(results: Results, root: Path) -> Path:
     preset, seeds = next(iter(results))[0], len(next(iter(results.values())).seeds)
     figure, axes = new_figure(13, 7.4, 2, 3)
     for axis, (env, title) in zip(axes.T.flat, (MAZES | ENVS).items(), strict=True):
-        scores = {
-            (agent, m): score_of(preset, results[preset, env, agent, m])
-            for agent in published.AGENTS
-            for m in DELAYS
-        }
-        return_against_delay(
-            axis, scores, {}, return_limits(results[preset, env, "delayed", 0].spec)
-        )
+        pairs = product(published.AGENTS, DELAYS)
+        shown = {(agent, m): results[preset, env, agent, m] for agent, m in pairs}
+        return_against_delay(axis, shown, score=partial(score_of, preset))
         for agent in published.AGENTS:
             at = [m for m in published.DELAYS if (agent, m) in published.TABLE[env]]
             value, spread = zip(*(published.TABLE[env][agent, m] for m in at), strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,23 @@ import numpy as np
 from deadtime._support.pictures import COLORS, MARKERS, save_picture
 from deadtime.runs import statistics
 from deadtime.runs.ceiling import mean_ceiling
-from deadtime.runs.figures import NAMES, heat_map, learning_curves, new_figure, return_against_delay
-from deadtime.runs.limits import return_limits
+from deadtime.runs.figures import (
+    NAMES,
+    draw_estimates,
+    heat_map,
+    learning_curves,
+    new_figure,
+    return_against_delay,
+)
 from deadtime.runs.result import Result, Results
+from deadtime.runs.returns import columns, difference, difference_columns, mean_return
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runtime.views import VIEWS
 from deadtime.studies.paper import published
 
 AGENTS = ("delayed", "augmented", "oblivious", "shifted", "distribution", "mbs")
+_EPISODES = (1.0, math.inf)
+"""The least and the largest number of episodes of a run."""
 
 
 def tabular(result: Result) -> TabularSpec:
@@ -32,18 +42,9 @@ def estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """A row a run: its key, the greedy and the training return, and the paired difference to Delayed-Q where there is one."""
     rows = []
     for key, result in results.items():
-        row = dict(zip(names, key, strict=True))
-        for label, values in (("return", result.scores), ("training", result.training_scores)):
-            found = statistics.mean(values, return_limits(result.spec))
-            row |= {label: found.value, f"{label}_low": found.low, f"{label}_high": found.high}
-        rows.append(
-            row
-            | {
-                "seeds": len(result.seeds),
-                "episodes": tabular(result).episodes,
-                "seconds": sum(result.record.seconds),
-            }
-        )
+        row = dict(zip(names, key, strict=True)) | columns(result, "return")
+        row |= {"seeds": len(result.seeds), "episodes": tabular(result).episodes}
+        rows.append(row | {"seconds": sum(result.record.seconds)})
     return rows
 
 
@@ -65,7 +66,7 @@ def draw_convergence(results: Results, root: Path) -> Path:
     shown = [agent for agent in AGENTS if not VIEWS[agent].solves_offline]
     figure, axes = new_figure(12, 9.5, len(NOISES), len(DELAYS), sharex=True, sharey=True)
     for (i, p), (j, m) in product(enumerate(NOISES), enumerate(DELAYS)):
-        curves = {agent: results[agent, p, m].curve for agent in shown}
+        curves = {agent: results[agent, p, m] for agent in shown}
         learning_curves(axes[i, j], curves, _best(root, results, [("delayed", p, m)])[m])
         axes[i, j].set_title(
             f"{'Maze' if p == 0 else f'Noisy Maze, p = {p:g}'}, m = {m}", fontsize=10
@@ -94,14 +95,8 @@ def convergence_table(results: Results, root: Path) -> list[dict[str, Any]]:
     for row, result in zip(rows, results.values(), strict=True):
         p, m = row["noise"], row["delay"]
         best, exact = _best(root, results, [("delayed", p, m)])[m]
-        less = statistics.difference(
-            results["delayed", p, m].scores, result.scores, return_limits(result.spec)
-        )
-        row |= {
-            "delayed_minus_this": less.value,
-            "difference_low": less.low,
-            "difference_high": less.high,
-        }
+        less = difference(results["delayed", p, m], result)
+        row.update(difference_columns("delayed_minus_this", less))
         row |= {"optimum": best, "optimum_is": "exact" if exact else "upper bound"}
         theirs = published.TABLE["noisy-maze" if p else "maze"].get(
             (row["agent"], m)
@@ -117,8 +112,8 @@ def draw_sweep(results: Results, root: Path) -> Path:
     """Return against the delay, without and with noise."""
     figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
     for axis, p in zip(axes, (0.0, 0.1), strict=True):
-        scores = {(agent, m): results[agent, p, m].scores for agent in AGENTS for m in SWEPT}
-        return_against_delay(axis, scores, _best(root, results, [("delayed", p, m) for m in SWEPT]))
+        shown = {(agent, m): results[agent, p, m] for agent in AGENTS for m in SWEPT}
+        return_against_delay(axis, shown, _best(root, results, [("delayed", p, m) for m in SWEPT]))
         axis.set_title("Maze" if p == 0 else f"Noisy Maze, p = {p:g}")
     axes[0].set_ylabel("greedy return after 5,000 episodes")
     axes[1].set_ylabel("")
@@ -158,28 +153,9 @@ def draw_sizes(results: Results, root: Path) -> Path:
     figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
     for axis, p in zip(axes, (0.0, 0.1), strict=True):
         for agent in SIZED:
-            found = [
-                statistics.mean(
-                    results[agent, p, n].scores, return_limits(results[agent, p, n].spec)
-                )
-                for n in SIZES
-            ]
-            axis.plot(
-                SIZES,
-                [e.value for e in found],
-                color=COLORS[agent],
-                marker=MARKERS[agent],
-                ms=4,
-                label=NAMES[agent],
-            )
-            axis.fill_between(
-                SIZES,
-                [e.low for e in found],
-                [e.high for e in found],
-                color=COLORS[agent],
-                alpha=0.18,
-                lw=0,
-            )
+            found = [mean_return(results[agent, p, n]) for n in SIZES]
+            style = {"label": NAMES[agent], "marker": MARKERS[agent], "ms": 4}
+            draw_estimates(axis, SIZES, found, COLORS[agent], **style)
         best = [
             mean_ceiling(
                 root,
@@ -237,7 +213,7 @@ def draw_growth(results: Results, root: Path) -> Path:
     figure, axes = new_figure(6.6, 4.6)
     fits = growth(results)
     for agent, delays in GROWTH.items():
-        found = [statistics.mean(results[agent, m].record.episodes) for m in delays]
+        found = [statistics.mean(results[agent, m].record.episodes, _EPISODES) for m in delays]
         color, (base, gain) = COLORS[agent], fits[agent]
         spread = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
         axes.errorbar(
@@ -276,7 +252,8 @@ def growth_table(results: Results, root: Path) -> list[dict[str, Any]]:
     """The same in numbers; a seed that never got there counts with all its episodes."""
     rows = []
     for (agent, m), result in results.items():
-        found, counts = statistics.mean(result.record.episodes), np.array(result.record.episodes)
+        counts = np.array(result.record.episodes)
+        found = statistics.mean(counts, _EPISODES)
         rows.append(
             {
                 "agent": agent,
@@ -328,14 +305,9 @@ def draw_whole_law(results: Results, root: Path) -> Path:
     """Return against the delay, for both predictions."""
     figure, axes = new_figure(9, 4.2, 1, 2, sharey=True)
     for axis, p in zip(axes, LAW_NOISES, strict=True):
-        scores = {
-            (agent, m): results[agent, p, m].scores
-            for agent in ("delayed", "distribution")
-            for m in DELAYS
-        }
-        return_against_delay(
-            axis, scores, _best(root, results, [("delayed", p, m) for m in DELAYS])
-        )
+        pairs = product(("delayed", "distribution"), DELAYS)
+        shown = {(agent, m): results[agent, p, m] for agent, m in pairs}
+        return_against_delay(axis, shown, _best(root, results, [("delayed", p, m) for m in DELAYS]))
         axis.set_title(f"Noisy Maze, p = {p:g}")
     for axis in axes[1:]:
         axis.set_ylabel("")
@@ -350,13 +322,7 @@ def whole_law_table(results: Results, root: Path) -> list[dict[str, Any]]:
     """The same in numbers, with paired differences."""
     rows = estimates(results, ("agent", "noise", "delay"))
     for row in rows:
-        gain = statistics.difference(
-            results["distribution", row["noise"], row["delay"]].scores,
-            results["delayed", row["noise"], row["delay"]].scores,
-        )
-        row |= {
-            "law_minus_mode": gain.value,
-            "difference_low": gain.low,
-            "difference_high": gain.high,
-        }
+        at = row["noise"], row["delay"]
+        gain = difference(results["distribution", *at], results["delayed", *at])
+        row.update(difference_columns("law_minus_mode", gain))
     return rows

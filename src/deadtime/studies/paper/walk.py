@@ -18,6 +18,7 @@ from deadtime.envs.walk_settings import WalkSettings
 from deadtime.runs import statistics
 from deadtime.runs.figures import NAMES, new_figure
 from deadtime.runs.result import Results
+from deadtime.runs.returns import mean_return
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.studies.experiment import Experiment
 
@@ -105,7 +106,7 @@ def _draw(results: Results, root: Path) -> Path:
             label=f"acting on the {predictor}, exact",
         )
     for agent in _LEARNERS:
-        found = [statistics.mean(results[agent, m].scores) for m in DELAYS]
+        found = [mean_return(results[agent, m]) for m in DELAYS]
         spread = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
         right.errorbar(
             DELAYS,
@@ -138,8 +139,7 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
             name: exact_return(WalkSettings(), m, name) for name in PREDICTORS
         }
         for agent in _LEARNERS:
-            found = statistics.mean(results[agent, m].scores)
-            row |= {agent: found.value, f"{agent}_low": found.low, f"{agent}_high": found.high}
+            row |= mean_return(results[agent, m]).columns(agent)
         rows.append(row)
     return rows
 
