@@ -1,7 +1,12 @@
-"""Delayed planning against QuantEcon's DiscreteDP on the explicit augmented problem: time, and memory above the imports.
+"""Delayed planning against QuantEcon's DiscreteDP on the explicit augmented problem: time and memory.
 
-Each measurement runs in a process of its own, after a small problem has compiled what needs compiling. QuantEcon's time
-includes building the explicit problem, and the faster of its modified policy and policy iteration is taken.
+Each measurement runs in a process of its own, after a small problem has compiled the kernels. Memory is counted above
+the imports. QuantEcon's time includes building the explicit problem, and the faster of its modified policy and policy
+iteration is taken.
+
+`--processes` measures sweeps under delay processes against those under a constant delay, on one thread: the processor time for
+each state and action, of one improving sweep and eight that follow its policy. The least of many rounds is taken, and
+rounds of the problems take turns, so that other work on the machine slows all of them.
 """
 
 import argparse
@@ -10,7 +15,7 @@ import resource
 import subprocess
 import sys
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -89,12 +94,77 @@ def beliefs() -> None:
     )
 
 
+def sweeps(operator):
+    """Return a function that does one improving sweep and eight that follow its policy, and its time for each state."""
+    v = np.random.default_rng(0).normal(size=operator.shape)
+    after, policy = np.empty_like(v), np.zeros(operator.shape, operator.policy_type)
+
+    def timed() -> float:
+        begin = process_time()
+        operator.improve(v, after, policy)
+        for _ in range(8):
+            operator.follow(v, after, policy)
+        return (process_time() - begin) / v.size
+
+    timed()
+    return timed
+
+
+def processes(rounds: int = 30) -> None:
+    """Print the cost for each state and action under processes, as a multiple of that under a constant delay."""
+    import numba
+
+    from deadtime.delays import Constant, GilbertElliott, PerEpisode, RandomWalk, Uniform
+    from deadtime.planning.augmented import Operator
+    from deadtime.planning.channel import channel_of
+    from deadtime.planning.channel_operator import ChannelOperator
+
+    numba.set_num_threads(1)
+    print(
+        "| S=25, A=4, 3 successors | states | ns a state and action | share of the constant's | aim |"
+    )
+    print("|---|---|---|---|---|")
+    mdp = problem()
+    for longest in (5, 7):
+        named = {
+            "constant": Operator(mdp, longest),
+            "constant, as a process": Constant(longest),
+            "uniform latencies": Uniform(2, longest),
+            "random walk": RandomWalk(0, longest),
+            "Gilbert–Elliott": GilbertElliott(Uniform(0, 2), Uniform(2, longest), 0.1, 0.3),
+            "one age an episode": PerEpisode(Uniform(0, longest)),
+            "uniform ages, drawn anew": Uniform(2, longest, in_order=False),
+        }
+        problems = {
+            name: one if isinstance(one, Operator) else ChannelOperator(mdp, channel_of(one))
+            for name, one in named.items()
+        }
+        timers = {name: sweeps(operator) for name, operator in problems.items()}
+        times: dict[str, list[float]] = {name: [] for name in timers}
+        for _ in range(rounds):
+            for name, timer in timers.items():
+                times[name].append(timer())
+        base = min(times["constant"])
+        for name, operator in problems.items():
+            least = min(times[name])
+            states = int(np.prod(operator.shape))
+            print(
+                f"| {name}, K={longest} | {states:,} | {1e9 * least / mdp.actions / 9:.2f} | "
+                f"{least / base:.2f} | {'' if name == 'constant' else '2'} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", choices=SOLVERS)
     parser.add_argument("--delay", type=int)
     parser.add_argument("--quick", action="store_true", help="leave out m=10")
+    parser.add_argument("--processes", action="store_true", help="delay processes alone")
     arguments = parser.parse_args()
+    if arguments.processes:
+        processes()
+        return
     if arguments.one:
         one(arguments.one, arguments.delay)
         return

@@ -37,20 +37,24 @@ def _expect(v, offsets, counts, moves, probabilities, low, actions, ahead):  # t
     states, width = ahead.shape
     for s in range(states):
         row = ahead[s]
-        row[0] = 0.0
-        filled = 1
+        filled = 0
         for j in range(len(moves)):  # shortest queues first, so each sum is repeated once
             count = counts[moves[j]]
             size = min(count, width)
-            while filled < size:
-                for x in range(filled, filled * actions):
-                    row[x] = row[x - filled]
-                filled *= actions
             begin = offsets[moves[j]] + s * count + low % count
             source = v[begin : begin + size]
             p = probabilities[j]
-            for x in range(size):
-                row[x] += p * source[x]
+            if filled == 0:
+                for x in range(size):
+                    row[x] = p * source[x]
+            elif filled < size:
+                for first in range(size - filled, -1, -filled):  # the part that is read comes last
+                    for x in range(filled):
+                        row[first + x] = row[x] + p * source[first + x]
+            else:
+                for x in range(size):
+                    row[x] += p * source[x]
+            filled = size
         while filled < width:
             for x in range(filled, filled * actions):
                 row[x] = row[x - filled]
@@ -159,6 +163,17 @@ def _improve(problem, channel, pieces, v, after, policy, tie):  # type: ignore[n
                     policy[at : at + len(best)] = chosen
 
 
+@numba.njit(cache=True)
+def _gather(indptr, indices, data, row, ahead, first, actions, policy, totals):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """totals = row `row` of P times the entries of `ahead` that the policy leads to, queues `first` and following."""
+    totals[:] = 0.0
+    for j in range(indptr[row], indptr[row + 1]):
+        p = data[j]
+        source = ahead[indices[j]]
+        for g in range(len(totals)):
+            totals[g] += p * source[(first + g) * actions + policy[g]]
+
+
 @numba.njit(parallel=True, cache=True)
 def _follow(problem, channel, pieces, v, after, policy):  # type: ignore[no-untyped-def]  # pragma: no cover
     """after = T^π v."""
@@ -177,20 +192,28 @@ def _follow(problem, channel, pieces, v, after, policy):  # type: ignore[no-unty
             age = ages[c]
             place = actions ** max(age - 1, 0)
             groups = widths[group] // actions
-            run = min(place, groups) if age > 0 else groups
+            run = min(place, groups) if age > 0 else 1
             for s in range(states):
                 for h in range(counts[c] // reaches[like]):
                     base = h * reaches[like] + low // actions
                     at = offsets[c] + s * counts[c] + base
                     for first in range(0, groups, run):
-                        u = -1 if age == 0 else ((base + first) // place) % actions
-                        for g in range(first, first + run):
-                            a = policy[at + g]
-                            row = s * actions + (a if u < 0 else u)
-                            total = 0.0
-                            for j in range(indptr[row], indptr[row + 1]):
-                                total += data[j] * ahead[indices[j], g * actions + a]
-                            after[at + g] = r[s, a if u < 0 else u] + gamma * total
+                        u = policy[at + first] if age == 0 else ((base + first) // place) % actions
+                        row = s * actions + u
+                        part = slice(at + first, at + first + run)
+                        _gather(
+                            indptr,
+                            indices,
+                            data,
+                            row,
+                            ahead,
+                            first,
+                            actions,
+                            policy[part],
+                            after[part],
+                        )
+                        for g in range(at + first, at + first + run):
+                            after[g] = r[s, u] + gamma * after[g]
 
 
 class ChannelOperator:
