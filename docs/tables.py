@@ -171,6 +171,19 @@ def stationarity() -> str:
     return table(["policies", *(m.replace("=", " = ") for m in delays)], lines)
 
 
+def random_delay() -> str:
+    """What knowing the age and what waiting is worth, against the range of the latency."""
+    named = {"seen_now": "seen now", "seen_later": "seen a step later"}
+    named |= {"never_seen": "never seen", "waiting": "receiver waits"}
+    lines = []
+    for row in rows("random-delay-exact"):
+        low, high = row["shortest_latency"], row["longest_latency"]
+        latency = low if low == high else f"{low}–{high}"
+        values = (number(row[key], 3) for key in named)
+        lines.append([row["problem"], latency, number(row["mean_age"], 2), *values])
+    return table(["problem", "latency", "mean age", *named.values()], lines)
+
+
 def mazes() -> str:
     """Final returns in mazes beside the optimum and the paper."""
     lines = []
@@ -390,6 +403,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "stationarity": stationarity,
     "mazes": mazes,
     "maze-sizes": maze_sizes,
+    "random-delay": random_delay,
     "whole-law": whole_law,
     "point-estimates": point_estimates,
     "physical-paper": lambda: physical("paper", "training"),
