@@ -61,18 +61,18 @@ def test_sizes_are_checked_before_anything_is_read(name, tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"steps": -1}, "a run of 10 steps has done none or more of them; got -1"),
-        ({"steps": 12}, "a run of 10 steps has done none or more of them; got 12"),
+        ({"steps": -1}, "the steps of this run are 0 to 11; got -1"),
+        ({"steps": 12}, "the steps of this run are 0 to 11; got 12"),
         ({"steps": 2**60}, f"got {2**60}"),
         ({"seconds": float("nan")}, "a run takes 0 seconds or more; got nan"),
         ({"seconds": -0.1}, "a run takes 0 seconds or more; got -0.1"),
         ({"seconds": float("inf")}, "a run takes 0 seconds or more; got inf"),
-        ({"resumed_at": [9]}, r"a run went on at steps that it has done; got \[9\] of 8"),
-        ({"resumed_at": [-2]}, r"a run went on at steps that it has done; got \[-2\] of 8"),
+        ({"resumed_at": [9]}, r"a run resumes at steps that it has made; got \[9\] of 8"),
+        ({"resumed_at": [-2]}, r"a run resumes at steps that it has made; got \[-2\] of 8"),
         *(
             (
                 {"ended": [[0, 1, 1.0], row]},
-                "episodes end in steps that were done, with finite returns; got ",
+                "episodes end in steps that were made, with finite returns; got ",
             )
             for row in (
                 [0, 8, 1.0],
@@ -84,13 +84,13 @@ def test_sizes_are_checked_before_anything_is_read(name, tmp_path):
                 [0, 1, np.inf],
             )
         ),
-        ({"ended": [[0, np.nan, 1.0]]}, "episodes end in steps that were done"),
+        ({"ended": [[0, np.nan, 1.0]]}, "episodes end in steps that were made"),
     ],
 )
 def test_what_no_run_says_is_refused(wrong, why, tmp_path):
     with pytest.raises(
         ValueError,
-        match=rf"x is no checkpoint of this run \(.*{why}.*\): delete it, and the run begins anew",
+        match=rf"x is no checkpoint of this run \(.*{why}.*\): delete it, and the run starts again",
     ):
         read(saved(tmp_path / "x", **wrong))
 
@@ -120,7 +120,7 @@ def test_a_full_disk_is_said_once_a_run(tmp_path, capfd):
             f"deadtime: warning: a checkpoint can't be written to {tmp_path}/{name} ("
         )
         assert line.endswith(
-            "): the run goes on, but an interruption loses what it did; make room there"
+            "): the run continues, but an interruption would lose its progress; free some space there"
         )
 
 

@@ -238,7 +238,7 @@ def test_policies_refuse_what_compiled_code_could_not_take(name):
 def test_a_view_that_no_table_can_have_is_refused():
     with pytest.raises(
         ValueError,
-        match="a table is asked by state, queue, prediction, law; got a view that sees history",
+        match="views that see state, queue, prediction, law; got one that sees history",
     ):
         new_agent(environment(0.0), VIEWS["recurrent"], 1)
 

@@ -423,7 +423,9 @@ def experiment_rows(experiment, results):
 
 
 def test_a_page_of_nothing_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"there is no record in .*: make some with `deadtime reproduce`"):
+    with pytest.raises(
+        ValueError, match=r"there is no record in .*: make some with `deadtime reproduce`"
+    ):
         page(tmp_path, "2026-01-03")
 
 

@@ -1,7 +1,7 @@
-"""Advantage actor-critic with a memory (A2C with an LSTM): networks, losses, and one update.
+"""Advantage actor-critic with an LSTM (A2C): networks, losses, and one update.
 
-The network is that of Stable-Baselines' recurrent policies: fully connected layers, an LSTM, and from
-its output the preferences of the policy and one value. Functions are for one item.
+The network is the one of Stable-Baselines' recurrent policies. Fully connected layers and an LSTM
+lead to the policy's logits and one value. Every function takes one item; callers map it over more.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from deadtime.learn.settings import A2C, PixelA2C
 
 
 class ActorCriticState(NamedTuple):
-    """All that learning changes."""
+    """The networks and counters that learning changes."""
 
     net: Any
     moments: Any
-    """RMSprop's."""
+    """The moments of RMSprop."""
     updates: Int[Array, ""]
     diverged_at: Int[Array, ""]
     """The step at which a loss was no longer finite; -1 if it never happened."""
@@ -41,7 +41,7 @@ def updated(
 ) -> tuple[ActorCriticState, Any]:
     """Return the state after one update, and whether loss and gradient were finite.
 
-    `loss` is a function of the network, and `longest` the length to which gradients are cut.
+    `loss` is a function of the network; longer gradients than `longest` are clipped to that norm.
     """
     value, gradient = jax.value_and_grad(loss)(state.net)
     gradient, norm = shortened(gradient, longest)
@@ -57,14 +57,14 @@ def _rms(settings: A2C | PixelA2C) -> optax.GradientTransformation:
 
 
 class Memory(NamedTuple):
-    """What an LSTM carries from step to step."""
+    """The state of an LSTM."""
 
     cell: Float[Array, " H"]
     output: Float[Array, " H"]
 
 
 class Norm(eqx.Module):
-    """Layer normalisation: zero mean and unit deviation, then a gain and a shift for each number."""
+    """Layer normalization: zero mean and unit deviation, then a gain and a shift for each unit."""
 
     gain: Array
     shift: Array
@@ -75,7 +75,10 @@ class Norm(eqx.Module):
 
 
 class LSTM(eqx.Module):
-    """Gates in the order input, forget, output, candidate; `norms` are of the input's part, the memory's part and the cell."""
+    """An LSTM with its gates in the order input, forget, output, candidate.
+
+    `norms` normalize the contribution of the input, that of the last output, and the cell.
+    """
 
     from_input: Float[Array, "gates inputs"]
     from_output: Float[Array, "gates H"]
@@ -83,7 +86,7 @@ class LSTM(eqx.Module):
     norms: tuple[Norm, Norm, Norm] | None
 
     def __call__(self, memory: Memory, x: Float[Array, " inputs"]) -> Memory:
-        """One step."""
+        """Return the memory after one step."""
         keep = lambda x: x  # noqa: E731
         of_input, of_output, of_cell = self.norms or (keep, keep, keep)
         gates = (
@@ -95,7 +98,7 @@ class LSTM(eqx.Module):
 
 
 class ActorCritic(eqx.Module):
-    """tanh layers, an LSTM, and one last layer whose outputs are a preference for each action and the value."""
+    """A network: tanh layers, an LSTM, and a last layer with one logit an action and the value."""
 
     weights: list[Array]
     biases: list[Array]
@@ -104,7 +107,7 @@ class ActorCritic(eqx.Module):
     def __call__(
         self, memory: Memory, obs: Float[Array, " D"]
     ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
-        """What is remembered after an observation, the policy's logits, and the value."""
+        """Return the memory after an observation, the policy's logits, and the value."""
         x = obs
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = jnp.tanh(weight @ x + bias)
@@ -114,12 +117,15 @@ class ActorCritic(eqx.Module):
 
 
 def nothing(units: int) -> Memory:
-    """What is remembered at the start of an episode."""
+    """Return the memory at the start of an episode."""
     return Memory(jnp.zeros(units), jnp.zeros(units))
 
 
 def new_actor_critic(key: Array, observation: int, actions: int, settings: A2C) -> ActorCritic:
-    """Orthogonal weights (√2 in the first layers, 1 in the others) and zero biases, as in Stable-Baselines."""
+    """Return a new network, initialized as in Stable-Baselines.
+
+    Weights are orthogonal, of gain √2 in the first layers and 1 in the others; biases are 0.
+    """
     units, widths = settings.lstm, (observation, *settings.hidden)
     key_policy, key_value, key_input, key_output, *keys = jax.random.split(
         key, 4 + len(settings.hidden)
@@ -140,16 +146,13 @@ def new_actor_critic(key: Array, observation: int, actions: int, settings: A2C) 
 def new_lstm(
     key_input: Array, key_output: Array, inputs: int, units: int, layer_norm: bool
 ) -> LSTM:
-    """Orthogonal weights of gain 1, zero biases, and norms that change nothing more."""
-    gates = (
-        new_orthogonal(key_input, 4 * units, inputs),
-        new_orthogonal(key_output, 4 * units, units),
-    )
-    whole, cell = (
-        Norm(jnp.ones(4 * units), jnp.zeros(4 * units)),
-        Norm(jnp.ones(units), jnp.zeros(units)),
-    )
-    return LSTM(*gates, jnp.zeros(4 * units), (whole, whole, cell) if layer_norm else None)
+    """Return a new LSTM: orthogonal weights of gain 1, zero biases, norms of gain 1 and shift 0."""
+    from_input = new_orthogonal(key_input, 4 * units, inputs)
+    from_output = new_orthogonal(key_output, 4 * units, units)
+    of_gates = Norm(jnp.ones(4 * units), jnp.zeros(4 * units))
+    of_cell = Norm(jnp.ones(units), jnp.zeros(units))
+    norms = (of_gates, of_gates, of_cell) if layer_norm else None
+    return LSTM(from_input, from_output, jnp.zeros(4 * units), norms)
 
 
 def returns(
@@ -159,9 +162,10 @@ def returns(
     ended: Bool[Array, " T"],
     discount: Any,
 ) -> Float[Array, " T"]:
-    """Discounted rewards up to the episode's or the rollout's end, and there the value of what came `after`.
+    """Return the discounted return from each step of a rollout.
 
-    Where the episode terminated nothing comes after; where it was cut off, the final observation does, not the next episode.
+    A return ends with the episode or the rollout, with the value `after` the last step. The value
+    is 0 where the episode terminated, and that of the final observation where it was truncated.
     """
 
     def back(later: Array, step: Any) -> tuple[Array, Array]:
@@ -180,7 +184,10 @@ def step_loss(
     value_weight: Any,
     entropy_weight: Any,
 ) -> Float[Array, ""]:
-    """-log π(a) · advantage + value error² - entropy, each with its weight; the advantage is taken as it is."""
+    """Return -log π(a) · advantage + value error² - entropy, each with its weight.
+
+    The advantage is not normalized, and no gradient goes through it.
+    """
     log_policy = jax.nn.log_softmax(logits)
     entropy = -jnp.sum(jnp.exp(log_policy) * log_policy)
     advantage = jax.lax.stop_gradient(gained - value)
@@ -192,28 +199,36 @@ def step_loss(
 
 
 def rollout_loss(
-    net: ActorCritic, memory: Memory, obs: Float[Array, "T D"], actions: Int[Array, " T"], gained: Float[Array, " T"],
-    ended: Bool[Array, " T"], value_weight: Any, entropy_weight: Any,
-) -> Float[Array, ""]:  # fmt: skip
-    """The mean over one actor's rollout, begun with `memory`; after a step that ended an episode nothing is remembered."""
+    net: ActorCritic,
+    memory: Memory,
+    obs: Float[Array, "T D"],
+    actions: Int[Array, " T"],
+    gained: Float[Array, " T"],
+    ended: Bool[Array, " T"],
+    value_weight: Any,
+    entropy_weight: Any,
+) -> Float[Array, ""]:
+    """Return the mean loss of one actor's rollout, which begins with `memory`.
+
+    The memory is reset after each step that ended an episode.
+    """
 
     def step(memory: Memory, item: Any) -> tuple[Memory, Array]:
         obs, action, gained, over = item
         memory, logits, value = net(memory, obs)
-        return forget(memory, over), step_loss(
-            logits, value, action, gained, value_weight, entropy_weight
-        )
+        loss = step_loss(logits, value, action, gained, value_weight, entropy_weight)
+        return forget(memory, over), loss
 
     return jax.lax.scan(step, memory, (obs, actions, gained, ended), unroll=True)[1].mean()
 
 
 def forget(memory: Memory, over: Any) -> Memory:
-    """Nothing, where the episode is over."""
+    """Return the memory, reset where the episode is over."""
     return jax.tree.map(lambda kept: jnp.where(over, 0.0, kept), memory)
 
 
 def shortened(gradient: Any, longest: Any) -> tuple[Any, Float[Array, ""]]:
-    """A gradient cut down to the longest that is allowed, and how long it was."""
+    """Return the gradient, clipped to the norm `longest`, and its norm before that."""
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
     scale = jnp.minimum(1.0, longest / jnp.maximum(norm, 1e-6))
     return jax.tree.map(lambda leaf: scale * leaf, gradient), norm

@@ -1,6 +1,6 @@
-"""The recurrent baseline on numbers: A2C with an LSTM that is told nothing of the delay.
+"""The recurrent baseline on numbers: A2C with an LSTM, which sees neither delay nor queue.
 
-An update follows a rollout of every actor of a run. Functions are for one run.
+An update follows a rollout of every actor of a run. Every function takes one run.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Numbers(NamedTuple):
 
     @property
     def shaped_bonus(self) -> float:
-        """What is added to the shaped reward."""
+        """The number that is added to the shaped reward."""
         return 0.0
 
 
 class Step(NamedTuple):
-    """What an actor did and what came of it."""
+    """One step of an actor, as a rollout keeps it."""
 
     obs: Float[Array, " D"]
     action: Int[Array, ""]
@@ -65,13 +65,13 @@ class RecurrentActorCritic:
         return program.settings.rollout
 
     def init(self, program: Program, setup: Setup, key: Array) -> ActorCriticState:
-        """Return the state of a learner that knows nothing."""
+        """Return the state of a new learner."""
         sizes = program.observation, program.env.num_actions
         net = a2c.new_actor_critic(key, *sizes, program.settings)
         return a2c.new_state(net, program.settings)
 
     def new_replay(self, program: Program) -> tuple[()]:
-        """Return nothing: a rollout is learned from at once."""
+        """Return nothing: a rollout is used once, at once."""
         return ()
 
     def new_memory(self, program: Program) -> Memory:
@@ -81,21 +81,21 @@ class RecurrentActorCritic:
     def act(
         self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, keys: Keys
     ) -> tuple[Int[Array, ""], Memory]:
-        """Return an action drawn from the policy, and the memory after what was seen."""
+        """Return an action drawn from the policy, and the memory after the observation."""
         memory, logits, _ = state.net(actor.memory, actor.obs)
         return jax.random.categorical(keys["action"], logits), memory
 
     def decide(
         self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, key: Array
     ) -> tuple[Int[Array, ""], Memory]:
-        """Return the likeliest action, and the memory after what was seen."""
+        """Return the most likely action, and the memory after the observation."""
         memory, logits, _ = state.net(actor.memory, actor.obs)
         return jnp.argmax(logits), memory
 
     def record(
         self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, done: Done
     ) -> Step:
-        """Return what a rollout keeps of a step."""
+        """Return the step as a rollout keeps it."""
         reward = setup.numbers.reward_scale * done.reward
         after = state.net(done.memory, done.obs)[2]
         return Step(actor.obs, done.action, reward, done.terminated, done.ended, after)
@@ -110,7 +110,7 @@ class RecurrentActorCritic:
         t: Any,
         keys: Keys,
     ) -> tuple[ActorCriticState, tuple[()]]:
-        """Return the state after one update from the rollouts of all actors, whose last step is t."""
+        """Return the state after an update from the rollouts of all actors, which end at step t."""
         memory, steps = rollout
         numbers = setup.numbers
         mine = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), steps)
@@ -120,8 +120,8 @@ class RecurrentActorCritic:
                 ends = done.terminated, done.ended
                 gained = a2c.returns(done.reward, done.after, *ends, numbers.gamma)
                 weights = numbers.value_weight, numbers.entropy_weight
-                did = done.obs, done.action, gained, done.ended
-                return a2c.rollout_loss(net, memory, *did, *weights)
+                taken = done.obs, done.action, gained, done.ended
+                return a2c.rollout_loss(net, memory, *taken, *weights)
 
             return jax.vmap(one)(memory, mine).mean()
 
@@ -130,7 +130,7 @@ class RecurrentActorCritic:
         return kept(new, state, finite, t, t < setup.steps), replay
 
     def policy_arrays(self, program: Program, state: ActorCriticState) -> dict[str, np.ndarray]:
-        """Return the arrays of a policy, which never looks at the queue."""
+        """Return the arrays of a policy."""
         net, lstm = state.net, state.net.lstm
         arrays: dict[str, Any] = {
             "lstm/input": lstm.from_input,

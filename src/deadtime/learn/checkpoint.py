@@ -1,4 +1,4 @@
-"""The state of runs on disk: arrays in a safetensors file, the rest as JSON in its header; loading can't run code."""
+"""Checkpoints: arrays in a safetensors file, and JSON in its header. Loading can't run code."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from deadtime._support import ending, files
 from deadtime._support.files import whole
 
 _OTHER_BYTES = 2**31
-"""The most bytes beside a run's state, each number counted as 8: of emulators, and of a step not learned from yet."""
+"""The most bytes beside a run's state, 8 for each number: emulators, and a step not yet used."""
 _FAILED: set[Path] = set()
 """Paths of checkpoints that could not be written."""
 
 
 class Extent(NamedTuple):
-    """How far a run, or runs side by side, can get."""
+    """The lengths that the numbers in a checkpoint must agree with."""
 
     length: int
     stride: int = 1
-    """The steps that are made at once; the last of them may lie beyond the end."""
+    """The steps that are made at once; the last ones may exceed the length."""
     runs: int = 1
 
     @property
     def steps(self) -> int:
-        """The most environment steps of all runs, those beyond the end included."""
+        """The most environment steps of all runs, including those that exceed the length."""
         return (self.length + self.stride) * self.runs
 
 
 def save(path: Path, state: Any, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
-    """Write a pytree and further arrays, whole or not at all; where that can't be done, say so once and go on."""
+    """Write a pytree and further arrays, whole or not at all; warn once if that fails."""
     parts = {
         f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))
     } | arrays
-    said = json.dumps(about)
+    text = json.dumps(about)
     try:
         files.folder_in(path.parent.parent, path.parent.name)
         with whole(path) as part:
-            save_file(parts, part, metadata={"about": said, "sum": _sum(parts, said)})
+            save_file(parts, part, metadata={"about": text, "sum": _sum(parts, text)})
     except (OSError, SafetensorError) as error:
         if path not in _FAILED:
             _FAILED.add(path)
             why = getattr(error, "strerror", None) or error
             print(
-                f"deadtime: warning: a checkpoint can't be written to {path} ({why}): the run goes on, "
-                "but an interruption loses what it did; make room there",
+                f"deadtime: warning: a checkpoint can't be written to {path} ({why}): the run "
+                "continues, but an interruption would lose its progress; free some space there",
                 file=sys.stderr,
             )
     else:
@@ -66,7 +66,10 @@ def save(path: Path, state: Any, arrays: dict[str, np.ndarray], about: dict[str,
 def load(
     path: Path, like: Any, further: dict[str, np.ndarray], extent: Extent
 ) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save` wrote, in the shape of `like` and of `further` arrays, of which `ended` may have any length."""
+    """Read a checkpoint; return its pytree, its other arrays and its facts.
+
+    The pytree has the shape of `like`, and arrays the shapes of `further`; `ended` has any length.
+    """
     leaves, shape = jax.tree.flatten(like)
     with of_this_run(path):
         os.close(files.open_plain(path))
@@ -86,7 +89,7 @@ def load(
 
 
 def _check_sizes(file: Any, wanted: dict[str, Any], extent: Extent) -> None:
-    """Raise before anything is read if an array is larger than such a run's: a sparse file may claim any size."""
+    """Raise, before anything is read, if an array is too large; a file may claim any size."""
     others = 0
     for name in file.keys():  # noqa: SIM118  (a file of safetensors is no dict)
         numbers = math.prod(file.get_slice(name).get_shape())
@@ -98,20 +101,20 @@ def _check_sizes(file: Any, wanted: dict[str, Any], extent: Extent) -> None:
             raise ValueError(f"{name} has at most {most:,} numbers; got {numbers:,}")
     if others > _OTHER_BYTES:
         raise ValueError(
-            f"what it holds beside a run's state is larger than {_OTHER_BYTES:,} bytes"
+            f"its content beside the run's state is larger than {_OTHER_BYTES:,} bytes"
         )
 
 
 def _check(about: dict[str, Any], ended: np.ndarray, extent: Extent) -> None:
-    """Raise if a checkpoint says what no such run can say of its steps, its time and its ended episodes."""
+    """Raise if the steps, seconds or ended episodes of a checkpoint are impossible in its run."""
     steps, *resumed_at = files.listed([about["steps"], *about.setdefault("resumed_at", [])], int)
     (seconds,) = files.listed([about["seconds"]], float)
     if not 0 <= steps < extent.length + extent.stride:
         raise ValueError(
-            f"a run of {extent.length} steps has done none or more of them; got {steps}"
+            f"the steps of this run are 0 to {extent.length + extent.stride - 1}; got {steps}"
         )
     if not all(0 <= step <= steps for step in resumed_at):
-        raise ValueError(f"a run went on at steps that it has done; got {resumed_at} of {steps}")
+        raise ValueError(f"a run resumes at steps that it has made; got {resumed_at} of {steps}")
     if not 0 <= seconds < math.inf:
         raise ValueError(f"a run takes 0 seconds or more; got {seconds}")
     *runs, at, earned = ended.T
@@ -121,26 +124,26 @@ def _check(about: dict[str, Any], ended: np.ndarray, extent: Extent) -> None:
     )
     if not (whole_numbers and inside and np.isfinite(earned).all()):
         raise ValueError(
-            f"episodes end in steps that were done, with finite returns; got {ended.tolist()!s:.99}"
+            f"episodes end in steps that were made, with finite returns; got {ended.tolist()!s:.99}"
         )
 
 
 @contextmanager
 def of_this_run(path: Path) -> Iterator[None]:
-    """Say of whatever goes wrong with a checkpoint what to do: safetensors, JSON and emulators raise a dozen kinds."""
+    """Turn the many kinds of errors of safetensors, JSON and emulators into one with a remedy."""
     try:
         yield
     except (MemoryError, OSError):
         raise
     except Exception as error:
         raise ValueError(
-            f"{path} is no checkpoint of this run ({error}): delete it, and the run begins anew"
+            f"{path} is no checkpoint of this run ({error}): delete it, and the run starts again"
         ) from error
 
 
-def _sum(arrays: dict[str, np.ndarray], said: str) -> str:
+def _sum(arrays: dict[str, np.ndarray], text: str) -> str:
     """Return a checksum; it is fast, since a checkpoint may hold gigabytes."""
-    found = zlib.crc32(said.encode())
+    found = zlib.crc32(text.encode())
     for name, array in sorted(arrays.items()):
         found = zlib.crc32(f"{name} {array.dtype} {array.shape}".encode(), found)
         found = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)

@@ -1,8 +1,8 @@
 """Groups of runs that share a compiled program, with their environments inside it.
 
-On a CPU a program is compiled for one view and a queue as long as the delay needs, and each run is a
-group. On a GPU one program serves all views and delays up to 25: a step there is a chain of small
-kernels, which more runs do not make longer.
+On a CPU a program is compiled for one view and a queue just long enough, and each run is a group.
+On a GPU one program serves all views and delays up to 25. A step there is a chain of small
+kernels, and more runs in a batch do not make it slower.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def width_of(runs: int) -> int:
 def program_of(spec: DeepRun, device: str) -> Program:
     """Return the program that a spec runs in."""
     env, view = spec.environment(0), VIEWS[spec.agent]
-    kind = type(env)() if spec.family.members else env  # ours take their parameters from each run
+    kind = type(env)() if spec.family.members else env  # members differ by parameters alone
     settings = split_settings(spec.learner)[0]
     shares = device == "gpu" and view.credits != "shifted" and view.shown is None
     capacity = capacity_of(spec.longest_delay, _SHARED if shares else _CAPACITIES)
@@ -74,12 +74,12 @@ def parts_of(
 
 
 def setups_of(pairs: Sequence[Pair], width: int) -> Setup:
-    """Return what differs between runs; a group is padded to its width with its last run."""
+    """Return the setups of runs, stacked; copies of the last run fill the group's width."""
     padded = [*pairs, *[pairs[-1]] * (width - len(pairs))]
 
     def one(spec: DeepRun, seed: int) -> Any:
-        told = split_settings(spec.learner)[1]
-        numbers = type(told)(*map(float, told))
+        numbers = split_settings(spec.learner)[1]
+        numbers = type(numbers)(*map(float, numbers))
         params = jax.tree.map(_number, spec.environment(seed).default_params)
         return spec.delay, params, spec.length, numbers, VIEWS[spec.agent].code
 
@@ -88,12 +88,11 @@ def setups_of(pairs: Sequence[Pair], width: int) -> Setup:
         lambda *values: jnp.asarray(np.array(values)), *parts
     )
     keys = jax.vmap(jax.random.key)(jnp.array([seed for _, seed in padded]))
-    counts = delay.astype(jnp.int32), params, steps.astype(jnp.int32)
-    return Setup(keys, *counts, numbers, view)
+    return Setup(keys, delay.astype(jnp.int32), params, steps.astype(jnp.int32), numbers, view)
 
 
 def _number(value: Any) -> np.ndarray:
-    """Return a parameter as an array: true or false as it is, everything else as a float."""
+    """Return a parameter as an array of booleans or of single-precision floats."""
     found = np.asarray(value)
     return found if found.dtype == bool else found.astype(np.float32)
 
@@ -107,9 +106,7 @@ def bytes_of(program: Program, pairs: Sequence[Pair]) -> int:
 
 
 class CompiledGroup:
-    """Runs that share a program, and where they stand (see `trainer.Group`)."""
-
-    write_every_seconds = WRITE_EVERY_SECONDS
+    """Runs that share a program, and their progress (see `trainer.Group`)."""
 
     def __init__(self, program: Program, pairs: Sequence[Pair]):
         """Prepare the group; `begin` or `resume` starts it."""
@@ -134,16 +131,16 @@ class CompiledGroup:
         return bytes_of(self.program, self.pairs)
 
     def device(self) -> AbstractContextManager[Any]:
-        """Return the context in which the group is trained: the usual device."""
+        """Return a context that changes nothing: the group is trained on the default device."""
         return nullcontext()
 
     def begin(self) -> None:
-        """Start runs that know nothing."""
+        """Start the runs."""
         self._setups = setups_of(self.pairs, self._width)
         self._runs = compiled_loop.begin_all(self.program, self._setups)
 
     def resume(self, path: Path) -> float:
-        """Go on from a checkpoint; return the seconds of training that it holds."""
+        """Continue from a checkpoint; return its seconds of training."""
         self.begin()
         extent = checkpoint.Extent(self.length, compiled_loop.stride(self.program), self._width)
         further = {"ended": self._ended[0]}
@@ -153,7 +150,7 @@ class CompiledGroup:
         return about["seconds"]
 
     def advance(self) -> int:
-        """Train for a chunk of steps; return the steps of all runs."""
+        """Train for a chunk of steps; return the number of steps of all runs."""
         each = compiled_loop.stride(self.program)
         length = -(-min(CHUNK_STEPS, self.length - self.done) // each) * each
         self._runs, returns = compiled_loop.run_chunk(
@@ -171,7 +168,7 @@ class CompiledGroup:
             checkpoint.save(path, self._runs, arrays, {"steps": self.done, "seconds": seconds})
 
     def close(self) -> None:
-        """End nothing: all is in this process."""
+        """Do nothing: everything is in this process."""
 
     def outcomes(self, seconds: float, keep_policies: bool, stop: Event) -> list[Finished]:
         """Evaluate the runs; return the outcome of each."""
@@ -208,12 +205,11 @@ class CompiledGroup:
     def _evaluated(self, setups: Setup, learners: Any, episodes: int) -> np.ndarray:
         params = self.program.env.default_params
         limit = int(getattr(params, "max_steps_in_episode", 500))
-        return np.asarray(
-            compiled_loop.evaluate_all(self.program, setups, learners, episodes, limit)
-        )
+        scores = compiled_loop.evaluate_all(self.program, setups, learners, episodes, limit)
+        return np.asarray(scores)
 
     def _evaluated_elsewhere(self, learners: Any) -> dict[int, np.ndarray]:
-        """Return the scores under other delays, by a run's place in the group."""
+        """Return the scores under other delays, by the run's index in the group."""
         pairs = self.pairs
         chosen = [i for i, (spec, _) in enumerate(pairs) if spec.evaluation_delays]
         if not chosen:

@@ -1,11 +1,12 @@
 """The compiled loop: environment, queue, forward model, replay and learner in one program.
 
-A turn of one run is written here and mapped over runs outside. A turn is a rollout of every actor
-and an update; for Deep Q it is one step of one actor. Static (one program each) are the environment's
-kind, the networks' shapes, the queue's room and the view. Each run has its own seed, delay up to that
-room, environment parameters (its noise), numbers such as the learning rate, and length. A program may
-also be compiled for no view in particular: it then does the work of all views, and every run says
-which it has. That is for GPUs, where other runs in a batch are free and another program is not.
+The functions for one run are mapped over runs. A turn is a rollout of every actor and an update;
+for Deep Q it is one step of one actor. A program is compiled for a kind of environment, the shapes
+of the networks, the capacity of the queue and a view. Each run has its own seed, delay up to the
+capacity, environment parameters (its noise), numbers such as the learning rate, and length.
+
+A program can also be compiled for all views at once, and each run then carries its own. That is for
+GPUs, where more runs in a batch are free and another program is not.
 
 All random numbers come from the run's key folded with the environment step, counted over actors. So
 chunks of any length give the same bits.
@@ -36,12 +37,12 @@ class Run(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What a step needs and learning can't change: made for a whole chunk at once."""
+    """The inputs of a step that do not depend on learning, made for a whole chunk at once."""
 
     t: Int[Array, ""]
     keys: Array
     start: Any
-    """The episode that begins if this step ends one."""
+    """The start of the next episode, if this step ends one."""
 
 
 def stride(program: Program) -> int:
@@ -65,12 +66,12 @@ def begin(program: Program, setup: Setup) -> Run:
 
 
 def fresh(program: Program, setup: Setup, key: Array) -> Actor:
-    """Return an actor at the beginning of an episode."""
+    """Return an actor at the start of a new episode."""
     return actor_at(program, *start(program, setup, key))
 
 
 def actor_at(program: Program, env: Any, obs: Array, queue: Array) -> Actor:
-    """Return the actor of an episode that begins so."""
+    """Return an actor at the start of the given episode."""
     shifted = program.view is not None and program.view.credits == "shifted"
     past = program.capacity + 1 if shifted else 0
     history = jnp.tile(obs, (past, 1))
@@ -79,7 +80,7 @@ def actor_at(program: Program, env: Any, obs: Array, queue: Array) -> Actor:
 
 
 def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array]:
-    """Return an episode's beginning: environment state, observation, queue."""
+    """Return the start of an episode: environment state, observation, queue."""
     key_env, key_queue = jax.random.split(key)
     obs, env = program.env.reset_env(key_env, setup.params)
     if program.capacity == 0:
@@ -108,7 +109,7 @@ def step(
 ) -> tuple[Actor, Array, Any, Array]:
     """Make one step of one actor: decide, execute, record.
 
-    Returns the actor and its return so far, what is kept of the step, and the episode's return if it
+    Return the actor, its return so far, the recorded step, and the return of the episode if it
     ended, else NaN.
     """
     of, env = program.learner, program.env
@@ -133,7 +134,7 @@ def step(
 def actor_after(
     program: Program, actor: Actor, done: Done, state: Any, ended: Array, start: Any
 ) -> Actor:
-    """Return the actor after a step: in the same episode, or at the next one's `start`."""
+    """Return the actor after a step: in the same episode, or at the `start` of the next one."""
 
     def chosen(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(ended, a, b), new, old)
@@ -151,9 +152,9 @@ def actor_after(
 def turn(
     program: Program, setup: Setup, run: Run, now: Ahead
 ) -> tuple[Run, Float[Array, " stride"]]:
-    """Make a turn; return the run after it and the returns of episodes that ended.
+    """Return the run after one turn, and the returns of episodes that ended.
 
-    With several actors or steps, `now` has a row a step and an entry an actor.
+    With several actors or steps, `now` has the axes (step, actor).
     """
     of = program.learner
     if not of.updates_once:
@@ -180,9 +181,9 @@ def turn(
 def run_chunk(
     program: Program, setups: Setup, runs: Run, first: Int[Array, ""], length: int
 ) -> tuple[Run, Float[Array, "length runs"]]:
-    """Make `length` environment steps (whole turns) of every run from step `first` on.
+    """Make `length` environment steps (whole turns) of every run, beginning at step `first`.
 
-    The second result has the returns of episodes that ended.
+    Return the runs, and the returns of episodes that ended.
     """
 
     def all_runs(runs: Run, now: Ahead) -> tuple[Run, Array]:
@@ -211,7 +212,7 @@ def begin_all(program: Program, setups: Setup) -> Run:
 def evaluate_all(
     program: Program, setups: Setup, learners: Any, episodes: int, limit: int
 ) -> Float[Array, "runs episodes"]:
-    """Return the plain return of each held-out episode of each run, of at most `limit` steps."""
+    """Return the unshaped return of each held-out episode of each run, of at most `limit` steps."""
 
     def one_run(setup: Setup, learner: Any) -> Array:
         return held_out(program, setup, learner, episodes, limit)
@@ -222,7 +223,7 @@ def evaluate_all(
 def held_out(
     program: Program, setup: Setup, learner: Any, episodes: int, limit: int
 ) -> Float[Array, " episodes"]:
-    """Return the plain returns of one run's held-out episodes."""
+    """Return the unshaped returns of the held-out episodes of one run."""
     env = program.env
 
     def episode(key: Array) -> Array:

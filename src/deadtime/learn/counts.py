@@ -1,7 +1,8 @@
 """The tabular forward model: how often each successor of (s, a) was seen.
 
-What was never tried is predicted to change nothing. The most likely state rolls the most visited successor through the
-queue (the paper's forward model in its mazes); the law rolls all of them, with their frequencies.
+A pair that was never tried is predicted to change nothing. The most likely state follows the most
+visited successors through the queue, as the paper's forward model does in its mazes. The law
+follows all successors with their frequencies.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from deadtime.planning.mdp import MDP
 
 
 class Counts(NamedTuple):
-    """Visits of each seen successor, the most visited one, the sum of rewards, and which states ended an episode."""
+    """The visits of successors, the most visited one, the sums of rewards, and terminal states."""
 
     successors: Int32[np.ndarray, "S A K"]
     visits: Int[np.ndarray, "S A K"]
@@ -27,7 +28,7 @@ class Counts(NamedTuple):
 
 
 def empty(states: int, actions: int, most_successors: int) -> Counts:
-    """A model that has seen nothing."""
+    """Return a model without any visits."""
     shape = (states, actions, most_successors)
     likely = np.repeat(np.arange(states, dtype=np.int32)[:, None], actions, axis=1)
     return Counts(
@@ -41,7 +42,7 @@ def empty(states: int, actions: int, most_successors: int) -> Counts:
 
 @numba.njit(cache=True)
 def observe(successors, visits, likely, rewards, terminal, s, a, reward, after, terminated):  # type: ignore[no-untyped-def]
-    """Count one transition; says whether the most likely successor of (s, a) is now another."""
+    """Count one transition; return whether the most likely successor of (s, a) changed."""
     k = 0
     while successors[s, a, k] != after and successors[s, a, k] >= 0:
         k += 1
@@ -63,7 +64,7 @@ def observe(successors, visits, likely, rewards, terminal, s, a, reward, after, 
 
 @numba.njit(cache=True)
 def roll(likely, believed, actions, s, t, m):  # type: ignore[no-untyped-def]
-    """Write the most likely path from s at step t through the m pending actions, and return its end."""
+    """Write the most likely path from s at step t through m pending actions; return its end."""
     believed[t] = s
     for k in range(t, t + m):
         believed[k + 1] = likely[believed[k], actions[k]]
@@ -72,7 +73,10 @@ def roll(likely, believed, actions, s, t, m):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def roll_on(likely, believed, actions, s, t, m, changed):  # type: ignore[no-untyped-def]
-    """The same, given the path of the step before: only its last part is new, unless s or the model contradicts the rest."""
+    """Return what `roll` returns, from the path of the step before.
+
+    Only the last state is new, unless the path or the model has changed.
+    """
     if m == 0 or changed or believed[t] != s:
         return roll(likely, believed, actions, s, t, m)
     believed[t + m] = likely[believed[t + m - 1], actions[t + m - 1]]
@@ -81,7 +85,10 @@ def roll_on(likely, believed, actions, s, t, m, changed):  # type: ignore[no-unt
 
 @numba.njit(cache=True)
 def roll_law(successors, visits, s, actions, t, m, law, members):  # type: ignore[no-untyped-def]
-    """The law of the state after the pending actions: `law[0]` on the states `members[0, :n]`, all else zero; returns n."""
+    """Write the law of the state after the pending actions; return the number n of its states.
+
+    `law[0]` holds the probabilities, which are above 0 for the states `members[0, :n]`.
+    """
     for i in range(law.shape[1]):
         law[0, i] = 0.0
     law[0, s], members[0, 0], n = 1.0, s, 1
@@ -113,7 +120,10 @@ def roll_law(successors, visits, s, actions, t, m, law, members):  # type: ignor
 
 
 def estimate(model: Counts, discount: float) -> MDP:
-    """The MDP that the counts describe; a pair never tried is taken to stay and to pay as little as any pair did."""
+    """Return the MDP that the counts describe.
+
+    A pair that was never tried stays in its state and has the lowest mean reward of all pairs.
+    """
     states, actions, _ = model.visits.shape
     total = model.visits.sum(axis=2)
     tried = total > 0

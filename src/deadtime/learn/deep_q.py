@@ -1,6 +1,6 @@
-"""Deep Q-learning on numbers: a Double DQN with a forward model, for every view but "law".
+"""Deep Q-learning on numbers: a Double DQN with a forward model, for every view except "law".
 
-One step decides, stores a transition and updates all networks once. Functions are for one run.
+Each step decides, stores a transition and updates all networks once. Every function takes one run.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ class Numbers(NamedTuple):
 
 
 class QState(NamedTuple):
-    """All that learning changes."""
+    """The networks and counters that learning changes."""
 
     q: Any
     target: Any
     model: Any
     moments: Any
-    """Adam's, of all weights that learn."""
+    """The moments of Adam, for all trained weights."""
     updates: Int[Array, ""]
     diverged_at: Int[Array, ""]
     """The step at which a loss was no longer finite; -1 if it never happened."""
 
 
 class Kept(NamedTuple):
-    """What a step leaves to learn from."""
+    """The recorded transition of a step."""
 
     item: Transition
     valid: Any
-    """Whether the view has a transition yet."""
+    """Whether the view can form a transition at this step."""
     age: Int[Array, ""]
 
 
@@ -74,14 +74,14 @@ def _adam(program: Program) -> Adam:
 
 
 def _model(program: Program) -> ForwardModel:
-    """Return the program's forward model; one that learns nothing where nothing is predicted."""
+    """Return the program's forward model; the simulator, which has no weights, if none is used."""
     return forward_model(program.settings.model) if program.predicts else SIMULATOR
 
 
 def q_values(
     program: Program, q: MLP, obs: Float[Array, " D"], queue: Array, setup: Setup
 ) -> Float[Array, " A"]:
-    """Return Q of what the view shows: an observation (real or predicted), and perhaps the queue."""
+    """Return the values of all actions at an observation, real or predicted, and the queue."""
     if program.queue_room == 0:
         return q(obs)
     if program.view is not None and program.view.shown is not None:
@@ -97,7 +97,7 @@ def q_values(
 def predicted(
     program: Program, setup: Setup, state: QState, actor: Actor, key: Array
 ) -> Float[Array, "members D"]:
-    """Return the observations that the next action may be executed in, one for each model."""
+    """Return the predicted observation at which the next action is executed, for each member."""
     if not program.predicts:
         return actor.obs[None]
     states = _model(program).predict(program, setup, state.model, actor, key)
@@ -107,14 +107,14 @@ def predicted(
 def greedy(
     program: Program, setup: Setup, state: QState, actor: Actor, key: Array
 ) -> Int[Array, ""]:
-    """Return the best action on average over the predictions."""
+    """Return the action with the highest mean value over the predictions."""
     states = predicted(program, setup, state, actor, key)
     values = jax.vmap(lambda obs: q_values(program, state.q, obs, actor.queue, setup))(states)
     return jnp.argmax(values.mean(axis=0))
 
 
 def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tuple[Transition, Any]:
-    """Return the transition that the view learns from, and whether there is one yet."""
+    """Return the transition that the view learns from, and whether there is one at this step."""
     nothing = jnp.zeros(0, jnp.int32)
     before, after = (actor.queue, done.queue) if program.queue_room else (nothing, nothing)
     if program.view is None or program.view.credits != "shifted":
@@ -190,7 +190,7 @@ class DeepQ:
         return 1
 
     def init(self, program: Program, setup: Setup, key: Array) -> QState:
-        """Return the state of a learner that knows nothing."""
+        """Return the state of a new learner."""
         key_q, key_model = jax.random.split(key)
         settings, d, actions = program.settings, program.observation, program.env.num_actions
         if program.view is not None and program.view.shown is not None:
@@ -207,7 +207,7 @@ class DeepQ:
         return QState(q, q, model, moments, jnp.zeros((), jnp.int32), never())
 
     def new_replay(self, program: Program) -> Replay:
-        """Return an empty ring of transitions."""
+        """Return an empty replay buffer."""
         size = program.settings.buffer_size
         return new_replay(size, program.observation, program.queue_room)
 
@@ -218,7 +218,7 @@ class DeepQ:
     def act(
         self, program: Program, setup: Setup, state: QState, actor: Actor, keys: Keys
     ) -> tuple[Int[Array, ""], Any]:
-        """Return the greedy action or, as often as exploration wants, any."""
+        """Return the greedy action or, with the probability of exploration, a random one."""
         best = greedy(program, setup, state, actor, keys["model"])
         draw = jax.random.uniform(keys["explore"], (2,))
         numbers = setup.numbers
@@ -248,7 +248,10 @@ class DeepQ:
         t: Any,
         keys: Keys,
     ) -> tuple[QState, Replay]:
-        """Store the transition of step t if it is to be kept, and update once there is a batch."""
+        """Store the transition of step t, and update if there are enough for a batch.
+
+        The first steps of an episode are not stored (see `skipped_delays`).
+        """
         live = t < setup.steps
         keep = step.valid & (step.age >= setup.numbers.skipped_delays * setup.delay) & live
         replay = store(replay, step.item, keep)
@@ -257,7 +260,7 @@ class DeepQ:
         return kept(new, state, finite, t, usable), replay
 
     def policy_arrays(self, program: Program, state: QState) -> dict[str, np.ndarray]:
-        """Return the arrays of a policy: all that acting needs."""
+        """Return the arrays of a policy."""
         model = _model(program).arrays(state.model)
         arrays = {**layer_arrays("q", state.q), **model, "capacity": program.capacity}
         return jax.tree.map(np.asarray, arrays)

@@ -1,11 +1,11 @@
-"""Training of deep runs: each goes to the loop that its environment needs."""
+"""Training of deep runs: each run goes to the loop that its environment needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import jax
 
@@ -31,8 +31,8 @@ def run_deep(
 ) -> Iterator[tuple[RunT, Outcome]]:
     """Train pairs, and yield the outcome of each as its group is done (see `trainer`).
 
-    On a GPU all pairs that can share a program do. With `together` they do so on a CPU too, which
-    compiles less and steps slower.
+    On a GPU, pairs share a program if they can. With `together` they do so on a CPU too, which
+    compiles less and steps more slowly.
     """
     keep_compiled()
     device = jax.default_backend()
@@ -44,13 +44,12 @@ def run_deep(
     workers = _workers(compiled, outside, device)
     sizes = sorted(((group.bytes, len(group.pairs)) for group in groups), reverse=True)[:workers]
     check_memory(sum(size for size, _ in sizes), sum(runs for _, runs in sizes))
-    how: Any = progress, keep_policies, checkpoints, stopped
-    found = train_groups(groups, workers, *how)
+    found = train_groups(groups, workers, progress, keep_policies, checkpoints, stopped)
     return cast("Iterator[tuple[RunT, Outcome]]", found)
 
 
 def _workers(compiled: list[CompiledGroup], outside: list[HostGroup], device: str) -> int:
-    """Return how many groups are trained at a time; on a GPU few, since they share it."""
+    """Return the number of groups that are trained at a time; on a GPU few, since they share it."""
     count = len(compiled) + len(outside)
     if device != "gpu":
         return min(count, cores())

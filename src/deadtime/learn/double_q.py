@@ -1,4 +1,4 @@
-"""Double Q-learning with networks: the loss of one transition, and one update from a batch."""
+"""Double Q-learning with networks: the loss of a batch, the target network, and Adam."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = Callable[[Any, Any], Float[Array, " A"]]
 
 
 class Batch(NamedTuple):
-    """Transitions to learn Q from, with a first axis; `now` and `then` are what Q is shown."""
+    """A batch of transitions; `now` and `then` are the inputs of Q before and after the action."""
 
     now: Any
     then: Any
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
     reward: Float[Array, " B"]
     terminal: Float[Array, " B"]
     weight: Any = None
-    """The part of each transition in the loss, 0 or 1; None: all count."""
+    """The weight of each transition in the loss, 0 or 1; None stands for 1."""
 
 
 def double_q_target(
@@ -64,11 +64,11 @@ def double_q_loss(
 def measured(
     reward: Any, terminated: Any, discount: Any, centre: Any, scaled: Any
 ) -> tuple[Any, Any]:
-    """Return the reward and the discount of a transition for a Q that is moved and stretched.
+    """Return the reward and the discount of a transition, for a shifted and scaled Q.
 
     Q is measured from `centre` / (1 - γ) and, if `scaled`, in units of 1 / (1 - γ). The greedy
-    policy stays the same. Where every step pays the centre, Q begins at its right value, 0, and only
-    the end of an episode is news. Scaled, Q is of the size of one reward, whatever the discount.
+    policy stays the same. If every step earns `centre`, Q starts at its true value, 0, and only the
+    ends of episodes must be learned. A scaled Q is about as large as one reward at any discount.
     """
     unit = jnp.where(scaled, 1.0 - discount, 1.0)
     lost = jnp.where(centre == 0.0, 0.0, unit * centre * discount / (1.0 - discount))
@@ -76,7 +76,7 @@ def measured(
 
 
 def batch_loss(q: Any, target: Any, values: Values, batch: Batch, numbers: Any) -> Float[Array, ""]:
-    """Return the mean loss of a batch; `numbers` has the settings that `DoubleQ` and `PixelQ` share."""
+    """Return the mean loss of a batch; `numbers` has the settings of `DoubleQ` or `PixelQ`."""
 
     def one(b: Batch) -> Array:
         now = values(q, b.now)
@@ -85,15 +85,15 @@ def batch_loss(q: Any, target: Any, values: Values, batch: Batch, numbers: Any) 
         ended = b.terminal * numbers.terminals
         reward = jnp.sign(b.reward) if numbers.clip_rewards else b.reward
         reward, discount = measured(reward, ended, numbers.gamma, numbers.centre, numbers.scaled)
-        chooses = either(numbers.double, then, aim)
-        loss = double_q_loss(now, b.action, reward, discount, chooses, aim)
+        choosing = either(numbers.double, then, aim)
+        loss = double_q_loss(now, b.action, reward, discount, choosing, aim)
         return loss if b.weight is None else loss * b.weight
 
     return jax.vmap(one)(batch).mean()
 
 
 def either(flag: Any, first: Array, second: Array) -> Array:
-    """Return `first` if a flag is set, else `second`; a plain bool decides when compiling."""
+    """Return `first` if a flag is set, else `second`; a Python bool decides at compile time."""
     if isinstance(flag, bool):
         return first if flag else second
     return jnp.where(flag, first, second)
@@ -102,7 +102,8 @@ def either(flag: Any, first: Array, second: Array) -> Array:
 def followed(new: Any, old: Any, updates: Any, period: Any, rate: Any) -> Any:
     """Return the target network after an update.
 
-    It is copied every `period` updates; a period of 0 moves it by `rate` of the way instead.
+    It is copied every `period` updates. With a period of 0 it moves by the part `rate` of the
+    difference at each update instead.
     """
     copied = (period > 0) & (updates % jnp.maximum(period, 1) == 0)
     if isinstance(period, int) and period > 0:
@@ -112,7 +113,7 @@ def followed(new: Any, old: Any, updates: Any, period: Any, rate: Any) -> Any:
 
 
 class Adam(NamedTuple):
-    """Adam on all weights; `joined` puts them in one row on a CPU, where fewer operations are faster."""
+    """Adam; `joined` concatenates all weights on a CPU, where fewer operations are faster."""
 
     epsilon: float
     joined: bool = False

@@ -1,4 +1,4 @@
-"""Returns of a policy under any delay, in any Gymnasium environment: ours, Stable-Baselines3's, a function of yours."""
+"""Evaluation: returns of any policy, under any delay, in any Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -28,13 +28,19 @@ def evaluate(
     env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Float[np.ndarray, " episodes"]:
-    """Return the return of each of `episodes` episodes, begun with the seeds `seed`, `seed` + 1, …
+    """Return the returns of `episodes` episodes, which begin with the seeds `seed`, `seed` + 1, …
 
-    `env` is one of our names or ``gym:ID`` (with its settings; the delay is then the policy's own unless given) or a
-    Gymnasium environment, on which a given `delay` is put. A policy has `act(observation, pending_actions)` and, if it has a
-    memory, `reset()`; or `predict(observation, deterministic=True)` as Stable-Baselines3's have, which returns the action
-    first; or it is a function of the observation. Ours are put under `delay` by their own `at_delay`, and act only where
-    observations and actions are as in their training.
+    `env` is a name, with the environment's settings, or a Gymnasium environment. By default a named
+    environment has the delay of the policy. A Gymnasium environment is wrapped if `delay` is given.
+
+    `policy` is one of these:
+    - an object with `act(observation, pending_actions)` and, if it has a memory, `reset()`;
+    - an object with `predict(observation, deterministic=True)`, which returns the action first, as
+      Stable-Baselines3's policies do;
+    - a function of the observation.
+
+    Policies of this library adapt to `delay` by their method `at_delay`. They act only where
+    observations and actions are the same as in their training.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(
@@ -63,7 +69,7 @@ def evaluate(
 def delayed_environment(
     name: str, settings: dict[str, Any], delay: int, policy: Any = None
 ) -> gym.Env:
-    """Return an environment by name as a Gymnasium one under a delay, with the warm-up that training uses.
+    """Return a named environment as a Gymnasium one, with the delay and the warm-up of training.
 
     Emulators look ahead if `policy` needs it.
     """
@@ -73,13 +79,13 @@ def delayed_environment(
 
 
 def forget(policy: Any) -> None:
-    """Start an episode for a policy that has a memory: one with `act` and `reset`."""
+    """Reset the memory of a policy that has one: a policy with `act` and `reset`."""
     if hasattr(policy, "act") and hasattr(policy, "reset"):
         policy.reset()
 
 
 def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
-    """What a policy with `act` chooses; one that looks ahead is given what the environment foresees."""
+    """Return the action of a policy with `act`, which may use the prediction of an emulator."""
     ahead = [info.get("predicted_observation")] if getattr(policy, "looks_ahead", "") else []
     return policy.act(obs, info.get("pending_actions", ()), *ahead)
 
@@ -89,7 +95,7 @@ def play(
 ) -> Float[np.ndarray, " lanes"]:
     """Return the return of one episode on each lane of a pool; NaN where it was stopped.
 
-    A lane whose episode is over rests, and one that is lost with its worker plays another.
+    A lane rests after its episode. A lane whose worker died plays another episode.
     """
     played = pool.reset()
     found = np.full(len(played.age), np.nan)
@@ -103,7 +109,8 @@ def play(
     return found
 
 
-def _episode(policy: Any, env: Any, seed: int) -> float:
+def _episode(policy: Any, env: gym.Env, seed: int) -> float:
+    """Return the return of one episode."""
     obs, info = env.reset(seed=seed)
     forget(policy)
     earned, ended = 0.0, False
@@ -118,8 +125,8 @@ def _episode(policy: Any, env: Any, seed: int) -> float:
         earned += float(reward)
         if not abs(earned) <= LARGEST_RETURN:  # no record holds more, and NaN is not below it
             raise ValueError(
-                f"rewards are finite numbers; {env} gave {float(reward)} in evaluation, and with it a return "
-                f"of {earned}: mend the environment"
+                f"rewards are finite numbers; {env} gave {float(reward)} in evaluation, and with "
+                f"it a return of {earned}: mend the environment"
             )
         ended = terminated or truncated
     return earned

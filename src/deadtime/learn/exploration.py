@@ -6,16 +6,17 @@ import numba
 import numpy as np
 from jaxtyping import Float, UInt64
 
-_STEP, _MIX_1, _MIX_2 = (
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 @numba.njit(cache=True)
 def uniform(streams: UInt64[np.ndarray, " n"], which: int) -> float:
-    """The next number in [0, 1) of one of several streams (SplitMix64, which compiled code can carry in one word)."""
+    """Return the next number in [0, 1) of one of several streams.
+
+    The generator is SplitMix64, whose state is one word.
+    """
     streams[which] += _STEP
     z = streams[which]
     z = (z ^ (z >> np.uint64(30))) * _MIX_1
@@ -25,7 +26,10 @@ def uniform(streams: UInt64[np.ndarray, " n"], which: int) -> float:
 
 @numba.njit(cache=True)
 def epsilon_greedy(q: Float[np.ndarray, "rows A"], row: int, epsilon: float, u: float) -> int:
-    """A random action with probability `epsilon`, else one of the row's best, ties broken at random; `u` decides it all."""
+    """Return a random action with probability `epsilon`, else one of the row's best.
+
+    Ties are broken at random. The uniform number `u` decides everything.
+    """
     actions = q.shape[1]
     if u < epsilon:
         return min(int(u / epsilon * actions), actions - 1)
@@ -48,7 +52,7 @@ def epsilon_greedy(q: Float[np.ndarray, "rows A"], row: int, epsilon: float, u: 
 
 @numba.njit(cache=True)
 def best_value(q: Float[np.ndarray, "rows A"], row: int) -> float:
-    """The largest value of a row (`q[row].max()` would count references to a view at every step)."""
+    """Return the largest value of a row; faster than `q[row].max()`, which makes a view."""
     best = q[row, 0]
     for a in range(1, q.shape[1]):
         best = max(best, q[row, a])

@@ -1,9 +1,9 @@
-"""Forward models of deep agents: where the pending actions lead.
+"""Forward models of deep agents: predictions of the observation after the pending actions.
 
 `FORWARD_MODELS` in `settings` names them. "learned" is the paper's: a network from (s, a as one
-number) to s'. "change" predicts how s changes, in units of how much each number usually changes,
-from inputs of unit scale and a one-hot action. "simulator" is the environment itself, with fresh
-noise. An emulator that looks ahead is part of its environment (see `envs.atari.emulator`).
+number) to s'. "change" predicts s' - s, in units of its usual deviation, from normalized inputs
+and a one-hot action. "simulator" is the environment itself, with new noise. An emulator that looks
+ahead is part of its environment (see `envs.atari.emulator`).
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ from deadtime.learn.replay import Transition
 
 
 class ForwardModel(Protocol):
-    """A kind of forward model; its weights and scales are the state of one run."""
+    """A kind of forward model; the state of a run holds its weights and scales."""
 
     learns: bool
-    """Whether it has weights that learn."""
+    """Whether it has weights to train."""
 
     def init(self, program: Program, key: Array) -> Any:
-        """Return the state of a model that knows nothing."""
+        """Return the state of a new model."""
 
     def predict(
         self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array
     ) -> Float[Array, "members D"]:
-        """Return the observations in which the next action may be executed, one for each member."""
+        """Return each member's prediction of the observation when the next action is executed."""
 
     def weights(self, state: Any) -> Any:
-        """Return the weights that learn."""
+        """Return the weights to train."""
 
     def with_weights(self, state: Any, weights: Any) -> Any:
         """Return the state with other weights."""
 
     def seen(self, state: Any, item: Transition, keep: Any) -> Any:
-        """Return the state after one more transition, if `keep`; weights learn elsewhere."""
+        """Return the state after one more transition if `keep`; weights stay the same."""
 
     def loss(self, program: Program, state: Any, weights: Any, batch: Transition) -> Any:
         """Return the loss of weights on a batch."""
 
     def arrays(self, state: Any) -> dict[str, Any]:
-        """Return what a policy needs to predict (see `runtime.forward_models`).
+        """Return the arrays of a policy's model (see `runtime.forward_models`).
 
         "inputs/mean" is among the arrays, with the shape of an observation.
         """
 
 
 class Scale(eqx.Module):
-    """Running mean and variance of numbers (Welford's), which give inputs and outputs unit scale."""
+    """The running mean and variance of numbers (Welford's), to normalize inputs and outputs."""
 
     count: Array
     mean: Array
     variance: Array
 
     def seen(self, x: Float[Array, " n"], keep: Any) -> Scale:
-        """Take in one more."""
+        """Return the scale after one more sample if `keep`."""
         count = self.count + keep
         rate = keep / jnp.maximum(count, 1.0)
         mean = self.mean + rate * (x - self.mean)
@@ -74,7 +74,7 @@ class Scale(eqx.Module):
 
     @property
     def deviation(self) -> Float[Array, " n"]:
-        """The standard deviation; 1 before there is one, and for numbers that only vary by rounding."""
+        """The standard deviation; 1 if it is unknown, or no more than rounding."""
         varies = (self.count > 1) & (self.variance > 1e-12 + 1e-10 * self.mean**2)
         return jnp.where(varies, jnp.sqrt(self.variance), 1.0)
 
@@ -97,7 +97,7 @@ class ModelState(eqx.Module):
 def new_model(
     key: Array, kind: str, observation: int, actions: int, hidden: tuple[int, ...], members: int
 ) -> ModelState:
-    """Return a model that knows nothing; one of kind "simulator" is as small as can be."""
+    """Return a new model; one of kind "simulator" has the smallest possible network."""
     inputs = observation + (actions if kind == "change" else 1)
     widths = (inputs, *hidden, observation) if kind != "simulator" else (1, 1)
     nets = jax.vmap(lambda k: new_mlp(k, widths, inputs))(jax.random.split(key, members))
@@ -107,13 +107,13 @@ def new_model(
 
 @dataclass(frozen=True)
 class NeuralModel:
-    """Networks that are rolled through the queue, of kind "learned" or "change"."""
+    """A network of kind "learned" or "change", applied to one pending action after the other."""
 
     kind: str
     learns = True
 
     def init(self, program: Program, key: Array) -> ModelState:
-        """Return networks that know nothing."""
+        """Return new networks."""
         settings = program.settings
         sizes = program.observation, program.env.num_actions, settings.hidden, settings.members
         return new_model(key, self.kind, *sizes)
@@ -121,7 +121,7 @@ class NeuralModel:
     def predict(
         self, program: Program, setup: Setup, state: ModelState, actor: Actor, key: Array
     ) -> Float[Array, "members D"]:
-        """Return what each network predicts."""
+        """Return the prediction of each network."""
 
         def one(net: MLP) -> Array:
             actions = program.env.num_actions
@@ -138,7 +138,7 @@ class NeuralModel:
         return eqx.tree_at(lambda m: m.nets, state, weights)
 
     def seen(self, state: ModelState, item: Transition, keep: Any) -> ModelState:
-        """Return the state with its scales, where it has any, told of one more transition."""
+        """Return the state with its scales updated, if its kind uses them."""
         if self.kind != "change":
             return state
         once = jnp.float32(keep)
@@ -147,7 +147,7 @@ class NeuralModel:
         return eqx.tree_at(lambda m: (m.inputs, m.changes), state, (inputs, changes))
 
     def loss(self, program: Program, state: ModelState, weights: MLP, batch: Transition) -> Array:
-        """Return the mean error of each network on the batch, added up."""
+        """Return the sum of the networks' mean errors on the batch."""
         actions = program.env.num_actions
 
         def one(net: MLP, b: Transition) -> Array:
@@ -165,12 +165,12 @@ class NeuralModel:
 
 @dataclass(frozen=True)
 class SimulatorModel:
-    """The environment itself, stepped with fresh noise; it has nothing to learn."""
+    """The environment itself, stepped with new noise; it has no weights."""
 
     learns = False
 
     def init(self, program: Program, key: Array) -> ModelState:
-        """Return a state that is as small as can be."""
+        """Return the smallest possible state."""
         sizes = program.observation, program.env.num_actions, program.settings.hidden
         members = program.settings.members if program.predicts else 1
         return new_model(key, "simulator", *sizes, members)
@@ -178,7 +178,7 @@ class SimulatorModel:
     def predict(
         self, program: Program, setup: Setup, state: ModelState, actor: Actor, key: Array
     ) -> Float[Array, "members D"]:
-        """Return where the environment goes, once for each member."""
+        """Return the environment's observation after the pending actions, once for each member."""
 
         def step(k: Array, at: Any, action: Array, i: Array) -> Any:
             fresh = jax.random.fold_in(jax.random.fold_in(key, k), i)
@@ -227,7 +227,7 @@ def predict(
     obs: Float[Array, " D"],
     action: Int[Array, ""],
 ) -> Array:
-    """The next observation, as one of the networks sees it."""
+    """Return the next observation that one network predicts."""
     if kind == "learned":
         return net(jnp.append(obs, action.astype(jnp.float32)))
     units = (obs - model.inputs.mean) / model.inputs.deviation
@@ -238,7 +238,7 @@ def predict(
 def error(
     model: ModelState, net: MLP, kind: str, actions: int, obs: Array, action: Array, next_obs: Array
 ) -> Array:
-    """The mean squared error of one prediction, in units of usual changes where the model knows them."""
+    """Return the mean squared error of one prediction; of kind "change" in units of deviations."""
     off = predict(model, net, kind, actions, obs, action) - next_obs
     return jnp.mean((off / model.changes.deviation if kind == "change" else off) ** 2)
 
@@ -252,7 +252,7 @@ def rolled(
     queue: Int[Array, " C"],
     delay: Any,
 ) -> Float[Array, " D"]:
-    """Where one of the networks goes from `obs` through the last `delay` actions of the queue."""
+    """Return the prediction of one network after the last `delay` actions of the queue."""
     if len(queue) and roll_kernel.available():
         ones, zeros = jnp.ones_like(obs), jnp.zeros_like(obs)
         if kind == "learned":
@@ -260,19 +260,15 @@ def rolled(
         bias = net.biases[-1] + model.changes.mean / model.changes.deviation
         net = MLP(net.weights, [*net.biases[:-1], bias])
         scales = 1 / model.inputs.deviation, zeros, ones, model.changes.deviation
-        state = model.inputs.mean + roll_kernel.roll(
-            net, scales, True, obs - model.inputs.mean, queue, delay
-        )
-        return jnp.where(
-            delay > 0, state, obs
-        )  # to the bit: less the mean and plus the mean is rounded
+        change = roll_kernel.roll(net, scales, True, obs - model.inputs.mean, queue, delay)
+        # without a delay nothing may be rounded: obs - mean + mean is not obs
+        return jnp.where(delay > 0, model.inputs.mean + change, obs)
     if not len(queue) or len(net.weights) == 1:
-        return roll(
-            lambda state, action, i: predict(model, net, kind, actions, state, action),
-            obs,
-            queue,
-            delay,
-        )
+
+        def step(state: Array, action: Array, i: Array) -> Array:
+            return predict(model, net, kind, actions, state, action)
+
+        return roll(step, obs, queue, delay)
     return _joined(model, net, kind, actions, obs, queue, delay)
 
 
@@ -285,22 +281,29 @@ def _joined(
     queue: Int[Array, " C"],
     delay: Any,
 ) -> Float[Array, " D"]:
-    """`rolled` in fewer operations: the last layer of one step and the first of the next are one matrix.
+    """Return what `rolled` returns, in fewer operations.
 
-    A state goes into the network only through `inward` @ state (in the network's units), so that is what is carried, with
-    the hidden layer that the state itself comes from: the last one, or the sum of all where changes add up.
+    The last layer of one step and the first layer of the next one are joined into one matrix. A
+    state enters the network only as `inward` @ state, in the network's units. So the loop carries
+    that, and the hidden layer that the state comes from: the last one, or the sum of all if the
+    network predicts changes.
     """
     (first, *middle, last), (first_bias, *middle_biases, last_bias) = net.weights, net.biases
-    d, residual = obs.shape[0], kind == "change"
-    inward, outward, constant, unit, state = first[:, :d], last, last_bias, jnp.ones(d), obs
-    pushed = queue.astype(jnp.float32)[:, None] * first[:, d] + first_bias
+    d = obs.shape[0]
+    residual = kind == "change"
+    inward = first[:, :d]
     if residual:
-        unit, state = model.inputs.deviation, (obs - model.inputs.mean) / model.inputs.deviation
-        outward, constant = (
-            model.changes.deviation[:, None] * last,
-            model.changes.deviation * last_bias + model.changes.mean,
-        )
+        unit = model.inputs.deviation
+        state = (obs - model.inputs.mean) / model.inputs.deviation
+        outward = model.changes.deviation[:, None] * last
+        constant = model.changes.deviation * last_bias + model.changes.mean
         pushed = first[:, d:].T[queue] + first_bias
+    else:
+        unit = jnp.ones(d)
+        state = obs
+        outward = last
+        constant = last_bias
+        pushed = queue.astype(jnp.float32)[:, None] * first[:, d] + first_bias
     around, along = inward @ (outward / unit[:, None]), inward @ (constant / unit)
     start, capacity = inward @ state, queue.shape[0]
     seen, hidden = start, jnp.zeros(outward.shape[1])
@@ -308,9 +311,7 @@ def _joined(
         x = jax.nn.relu(seen + pushed[i])
         for weight, bias in zip(middle, middle_biases, strict=True):
             x = jax.nn.relu(weight @ x + bias)
-        live = (
-            i >= capacity - delay
-        )  # once it is, it stays so: before, the state is where it starts
+        live = i >= capacity - delay  # before that, the state stays at its start
         seen = jnp.where(live, around @ x + along + (seen if residual else 0.0), start)
         hidden = jnp.where(live, x + hidden, 0.0) if residual else x
     if residual:
@@ -321,7 +322,7 @@ def _joined(
 def roll(
     step: Callable[[Any, Array, Array], Any], start: Any, queue: Int[Array, " C"], delay: Any
 ) -> Any:
-    """Apply `step(state, action, i)` for each pending action, the last `delay` of the queue, oldest first."""
+    """Return the state after `step(state, action, i)` for the last `delay` actions of the queue."""
     capacity = queue.shape[0]
 
     def one(state: Any, i: Array) -> tuple[Any, None]:

@@ -1,7 +1,7 @@
-"""A2C with a memory on frames: the network and its loss, on one item, mapped over actors and runs by the caller (see `a2c`).
+"""A2C with an LSTM on frames: the network and its loss, for one item (see `a2c`).
 
-The network is Stable-Baselines' recurrent one for frames: convolutions, a hidden layer, an LSTM, and from its output the
-preferences of the policy and one value.
+The network is the one of Stable-Baselines for frames: convolutions, a hidden layer and an LSTM lead
+to the policy's logits and one value.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from deadtime.learn.networks import new_orthogonal
 from deadtime.learn.settings import PixelA2C
 
 NEVER = -1e9
-"""The logit of an action that a game lacks: its probability is 0, and so is its part of the entropy, which -∞ makes NaN."""
+"""The logit of an action that a game lacks; with -∞ the entropy would be NaN."""
 
 
 class FrameActorCriticNetwork(eqx.Module):
-    """Torso, a hidden layer, an LSTM, and one last layer: a row a preference, and one more for the value."""
+    """A torso, a hidden layer, an LSTM, and a last layer with one row a logit and one the value."""
 
     torso: Torso
     hidden: Float[Array, "H n"]
@@ -35,24 +35,27 @@ class FrameActorCriticNetwork(eqx.Module):
     def __call__(
         self, memory: Memory, frames: UInt8[Array, "4 84 84"], actions: Any
     ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
-        """What is remembered after these frames, the policy's logits over the game's own actions, and the value."""
+        """Return the memory after these frames, the logits of the game's actions, and the value."""
         return self.decide(memory, self.look(frames), actions)
 
     def look(self, frames: UInt8[Array, "4 84 84"]) -> Float[Array, " H"]:
-        """What needs no memory."""
+        """Return the hidden layer, which needs no memory."""
         return jax.nn.relu(self.hidden @ self.torso(frames) + self.hidden_bias)
 
     def decide(
         self, memory: Memory, looked: Float[Array, " H"], actions: Any
     ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
-        """What does."""
+        """Return the memory, the logits and the value from the hidden layer."""
         memory = self.lstm(memory, looked)
         out = self.out @ memory.output + self.out_bias
         return memory, jnp.where(jnp.arange(MOST_ACTIONS) < actions, out[:-1], NEVER), out[-1]
 
 
 def new_frame_actor_critic(key: Array, settings: PixelA2C) -> FrameActorCriticNetwork:
-    """Orthogonal weights (√2 up to the hidden layer, 1 after it) and zero biases, as in Stable-Baselines."""
+    """Return a new network, initialized as in Stable-Baselines.
+
+    Weights are orthogonal, of gain √2 up to the hidden layer and 1 after it; biases are 0.
+    """
     key_torso, key_hidden, key_input, key_output, key_policy, key_value = jax.random.split(key, 6)
     hidden, units = settings.hidden, settings.lstm
     return FrameActorCriticNetwork(
@@ -68,21 +71,24 @@ def new_frame_actor_critic(key: Array, settings: PixelA2C) -> FrameActorCriticNe
 
 
 class Seen(NamedTuple):
-    """What was seen and done at each step of a rollout."""
+    """The frames and the action of each step of a rollout."""
 
     frames: UInt8[Any, "*T 4 84 84"]
     first: Bool[Any, " *T"]
-    """Whether an episode began there: nothing is remembered."""
+    """Whether an episode began at this step, which resets the memory."""
     action: Int[Any, " *T"]
 
 
 class Came(NamedTuple):
-    """What came of it."""
+    """The outcome of each step of a rollout."""
 
     reward: Float[Any, " *T"]
     terminal: Bool[Any, " *T"]
     known: Bool[Any, " *T"]
-    """Whether it is known: not where a worker died, nor where an episode was cut off, since its last frames are not seen."""
+    """Whether the outcome is known.
+
+    It is not if a worker died, or if the episode was truncated, since its last frames are not seen.
+    """
 
 
 def rollout_loss(
@@ -94,9 +100,10 @@ def rollout_loss(
     actions: Any,
     settings: PixelA2C,
 ) -> Float[Array, ""]:
-    """The mean over one actor's rollout, begun with `memory`; `after` is the value of what it led to.
+    """Return the mean loss of one actor's rollout, which begins with `memory`.
 
-    A step of which it is not known what came is not learned from; the value of what was seen there ends the returns before it.
+    `after` is the value after the rollout. A step without a known outcome has no loss; its value
+    ends the returns of the steps before it.
     """
 
     def step(memory: Memory, item: Any) -> tuple[Memory, tuple[Array, Array]]:
@@ -104,13 +111,11 @@ def rollout_loss(
         memory, logits, value = net.decide(forget(memory, first), looked, actions)
         return memory, (logits, value)
 
-    _, (logits, values) = jax.lax.scan(
-        step, memory, (jax.vmap(net.look)(seen.frames), seen.first), unroll=True
-    )
+    looked = jax.vmap(net.look)(seen.frames)
+    _, (logits, values) = jax.lax.scan(step, memory, (looked, seen.first), unroll=True)
     following = jax.lax.stop_gradient(jnp.append(values[1:], after))
-    gained = returns(
-        came.reward, following, came.terminal, jnp.append(~came.known[1:], False), settings.gamma
-    )
+    cut = jnp.append(~came.known[1:], False)
+    gained = returns(came.reward, following, came.terminal, cut, settings.gamma)
     losses = jax.vmap(step_loss, (0, 0, 0, 0, None, None))(
         logits, values, seen.action, gained, settings.value_weight, settings.entropy_weight
     )

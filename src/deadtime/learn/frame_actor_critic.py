@@ -1,9 +1,9 @@
-"""The recurrent baseline on frames: runs of one shape side by side, each with lanes of its own.
+"""The recurrent baseline on frames: several runs at once, each with its own lanes.
 
-`learn` notes what came of a step before the next one is chosen. After each rollout `choose` updates
-before it acts: only then are the frames there whose value ends the rollout's returns. So a whole
-rollout was chosen, and remembered, by the weights that it changes, and emulators wait for an update.
-The last rollout, which nothing follows, is not learned from.
+`learn` stores the outcome of a step before the next action is chosen. After each rollout, `choose`
+updates before it acts, since the value of the next frames ends the rollout's returns. So one set of
+weights chooses and remembers a whole rollout, and emulators wait for each update. The last rollout
+is not learned from, since no frames follow it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from deadtime.learn.program import Program, Setup, compiled_products
 
 
 class State(NamedTuple):
-    """All runs between two steps; in a rollout time comes first, then runs and lanes."""
+    """All runs between two steps; rollouts have the axes (time, run, lane)."""
 
     learner: ActorCriticState
     memory: Memory
-    """With what was seen last."""
+    """The memory now."""
     begun: Memory
-    """Before the rollout began."""
+    """The memory before the rollout."""
     seen: Seen
     came: Came
 
@@ -52,7 +52,7 @@ def _nothing(program: Program, runs: int, lanes: int) -> Memory:
 
 @partial(compiled_products, static_argnums=0)
 def begin(program: Program, setups: Setup) -> State:
-    """Return runs that know nothing."""
+    """Return new runs."""
 
     def learner(setup: Setup) -> ActorCriticState:
         net = new_frame_actor_critic(jax.random.fold_in(setup.key, 0), program.settings)
@@ -84,7 +84,7 @@ def _acted(
     first: Array,
     t: Array,
 ) -> tuple[Memory, Seen, Int[Array, "R E"]]:
-    """Return the memory now, the rollout with what is shown and chosen, and the actions alone."""
+    """Return the memory, the rollout with the new frames and actions, and these actions."""
 
     def one(
         setup: Setup, net: FrameActorCriticNetwork, memory: Memory, shown: Array
@@ -119,9 +119,9 @@ def _greedy(
 def _updated(
     program: Program, setups: Setup, state: State, shown: Array, t: Int[Array, ""]
 ) -> State:
-    """Update every run from the rollout that led to what is shown now, where the next one begins.
+    """Update every run from its rollout, which led to the frames `shown`.
 
-    Where an episode has ended something else is shown, and no return asks for its value.
+    Where an episode has ended, the frames are of the next one, and no return uses their value.
     """
     settings, memory = program.settings, state.memory
 
@@ -159,7 +159,7 @@ class FrameActorCritic(LearnsByTurn):
     def choose(
         self, program: Program, setups: Setup, state: State, seen: Played, t: int
     ) -> tuple[Int[Array, "R E"], State]:
-        """Return actions drawn from the policy; if a rollout is whole, after an update from it."""
+        """Return actions drawn from the policy, after an update if a rollout is complete."""
         first, turn = seen.age == 0, t // program.lanes
         if turn and turn % program.settings.rollout == 0:
             state = _updated(program, setups, state, seen.shown, np.int32(t))
@@ -168,7 +168,7 @@ class FrameActorCritic(LearnsByTurn):
         return actions, state._replace(memory=memory, seen=rollout)
 
     def learn(self, program: Program, setups: Setup, state: State, turn: Turn, index: int) -> State:
-        """Note what came of a turn."""
+        """Store the outcome of a turn."""
         settings = program.settings
         after = turn.after
         terminal = after.terminated | (after.life_lost & settings.life_loss)
@@ -185,12 +185,12 @@ class FrameActorCritic(LearnsByTurn):
         memory: Memory | None,
         seen: Played,
     ) -> tuple[Int[Array, "R E"], Memory]:
-        """Return each lane's likeliest action, and the memories then."""
+        """Return each lane's most likely action, and the memories."""
         memory = memory or _nothing(program, *seen.shown.shape[:2])
         return _greedy(program, setups, learner.net, memory, seen.shown)
 
     def policy_arrays(self, program: Program, learner: ActorCriticState) -> dict[str, np.ndarray]:
-        """Return the arrays that acting needs, of one run."""
+        """Return the arrays of the policy of one run."""
         return named_arrays(learner.net)
 
 

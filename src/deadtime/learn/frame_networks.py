@@ -1,7 +1,7 @@
-"""Agents that see frames: the Nature network, and Q on top of it.
+"""Networks on frames: the torso of the Nature DQN, and Q on top of it.
 
-Convolutions are written as matrix products over patches. Mapped over runs, whose weights all differ, a convolution becomes a
-grouped one, for which GPUs have slow kernels only; products become one batched product.
+Convolutions are written as matrix products over patches. Mapped over runs with different weights,
+products become one batched product. Convolutions would become grouped ones, which are slow on GPUs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from deadtime.runtime.frame_layers import CONVOLUTIONS, MOST_ACTIONS, torso_outp
 
 
 class Torso(eqx.Module):
-    """Three convolutions with ReLU, from frames to a row of numbers; `weights[i]` has shape (size² · in, out)."""
+    """Three convolutions with ReLU, flattened; `weights[i]` has shape (size² · in, out)."""
 
     weights: list[Array]
     biases: list[Array]
 
     def __call__(self, frames: UInt8[Array, "4 84 84"]) -> Float[Array, " n"]:
-        """One forward pass."""
+        """Return the flattened features of frames."""
         x: Array = jnp.moveaxis(frames, 0, -1)
         for (size, stride), weight, bias in zip(
             CONVOLUTIONS, self.weights, self.biases, strict=True
@@ -39,7 +39,10 @@ class Torso(eqx.Module):
 
 
 def patches(x: Array, size: int, stride: int) -> Array:
-    """From (height, width, channels) to a row for each patch, (rows, columns, size² · channels); stride divides size."""
+    """Return the patches of an image (height, width, channels): (rows, columns, size² · channels).
+
+    The stride must divide the size.
+    """
     height, width, channels = x.shape
     x = x.reshape(height // stride, stride, width // stride, stride, channels)
     x = jnp.swapaxes(x, 1, 2).reshape(height // stride, width // stride, stride * stride * channels)
@@ -51,7 +54,7 @@ def patches(x: Array, size: int, stride: int) -> Array:
 
 
 def new_torso(key: Array, channels: tuple[int, ...]) -> Torso:
-    """Orthogonal weights of gain √2; frames are of the size of 255, which the first layer's weights take in."""
+    """Return a new torso: orthogonal weights of gain √2; the first layer's divide frames by 255."""
     weights, into = [], 4
     for i, ((size, _), out) in enumerate(zip(CONVOLUTIONS, channels, strict=True)):
         weight = new_orthogonal(jax.random.fold_in(key, i), size * size * into, out, 2.0**0.5)
@@ -61,20 +64,20 @@ def new_torso(key: Array, channels: tuple[int, ...]) -> Torso:
 
 
 class QNetwork(eqx.Module):
-    """Torso, a hidden layer that also sees the queue, and from it Q: directly, or as a value and advantages."""
+    """A torso, a hidden layer that also takes the queue, and Q: directly or dueling."""
 
     torso: Torso
     hidden: Float[Array, "H n"]
     hidden_bias: Float[Array, " H"]
     norm: Norm | None
     out: Float[Array, "A+1 H"]
-    """A row an action, and for dueling one more for the value."""
+    """One row for each action and, if dueling, one for the value."""
     out_bias: Float[Array, " A+1"]
 
     def __call__(
         self, frames: UInt8[Array, "4 84 84"], queue: Float[Array, " q"], actions: Any
     ) -> Float[Array, " A"]:
-        """Q of the game's own actions; what a game lacks is -∞."""
+        """Return the values of the game's actions; those that it lacks have -∞."""
         x = self.hidden @ jnp.concatenate([self.torso(frames), queue]) + self.hidden_bias
         x = jax.nn.relu(x if self.norm is None else self.norm(x))
         scores = self.out @ x + self.out_bias
@@ -86,14 +89,12 @@ class QNetwork(eqx.Module):
 
 
 def new_q(key: Array, settings: PixelQ, queue_inputs: int) -> QNetwork:
-    """Normal hidden weights of the variance that keeps ReLU's scale, small last ones, zero biases."""
+    """Return a new network: He's normal hidden weights, small last ones, zero biases."""
     key_torso, key_hidden, key_out, key_queue = jax.random.split(key, 4)
     seen, hidden = torso_outputs(settings.channels), settings.hidden
     scale = (2.0 / seen) ** 0.5
-    of_frames, of_queue = (
-        jax.random.normal(key_hidden, (hidden, seen)),
-        jax.random.normal(key_queue, (hidden, queue_inputs)),
-    )
+    of_frames = jax.random.normal(key_hidden, (hidden, seen))
+    of_queue = jax.random.normal(key_queue, (hidden, queue_inputs))
     norm = Norm(jnp.ones(hidden), jnp.zeros(hidden)) if settings.layer_norm else None
     out = jax.random.normal(key_out, (MOST_ACTIONS + settings.dueling, hidden)) * 0.1 / hidden**0.5
     return QNetwork(
@@ -107,7 +108,7 @@ def new_q(key: Array, settings: PixelQ, queue_inputs: int) -> QNetwork:
 
 
 def named_arrays(net: Any) -> dict[str, np.ndarray]:
-    """A network's arrays by where they are in it."""
+    """Return the arrays of a network by their paths."""
     return {
         jax.tree_util.keystr(path): np.asarray(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(net)
@@ -115,20 +116,14 @@ def named_arrays(net: Any) -> dict[str, np.ndarray]:
 
 
 def with_arrays(like: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The network of those arrays, in the shape of another."""
-    check_fit(
-        arrays,
-        {
-            jax.tree_util.keystr(path): leaf
-            for path, leaf in jax.tree_util.tree_leaves_with_path(like)
-        },
-    )
+    """Return a network of the shape of `like` from its arrays."""
+    check_fit(arrays, named_arrays(like))
     return jax.tree_util.tree_map_with_path(
         lambda path, _: jnp.asarray(arrays[jax.tree_util.keystr(path)]), like
     )
 
 
 def one_hot_queue(queue: Int[Array, " C"], delay: Any, sees: Any) -> Float[Array, " n"]:
-    """The pending actions, the last `delay` of the room for them, as one-hot rows; zeros where they are not to be seen."""
+    """Return the last `delay` actions of the queue as one-hot rows; zeros if it is not seen."""
     pending = (jnp.arange(len(queue)) >= len(queue) - delay) & sees
     return (jax.nn.one_hot(queue, MOST_ACTIONS) * pending[:, None]).ravel()

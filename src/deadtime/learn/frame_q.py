@@ -1,6 +1,7 @@
-"""Deep Q-learning on frames: runs of one shape side by side, each with lanes of its own.
+"""Deep Q-learning on frames: several runs at once, each with its own lanes.
 
-`choose` is waited for. `learn`, which stores the step before and updates, runs while emulators play.
+The loop waits for `choose` only. `learn`, which stores the last step and updates, runs while the
+emulators play.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ class FrameQState(NamedTuple):
 def values(
     program: Program, setup: Setup, q: QNetwork, frames: Array, queue: Array
 ) -> Float[Array, " A"]:
-    """Return Q of what a run is shown."""
+    """Return the values of all actions at frames and a queue."""
     sees_queue = program.code(setup).sees_queue
     return q(frames, one_hot_queue(queue, setup.delay, sees_queue), setup.actions)
 
 
 @partial(compiled_products, static_argnums=0)
 def begin(program: Program, setups: Setup) -> FrameQState:
-    """Return runs that know nothing."""
+    """Return new runs."""
 
     def learner(setup: Setup) -> QState:
         inputs = program.capacity * MOST_ACTIONS
@@ -71,7 +72,7 @@ def _greedy(program: Program, setup: Setup, q: QNetwork, shown: Array, queue: Ar
 def choose(
     program: Program, setups: Setup, q: QNetwork, shown: Array, queue: Array, t: Array
 ) -> Int[Array, "R E"]:
-    """Return each lane's greedy action or, as often as exploration wants, any."""
+    """Return each lane's greedy action or, with the probability of exploration, a random one."""
     settings = program.settings
 
     def one(setup: Setup, q: QNetwork, shown: Array, queue: Array) -> Array:
@@ -95,7 +96,7 @@ def greedy(
 
 
 def updates_at(program: Program, index: int) -> int:
-    """Return the updates of a turn: one for so many environment steps, once there is enough."""
+    """Return the number of updates of a turn: one every `update_period` environment steps."""
     period, lanes = program.settings.update_period, program.lanes
     begun = index * lanes >= program.settings.learning_starts and index > STACK
     return (index + 1) * lanes // period - index * lanes // period if begun else 0
@@ -110,7 +111,7 @@ def learn(
     turn: Int[Array, ""],
     updates: int,
 ) -> FrameQState:
-    """Store a turn's row, and make so many updates from what was stored before it."""
+    """Store a turn's row, and make updates from the rows before it."""
     replay = frame_replay.store(program, state.replay, row, turn)
     if not updates:
         return FrameQState(state.learner, replay)
@@ -163,7 +164,7 @@ class FrameQ(LearnsByTurn):
     def learn(
         self, program: Program, setups: Setup, state: FrameQState, turn: Turn, index: int
     ) -> FrameQState:
-        """Store a turn, and update as often as belongs to it."""
+        """Store a turn, and make its updates."""
         row = frame_replay.row_of(program, setups, turn)
         return learn(program, setups, state, row, np.int32(index), updates_at(program, index))
 
@@ -174,7 +175,7 @@ class FrameQ(LearnsByTurn):
         return greedy(program, setups, learner.q, seen.shown, seen.queue), memory
 
     def policy_arrays(self, program: Program, learner: QState) -> dict[str, np.ndarray]:
-        """Return the arrays that acting needs, of one run."""
+        """Return the arrays of the policy of one run."""
         return named_arrays(learner.q)
 
 

@@ -1,7 +1,7 @@
-"""The replay of frames: a ring over time, in which each frame is stored once.
+"""The replay buffer of frames: a ring over time, in which each frame is stored once.
 
-A row holds what one step of each lane saw last. A stack of four frames is gathered from four rows.
-Rows of all runs and lanes are written together.
+A row holds the newest frame of one step of each lane. A stack of four frames is gathered from four
+rows. The rows of all runs and lanes are written together.
 """
 
 from __future__ import annotations
@@ -19,39 +19,40 @@ from deadtime.learn.host_turn import Turn
 from deadtime.learn.program import Program, Setup
 
 _DRAWS = 4
-"""The draws for each entry of a batch, of which the first that can be learned from is taken."""
+"""The draws for each entry of a batch; the first usable one is taken."""
 
 
 class Row(NamedTuple):
-    """What the replay holds of a turn, by run and lane; in the replay with time before them.
+    """A turn as the replay buffer holds it, by run and lane; in the buffer, time is the first axis.
 
-    There are few arrays, since each is sent to the device on its own.
+    There are few arrays, since each is sent to the device separately.
     """
 
     frame: UInt8[Any, "*T R E n"]
     queue: UInt8[Any, "*T R E C"]
     facts: Float[Any, "*T R E 5"]
-    """The episode's age (4 stands for more), the credited action, the reward, whether it was an end
-    for learning, and whether it can be learned from: it is no warm-up, and the next row shows what
-    came of it."""
+    """The episode's age (at most 4), the credited action, the reward, whether the step ended an
+    episode for learning, and whether it is usable: its action is not of the warm-up, and the next
+    row
+    shows its outcome."""
 
 
 def rows(program: Program) -> int:
-    """Return the number of rows of a program's replay."""
+    """Return the number of rows of a program's replay buffer."""
     return max(program.settings.buffer_size // program.lanes, STACK + 2)
 
 
 def new_rows(program: Program, runs: int) -> Row:
-    """Return an empty replay."""
+    """Return an empty replay buffer."""
     at = rows(program), runs, program.lanes
     frames = jnp.zeros((*at, SIDE * SIDE), jnp.uint8)
     return Row(frames, jnp.zeros((*at, program.capacity), jnp.uint8), jnp.zeros((*at, 5)))
 
 
 def row_of(program: Program, setups: Setup, turn: Turn) -> Row:
-    """Return what a turn leaves to learn from.
+    """Return the row of a turn.
 
-    Under a delay the warm-up's actions were no one's choice, so they are not credited.
+    The agent did not choose the actions of the warm-up, so they are not credited.
     """
     executed = np.asarray(setups.view.executed)[:, None]
     delay = np.asarray(setups.delay)[:, None]
@@ -66,13 +67,13 @@ def row_of(program: Program, setups: Setup, turn: Turn) -> Row:
 
 
 def store(program: Program, replay: Row, row: Row, turn: Array) -> Row:
-    """Return the replay with a row at its place."""
+    """Return the replay buffer with a new row."""
     slot = turn % rows(program)
     return jax.tree.map(lambda old, new: old.at[slot].set(new.astype(old.dtype)), replay, row)
 
 
 def sample(program: Program, replay: Row, turn: Array, keys: Array) -> Batch:
-    """Return a batch for every run; an entry is the first of some draws that can be learned from.
+    """Return a batch for every run; each entry is the first usable one of several draws.
 
     `now` and `then` are the four frames and the queue before and after the action.
     """
@@ -101,6 +102,8 @@ def sample(program: Program, replay: Row, turn: Array, keys: Array) -> Batch:
     frames = frames.reshape(runs, batch, STACK + 1, SIDE, SIDE)
     both = jnp.stack([slot, (slot + 1) % size], axis=-1)
     queue = replay.queue[both, run[..., None], lane[..., None]]
-    frames, queue = jax.lax.optimization_barrier((frames, queue))  # else each use gathers again
+    frames, queue = jax.lax.optimization_barrier(
+        (frames, queue)
+    )  # else each use would gather again
     now, then = (frames[:, :, :-1], queue[:, :, 0]), (frames[:, :, 1:], queue[:, :, 1])
     return Batch(now, then, action.astype(jnp.int32), reward, terminal, usable)

@@ -1,14 +1,15 @@
-"""The host loop: environments outside the program, in a pool, and the learner compiled.
+"""The host loop: the learner is compiled, and its environments are in a pool outside the program.
 
-A turn of all lanes is: choose (waited for), send the actions, receive. A learner that overlaps learns
-from the turn before while the environments play; others learn before they choose. On a GPU runs on
-frames are trained together, whatever their game, agent, delay or seed; on a CPU, and on numbers, each
-alone. Numbers are learned from on the CPU even where there is a GPU: networks of that size are a
-chain of small operations, and each step would wait for all of them to be launched.
+In a turn the learner chooses an action for every lane, the pool makes a step, and the learner
+learns from it. A learner that overlaps does so while the environments play the next step; others
+learn before they choose. On a GPU, runs on frames are trained together, even with different games,
+agents, delays and seeds. On a CPU, and on numbers, each run is trained alone. Runs on numbers are
+trained on the CPU even if there is a GPU: their networks are chains of small operations, and a GPU
+would spend its time launching them.
 
-A checkpoint holds the environments too where the pool can save them, so a run that was interrupted
-goes on to the same bits. Other runs have their learner and replay to the bit, but begin new episodes,
-and their record says at which steps (`resumed_at`).
+If the pool can save its environments, a checkpoint holds them too, and a resumed run has the bits
+of an uninterrupted one. Other checkpoints hold learner and replay buffer only. Their runs resume
+with new episodes, and the record lists the steps at which they did (`resumed_at`).
 """
 
 from __future__ import annotations
@@ -47,29 +48,29 @@ from deadtime.learn.run_spec import DeepRun
 RunT = TypeVar("RunT", bound=DeepRun)
 Finished = tuple[DeepRun, Outcome]
 WRITE_EVERY_SECONDS = 60.0
-"""The time between two checkpoints; five times as long where a replay of frames makes them large."""
+"""The time between two checkpoints; five times as long if frames make them large."""
 _BURST_SECONDS = 0.2
-"""How long a group plays before it tells its progress and looks whether to stop."""
+"""The time that a group trains before it reports its progress and may be stopped."""
 _FRAMES_SCORED_PART = 0.05
-"""The part of the training episodes, the last ones, that gives the paper's score on Atari."""
+"""The part of the training episodes, the last ones, whose mean is the paper's score on Atari."""
 _MOST_RUNS = 8
-"""The runs of a group on a GPU: more would only wait for emulators, and take memory."""
+"""The runs of a group on a GPU; more would wait for emulators and take memory."""
 
 
 def groups_of(pairs: Sequence[Pair], device: str) -> list[HostGroup]:
     """Return the groups in which pairs are trained.
 
-    Runs on frames are trained by two groups at a time on a GPU: while the emulators of one wait for
-    their next actions, those of the other play.
+    On a GPU, two groups of runs on frames are trained at a time: while the emulators of one group
+    wait for their next actions, those of the other group play.
     """
     halves = [half for part in parts_of(pairs, device) for half in (part[::2], part[1::2]) if half]
     return [HostGroup(program_of(half[0][0], device), half) for half in halves]
 
 
 def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[RunT, int]]]:
-    """Return pairs by the one or two groups that are trained at a time.
+    """Return the pairs of the one or two groups that are trained at a time.
 
-    On a CPU, and where agents see numbers, each pair is alone.
+    On a CPU, and if agents see numbers, each pair is alone.
     """
     found: dict[Any, list[tuple[RunT, int]]] = {}
     for i, (spec, seed) in enumerate(pairs):
@@ -81,7 +82,7 @@ def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[
 
 
 class HostGroup:
-    """Runs that are trained together, and where they stand (see `trainer.Group`)."""
+    """Runs that are trained together, and their progress (see `trainer.Group`)."""
 
     def __init__(self, program: Program, pairs: Sequence[Pair]):
         """Prepare the group; `begin` or `resume` starts it."""
@@ -108,20 +109,20 @@ class HostGroup:
 
     @property
     def extent(self) -> checkpoint.Extent:
-        """How far the group can get."""
+        """The lengths that a checkpoint of this group must agree with."""
         return checkpoint.Extent(self.length, self.program.lanes, len(self.pairs))
 
     @property
     def bytes(self) -> int:
-        """The size of the group's state where memory is short: on the device."""
+        """The size of the group's state on the device; 0 for numbers, which are on the CPU."""
         return bytes_of(self.program, self.pairs) if self._frames else 0
 
     def device(self) -> AbstractContextManager[Any]:
-        """Return the context in which the group is trained: numbers are learned from on the CPU."""
+        """Return the context in which the group is trained: the CPU for runs on numbers."""
         return nullcontext() if self._frames else jax.default_device(jax.devices("cpu")[0])
 
     def begin(self) -> None:
-        """Start the environments and a learner that knows nothing."""
+        """Start the environments and a new learner."""
         self._prepare()
         self._start_pool()
 
@@ -130,7 +131,7 @@ class HostGroup:
         self._state = self._learner.begin(self.program, self._setups)
 
     def resume(self, path: Path) -> float:
-        """Go on from a checkpoint; return the seconds of training that it holds."""
+        """Continue from a checkpoint; return its seconds of training."""
         self._prepare()
         further = {"ended": self._ended[0], "lost": self._lost}
         self._state, arrays, about = checkpoint.load(path, self._state, further, self.extent)
@@ -157,7 +158,7 @@ class HostGroup:
         return spec.family.pool(lanes, spec.env)
 
     def _load_pool(self, arrays: dict[str, np.ndarray]) -> None:
-        """Bring the environments to where they were, and the turn that is not learned from yet."""
+        """Restore the environments, and the turn that the learner has not used yet."""
         self._pool = self._new_pool(lanes_of(self.pairs, self.program.lanes, 0))
         count = len(self.pairs) * self.program.lanes
         try:
@@ -171,12 +172,12 @@ class HostGroup:
         self._turn = jax.tree.unflatten(shape, [arrays[f"turn/{i}"] for i in range(len(parts))])
 
     def advance(self) -> int:
-        """Play for a moment; return the environment steps of all runs that it made."""
+        """Train for a moment; return the number of environment steps of all runs."""
         began = monotonic()
         before = self.done
         while self.done < self.length:
             self._step()
-            if self._frames or monotonic() - began > _BURST_SECONDS:  # emulators take their time
+            if self._frames or monotonic() - began > _BURST_SECONDS:  # emulators are slow
                 break
         if self.done >= self.length:
             self._finish()
@@ -201,7 +202,7 @@ class HostGroup:
         self.done += self.program.lanes
 
     def _note(self, played: Played) -> None:
-        """Note which episodes ended, and which were lost."""
+        """Record the episodes that ended, and count those that were lost."""
         lanes = self.program.lanes
         over = np.flatnonzero(played.over)
         if len(over):
@@ -212,11 +213,11 @@ class HostGroup:
 
     @property
     def _index(self) -> int:
-        """The number of the last turn."""
+        """The index of the last turn."""
         return self.done // self.program.lanes - 1
 
     def _choose(self) -> None:
-        """Choose the next actions; a learner that does not overlap learns from the last turn first."""
+        """Choose the next actions; a learner without overlap learns from the last turn first."""
         if self._actions is not None:
             return
         now = self.program, self._setups, self._state
@@ -227,7 +228,7 @@ class HostGroup:
             self._turn = None
 
     def _finish(self) -> None:
-        """Learn from the last turn, and wait until that is done."""
+        """Learn from the last turn, and wait for the result."""
         if self._turn is not None:
             self._state = self._learner.finish(
                 self.program, self._setups, self._state, self._turn, self.done
@@ -239,7 +240,7 @@ class HostGroup:
         return seen_of(self.program, len(self.pairs), played)
 
     def save(self, path: Path, seconds: float) -> None:
-        """Write a checkpoint: all that going on needs."""
+        """Write a checkpoint, if any step was made."""
         if not self.done:
             return
         with unhurried():
@@ -252,11 +253,11 @@ class HostGroup:
             states = enumerate(pool.save())
             extra = {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in states}
             after = self._turn.after
-            anew = pool.untold.reshape(after.lost.shape)  # what follows began anew
-            turn = self._turn._replace(after=after._replace(lost=after.lost | anew))
+            restarted = pool.untold.reshape(after.lost.shape)
+            turn = self._turn._replace(after=after._replace(lost=after.lost | restarted))
             extra |= {f"turn/{i}": part for i, part in enumerate(jax.tree.leaves(turn))}
         elif self._turn is not None:
-            self._choose()  # new episodes follow, so all of this one is learned from now
+            self._choose()  # new episodes follow, so the learner uses this turn now
         arrays = {"ended": np.concatenate(self._ended), "lost": self._lost} | extra
         about = {"steps": self.done, "seconds": seconds, "resumed_at": self._resumed_at}
         checkpoint.save(path, self._state, arrays, about)

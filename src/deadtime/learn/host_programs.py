@@ -1,10 +1,9 @@
-"""Programs of the host loop: what runs outside share, how their lanes are seeded, what they see."""
+"""Programs of the host loop, the seeds of its lanes, and steps as its learners see them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +23,7 @@ _SHARED_CAPACITY = 25
 def program_of(spec: DeepRun, device: str) -> Program:
     """Return the program that a spec runs in.
 
-    A queue that is not seen takes no room, unless runs share the program.
+    Programs have no room for a queue that is not seen, unless runs share them.
     """
     if not spec.family.frames:
         settings = split_settings(spec.learner)[0]
@@ -33,20 +32,24 @@ def program_of(spec: DeepRun, device: str) -> Program:
     view, settings = VIEWS[spec.agent], spec.learner
     shares = device == "gpu" and view.sees != "history"
     room = max(spec.delay, _SHARED_CAPACITY) if shares else spec.delay * view.sees_queue
-    if hasattr(settings, "model"):  # it is the emulators' affair
+    if hasattr(settings, "model"):  # emulators predict, not the program
         settings = replace(settings, model=type(settings).model)
     return Program(None, None, settings, room, spec.envs)
 
 
 def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:
-    """Return what differs between runs, stacked; of numbers, of the only run."""
+    """Return the setups of runs, stacked; on numbers the setup of the only run."""
     if program.env is not None:
         ((spec, seed),) = pairs
-        told = split_settings(spec.learner)[1]
-        numbers = type(told)(*(jnp.float32(value) for value in told))
-        code = Code(*map(jnp.int32, VIEWS[spec.agent].code))
-        counts = jnp.int32(spec.delay), (), jnp.int32(spec.length)
-        return Setup(jax.random.key(seed), *counts, numbers, code)
+        numbers = split_settings(spec.learner)[1]
+        return Setup(
+            jax.random.key(seed),
+            jnp.int32(spec.delay),
+            (),
+            jnp.int32(spec.length),
+            type(numbers)(*map(jnp.float32, numbers)),
+            Code(*map(jnp.int32, VIEWS[spec.agent].code)),
+        )
     codes = [VIEWS[spec.agent].code for spec, _ in pairs]
     return Setup(
         jax.vmap(jax.random.key)(jnp.array([seed for _, seed in pairs], jnp.uint32)),
@@ -60,16 +63,16 @@ def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:
 
 
 def hosted(program: Program) -> HostedLearner:
-    """Return the learner of a program as the host loop uses it."""
-    of: Any = program.learner
-    return of if hasattr(of, "learn_and_choose") else LaneLearner(program)  # type: ignore[return-value]
+    """Return the learner of a program with the interface of the host loop."""
+    plays_outside = hasattr(program.learner, "learn_and_choose")
+    return program.learner if plays_outside else LaneLearner(program)  # type: ignore[return-value]
 
 
 def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: int | None = None) -> list[Lane]:
     """Return the lanes of runs, `count` each.
 
-    Their seeds come from the run's own and `at`: the step at which a training's episodes begin, or
-    1 for evaluation on frames.
+    The seeds of lanes come from the run's seed and `at`: the step at which the episodes of a
+    training begin, or 1 for evaluation on frames.
     """
     found = []
     for spec, seed in pairs:
@@ -103,10 +106,11 @@ def fitted(queue: np.ndarray, room: int) -> np.ndarray:
 
 
 def seen_of(program: Program, runs: int, played: Played) -> Played:
-    """Return a step of a pool as the learner of a program takes it.
+    """Return a step of a pool in the form that the learner of a program takes.
 
-    On frames it is a copy by run and lane, with room for the program's queue: the pool's own memory
-    changes with the next step. What a worker that died had last written is no end of an episode.
+    On frames it is a copy with the axes (run, lane) and the program's room for the queue, since the
+    next step overwrites the pool's memory. A lost lane has no end of an episode, whatever its dead
+    worker wrote last.
     """
     if program.env is not None:
         return played

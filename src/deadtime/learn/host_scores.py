@@ -1,4 +1,4 @@
-"""Scores of runs whose environments are outside the program."""
+"""Scores of runs whose environments are outside the compiled program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Scores = dict[int | None, list[float]]
 def scores_under(
     program: Program, pairs: Sequence[Pair], setups: Setup, learner: Any, stop: Event
 ) -> Scores:
-    """Return the scores of runs under their own delay and those that their specs ask for."""
+    """Return the scores of runs under their own delay and under the delays in their specs."""
     delays = {m for spec, _ in pairs for m in spec.evaluation_delays}
     if program.env is not None:
         ((spec, seed),) = pairs
@@ -41,12 +41,13 @@ def scores_under(
 
 
 def _policy_score(program: Program, spec: Any, seed: int, policy: Any, delay: int | None) -> float:
-    """Return the mean score of a policy, on episodes that no training began with."""
+    """Return the mean score of a policy on held-out episodes."""
     under = spec.delay if delay is None else delay
+    policy = policy.at_delay(under)
     held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
     with closing(spec.family.gymnasium_form(program.env, under)) as env:
-        how = {"episodes": spec.evaluation_episodes, "seed": held_out}
-        return float(evaluate(policy.at_delay(under), env, **how).mean())
+        returns = evaluate(policy, env, episodes=spec.evaluation_episodes, seed=held_out)
+        return float(returns.mean())
 
 
 def scores_of(
@@ -58,21 +59,18 @@ def scores_of(
     stop: Event,
     delay: int | None = None,
 ) -> np.ndarray:
-    """Return the greedy return of each of so many episodes of each run, begun with own seeds.
-
-    Those that were stopped are NaN.
-    """
+    """Return the greedy returns of some episodes of each run; NaN where they were stopped."""
     if delay is not None:
         setups = setups._replace(delay=jnp.full(len(pairs), delay, jnp.int32))
     memory: Any = None
-    of = hosted(program)
+    learner_code = hosted(program)
 
     def act(played: Played) -> np.ndarray:
         nonlocal memory
         if memory and played.lost.any():
             memory = forget(memory, played.lost.reshape(len(pairs), episodes, 1).copy())
         seen = seen_of(program, len(pairs), played)
-        actions, memory = of.decide(program, setups, learner, memory, seen)
+        actions, memory = learner_code.decide(program, setups, learner, memory, seen)
         return np.asarray(actions).ravel()
 
     spec = pairs[0][0]

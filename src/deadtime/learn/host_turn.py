@@ -12,9 +12,9 @@ from deadtime.learn.program import Program, Setup
 
 
 class Turn(NamedTuple):
-    """A step of every lane: what was seen, what was chosen, and what came of it.
+    """A step of every lane: the observations before it, the chosen actions, and the outcome.
 
-    Runs on frames have two axes first, run (R) and lane (E); a run on numbers has its lanes alone.
+    Runs on frames have two axes first, run (R) and lane (E). A run on numbers has the lane alone.
     """
 
     before: Played
@@ -26,63 +26,63 @@ class HostedLearner(Protocol):
     """A learner on environments outside the program, for all runs and lanes at once."""
 
     overlaps: bool
-    """Whether it learns from a turn while the next one is played; else before it chooses."""
+    """Whether it learns from a turn while the next one is played, and not before it chooses."""
 
     def begin(self, program: Program, setups: Setup) -> Any:
-        """Return runs that know nothing."""
+        """Return the state of new runs."""
 
     def restart(self, program: Program, state: Any, seen: Played) -> Any:
-        """Return the state at the beginning of new episodes."""
+        """Return the state at the start of new episodes."""
 
     def choose(
         self, program: Program, setups: Setup, state: Any, seen: Played, t: int
     ) -> tuple[Any, Any]:
-        """Return the actions of all lanes at environment step t, and the state then."""
+        """Return the actions of all lanes at environment step t, and the new state."""
 
     def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
-        """Return the state after it has learned from the turn with this index."""
+        """Return the state after learning from the turn `index`."""
 
     def learn_and_choose(
         self, program: Program, setups: Setup, state: Any, turn: Turn, t: int
     ) -> tuple[Any, Any]:
-        """Learn from the last turn, and choose at environment step t, from what it led to."""
+        """Learn from the last turn, and choose the next actions, at environment step t."""
 
     def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
-        """Return the state after the last turn of all."""
+        """Return the state after the last turn of the training."""
 
     def decide(
         self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Played
     ) -> tuple[Array, Any]:
-        """Return the best action of each lane, and the memories then; None is an empty memory."""
+        """Return the best action of each lane, and the new memories; None is an empty memory."""
 
     def policy_arrays(self, program: Program, learner: Any) -> dict[str, np.ndarray]:
-        """Return the arrays that acting needs, of one run."""
+        """Return the arrays of the policy of one run."""
 
 
 class LearnsByTurn:
-    """A learner that keeps nothing of an episode beyond its turns, and learns in a call of its own."""
+    """A base class of learners without a state of the episode, with `learn` as a separate call."""
 
     def restart(self, program: Program, state: Any, seen: Played) -> Any:
         """Return the state as it is."""
         return state
 
     def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
-        """Return the state after it has learned from the turn with this index."""
+        """Return the state after learning from the turn `index`."""
         raise NotImplementedError
 
     def choose(
         self, program: Program, setups: Setup, state: Any, seen: Played, t: int
     ) -> tuple[Any, Any]:
-        """Return the actions of all lanes at environment step t, and the state then."""
+        """Return the actions of all lanes at environment step t, and the new state."""
         raise NotImplementedError
 
     def learn_and_choose(
         self, program: Program, setups: Setup, state: Any, turn: Turn, t: int
     ) -> tuple[Any, Any]:
-        """Learn from the last turn, and choose at environment step t, from what it led to."""
+        """Learn from the last turn, and choose the next actions, at environment step t."""
         state = self.learn(program, setups, state, turn, t // program.lanes - 1)
         return self.choose(program, setups, state, turn.after, t)
 
     def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
-        """Return the state after the last turn of all."""
+        """Return the state after the last turn of the training."""
         return self.learn(program, setups, state, turn, t // program.lanes - 1)

@@ -1,8 +1,8 @@
-"""The interface of a learner's code, and what all learners share.
+"""The interface of a learner's code, and functions that all learners share.
 
-A learner is written for one run. `init` makes its state, `act` chooses for one actor, `record` says
-what a step leaves to learn from, and `update` learns from that. Loops map these functions over
-actors, lanes and runs. The state of every learner has `updates` and `diverged_at`.
+A learner is written for one run. `init` makes its state, `act` chooses for one actor, `record`
+selects the parts of a step to learn from, and `update` learns from them. Loops map these functions
+over actors, lanes and runs. The state of every learner has `updates` and `diverged_at`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LearnerCode(Protocol):
     numbers: Any
     """A NamedTuple of the settings that may differ between runs of one program."""
     updates_once: bool
-    """Whether one update takes the steps of all actors; else each step is learned from alone."""
+    """Whether an update takes a rollout of all actors; otherwise it takes one step of one actor."""
 
     def actors(self, program: Program) -> int:
         """Return the number of environments of a run inside the program."""
@@ -37,10 +37,10 @@ class LearnerCode(Protocol):
         """Return the steps of each actor between two updates."""
 
     def init(self, program: Program, setup: Setup, key: Array) -> Any:
-        """Return the state of a learner that knows nothing."""
+        """Return the state of a new learner."""
 
     def new_replay(self, program: Program) -> Any:
-        """Return the empty replay of a run; () if there is none."""
+        """Return the empty replay buffer of a run; () if there is none."""
 
     def new_memory(self, program: Program) -> Any:
         """Return the memory of an actor at the start of an episode; () if it has none."""
@@ -53,33 +53,33 @@ class LearnerCode(Protocol):
     def decide(
         self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array
     ) -> tuple[Array, Any]:
-        """Return the action that the learner takes for the best, and the actor's next memory."""
+        """Return the best action, without exploration, and the actor's next memory."""
 
     def record(self, program: Program, setup: Setup, state: Any, actor: Actor, done: Done) -> Any:
-        """Return what is kept of one step."""
+        """Return the parts of a step that `update` needs."""
 
     def update(
         self, program: Program, setup: Setup, state: Any, replay: Any, kept: Any, t: Any, keys: Keys
     ) -> tuple[Any, Any]:
-        """Return state and replay after learning from what was kept up to environment step t.
+        """Return state and replay buffer after learning from a record, at environment step t.
 
         With `updates_once`, `kept` is a pair: the actors' memories before the rollout, and their
         records with the axes (step, actor).
         """
 
     def policy_arrays(self, program: Program, state: Any) -> dict[str, np.ndarray]:
-        """Return the arrays that acting needs."""
+        """Return the arrays of a policy."""
 
 
 def kept(new: StateT, old: StateT, finite: Any, t: Int[Array, ""], usable: Any = True) -> StateT:
-    """Return the new state of a learner, or the old one if it has diverged or can't learn yet."""
+    """Return the new state of a learner, or the old one if it diverged or can't learn yet."""
     going = usable & (old.diverged_at < 0)
     state = jax.tree.map(lambda a, b: jnp.where(going & finite, a, b), new, old)
     return state._replace(diverged_at=jnp.where(going & ~finite, t, old.diverged_at))
 
 
 def learning_rate(setup: Setup, t: Int[Array, ""]) -> Any:
-    """Return the learning rate of step t: it falls linearly, to the part that is left at the last."""
+    """Return the learning rate at step t; it falls linearly (see `learning_rate_fall`)."""
     return setup.numbers.learning_rate * (1.0 - setup.numbers.learning_rate_fall * t / setup.steps)
 
 

@@ -1,6 +1,6 @@
-"""The registry of learners. An agent is a learner with a view; see `views` for those.
+"""The registry of learners. An agent is a learner with a view (see `runtime.views`).
 
-Nothing here imports JAX. `Learner.load` imports the code of a learner, which `learner_code` describes.
+Nothing here imports JAX. `Learner.load` imports the code of a learner (see `learner_code`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deadtime.runtime.views import VIEWS, Credits, Sees, View
 
 @dataclass(frozen=True)
 class Learner:
-    """A kind of learner: its settings, where it works, and where its code is."""
+    """A kind of learner: its settings, the environments and views that suit it, and its code."""
 
     settings: Any
     """The dataclass of its settings."""
@@ -34,9 +34,9 @@ class Learner:
     loops: tuple[str, ...] = ("compiled", "host")
     """The loops that can train it (see `Family.loop`)."""
     frames: bool = False
-    """Whether it learns from stacks of frames; else from numbers."""
+    """Whether it learns from stacks of frames; otherwise from numbers."""
     continuous: bool = False
-    """Whether its actions are real vectors; else they are numbered."""
+    """Whether its actions are real vectors; otherwise they are numbered."""
     own_inputs: bool = False
     """Whether it can have a view with inputs of its own (see `views.Shown`)."""
     offline: bool = False

@@ -1,4 +1,4 @@
-"""The fields of a policy's manifest for each learner: what its arrays and settings tell of it."""
+"""The fields of a policy's manifest for each learner, from its arrays and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fields = dict[str, Any]
 
 
 def of_table(spec: Any, arrays: Arrays) -> Fields:
-    """Return the fields of a table's manifest."""
+    """Return the fields of a table."""
     return {"states": spec.states, "actions": arrays["q"].shape[1]}
 
 
@@ -63,5 +63,5 @@ def of_frame_actor_critic(spec: Any, arrays: Arrays) -> Fields:
 
 
 def _actions_of(spec: Any, arrays: Arrays) -> int:
-    """Return the number of a game's actions; the emulator knows it where an old record does not."""
+    """Return the number of a game's actions; old records lack it, and the emulator is asked."""
     return int(arrays["actions"]) if "actions" in arrays else spec.environment(0).num_actions

@@ -1,4 +1,4 @@
-"""What training will need, known and checked before it starts; and what was compiled once, kept for the next time."""
+"""Memory checks before a training, and the cache and options of the compiler."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from deadtime.learn.program import Setup
 
 
 def bytes_a_run(begin_all: Any, program: Any, setups: Setup) -> int:
-    """Of one run's state: networks and their moments, replay, environment."""
+    """Return the size of one run's state: networks and moments, replay buffer, environment."""
     state = begin_all.eval_shape(program, setups)
     width = len(setups.delay)
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)) // width
 
 
 def check_memory(bytes_at_once: int, runs: int) -> None:
-    """Refuse, before anything is allocated, what would not fit: a state and, while it is stepped, as much again."""
-    device, needed = jax.devices()[0], 2 * bytes_at_once
-    stats = device.memory_stats() or {}
-    free = 0.9 * (
-        stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else free_memory()
-    )
+    """Raise, before anything is allocated, if the states of runs and their copy would not fit."""
+    needed = 2 * bytes_at_once
+    stats = jax.devices()[0].memory_stats() or {}
+    on_device = "bytes_limit" in stats
+    free = 0.9 * (stats["bytes_limit"] - stats["bytes_in_use"] if on_device else free_memory())
     if needed > free:
         raise MemoryError(
             f"{runs} runs at once need {needed / 2**30:.3g} GiB; {free / 2**30:.3g} GiB are free: "
@@ -36,7 +35,7 @@ def check_memory(bytes_at_once: int, runs: int) -> None:
 
 
 def keep_compiled() -> None:
-    """Let later processes reuse what was compiled, unless the user has said where to or not to."""
+    """Cache compiled programs for later processes, unless the user has configured JAX's cache."""
     config: Any = jax.config
     if config.jax_compilation_cache_dir is None and config.jax_enable_compilation_cache:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -52,7 +51,7 @@ def has_compiled() -> bool:
 
 @contextmanager
 def compiled_quickly() -> Iterator[None]:
-    """Compile in less time what then runs slower: for what hardly runs."""
+    """Compile faster, to slower programs, within this context."""
     config: Any = jax.config
     config.update("jax_disable_most_optimizations", True)
     try:

@@ -1,4 +1,4 @@
-"""Small fully connected networks, initialised as for the inputs that are really used."""
+"""Small fully connected networks, and random orthogonal weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MLP(eqx.Module):
     biases: list[Array]
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """One forward pass."""
+        """Return the outputs for one input."""
         *hidden, last = zip(self.weights, self.biases, strict=True)
         for weight, bias in hidden:
             x = jax.nn.relu(weight @ x + bias)
@@ -34,26 +34,30 @@ def layer_arrays(part: str, net: Any) -> dict[str, Array]:
 
 
 def new_mlp(key: Array, widths: tuple[int, ...], used_inputs: Any) -> MLP:
-    """Glorot's uniform weights and zero biases; `used_inputs` of the inputs are ever other than 0, and set the first scale."""
+    """Return a new network: Glorot's uniform weights and zero biases.
+
+    The scale of the first layer follows from `used_inputs`, the inputs that are ever other than 0.
+    """
     weights = []
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         limit = jnp.sqrt(6.0 / ((used_inputs if i == 0 else inputs) + outputs))
-        weights.append(
-            limit * jax.random.uniform(jax.random.fold_in(key, i), (outputs, inputs), minval=-1.0)
-        )
+        part = jax.random.uniform(jax.random.fold_in(key, i), (outputs, inputs), minval=-1.0)
+        weights.append(limit * part)
     return MLP(weights, [jnp.zeros(width) for width in widths[1:]])
 
 
 def new_orthogonal(
     key: Array, rows: int, columns: int, gain: float = 1.0
 ) -> Float[Array, "rows columns"]:
-    """`gain` times a random matrix whose shorter side is orthonormal: the polar factor of a normal one.
+    """Return `gain` times a random matrix whose shorter side is orthonormal.
 
-    It is found by Newton and Schulz' iteration. LAPACK's factorisations, mapped over runs, can wait for one another forever
-    in XLA's CPU threads.
+    It is the polar factor of a normal matrix, by the iteration of Newton and Schulz.
+    Factorizations of LAPACK, mapped over runs, can block one another forever in XLA's CPU threads.
     """
+
+    def step(_: Any, w: Array) -> Array:
+        return 1.5 * w - 0.5 * w @ (w.T @ w)
+
     tall = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
-    tall = jax.lax.fori_loop(
-        0, 40, lambda _, w: 1.5 * w - 0.5 * w @ (w.T @ w), tall / jnp.sqrt(jnp.sum(tall**2))
-    )
+    tall = jax.lax.fori_loop(0, 40, step, tall / jnp.sqrt(jnp.sum(tall**2)))
     return gain * (tall if rows >= columns else tall.T)

@@ -41,13 +41,13 @@ class Outcome:
     curve: Float32[np.ndarray, " n"]
     """Mean training return of each block; NaN where none ended."""
     policy: dict[str, np.ndarray] = field(default_factory=dict)
-    """The arrays that acting needs, where they are kept."""
+    """The arrays of the policy, if they are kept."""
     others: Float32[np.ndarray, " delays"] = field(default_factory=lambda: np.zeros(0, np.float32))
     """Mean greedy return under each of the spec's `evaluation_delays`."""
     device: str = ""
-    """The device that trained it; default: this machine's CPU."""
+    """The device of the training; "" stands for this machine's CPU."""
     notes: dict[str, Any] = field(default_factory=dict)
-    """Further facts for the record: the program's width and capacity, resumed steps, lost episodes."""
+    """Other facts for the record: the program's width and capacity, resumptions, lost episodes."""
 
 
 def deep_outcome(
@@ -59,7 +59,8 @@ def deep_outcome(
 ) -> Outcome:
     """Return the outcome of a deep run from its training episodes, a row (step, return) each.
 
-    The last part of them, `scored`, gives the training score. `facts` are the other fields of `Outcome`.
+    The training score is the mean of the last ones, a part `scored` of all. `facts` are the other
+    fields of `Outcome`.
     """
     last = ended[-max(int(len(ended) * scored), 1) :, 1]
     edges = np.linspace(0, spec.length, _POINTS + 1).astype(int)

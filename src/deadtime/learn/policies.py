@@ -1,4 +1,4 @@
-"""Policies from what a learner has learned, as arrays; no environment is made."""
+"""Policies from the arrays of a training; no environment is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def policy_of(spec: Run, seed: int, arrays: Arrays) -> Policy:
-    """Return the policy of one seed, or raise if no training of `spec` gives such arrays."""
+    """Return the policy of one seed; raise if the arrays are not those of a training of `spec`."""
     manifest = manifest_of(spec, arrays, seed)
     policy = TablePolicy(manifest, arrays) if manifest.states else NetworkPolicy(manifest, arrays)
     family = spec.family
@@ -30,7 +30,7 @@ def policy_of(spec: Run, seed: int, arrays: Arrays) -> Policy:
 
 
 def manifest_of(spec: Run, arrays: Arrays, seed: int = 0) -> Manifest:
-    """Return the manifest of the policy that a training of `spec` gave these arrays."""
+    """Return the manifest of the policy with these arrays, from a training of `spec`."""
     view = VIEWS[spec.agent]
     with fitting():
         own: dict[str, Any] = learners_of(spec.family)[spec.agent].manifest(spec, arrays)

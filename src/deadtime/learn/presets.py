@@ -1,6 +1,6 @@
-"""Settings of deep agents: `paper` is the authors' protocol, `best` our own.
+"""Presets of deep agents: `paper` is the protocol of the paper's authors, `best` is our own.
 
-Every deviation is in docs/deviations.md.
+docs/deviations.md lists every difference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from deadtime.learn.settings import DoubleQ
 
 PRESETS = ("paper", "best")
 _EPSILON_DECAY = {"cartpole": 0.999}
-"""By family; elsewhere as in Acrobot, 0.9999."""
+"""The decay by family; other families have that of Acrobot, 0.9999."""
 BEST: dict[str, dict[str, Any]] = {
     "double-q": {
         "hidden": (64, 64),
@@ -39,7 +39,7 @@ BEST: dict[str, dict[str, Any]] = {
     },
     "pixel-a2c": {"rms_start": 0.0},
 }
-"""By the learner's kind, what `best` changes; the defaults of the settings are the authors'."""
+"""The settings that `best` changes, by the learner's kind; the defaults are the authors'."""
 
 
 def preset(name: str, family: Family, agent: str = "delayed") -> Any:

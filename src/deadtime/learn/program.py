@@ -1,4 +1,4 @@
-"""Programs: what a training is compiled for, and what differs between the runs of one program."""
+"""Programs: the static part of a training, and the setups of the runs that share one program."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from deadtime.learn.learners import LEARNERS
 from deadtime.runtime.views import Code, View
 
 compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
-"""`jax.jit` to the same bits in every process: on a GPU no kernel is chosen by timing it."""
+"""`jax.jit` with the same bits in every process: on a GPU, no kernel is chosen by timing it."""
 compiled_products = partial(
     jax.jit, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 )
-"""The same for large products: without timing, the vendor's kernels are the faster ones."""
+"""`compiled` for large products, for which the vendor's kernels are faster if none is timed."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled once: a learner with its settings, its view and its environment's form."""
+    """The static part of a training: a learner, its settings, its view and its environment."""
 
     env: Any
-    """An environment with its default parameters, of which runs bring their own; for frames None."""
+    """The environment with default parameters; setups have those of runs. None for frames."""
     view: View | None
-    """None: each run has its own, as its setup says."""
+    """The view of all runs; None if each setup has its own."""
     settings: Any
-    """The learner's settings; those that a setup carries are at their defaults here."""
+    """The learner's settings, with defaults for those that a setup holds."""
     capacity: int
-    """The room for pending actions."""
+    """The most pending actions."""
     lanes: int = 1
-    """Environments of a run, where they are outside the program."""
+    """The environments of a run, if they are outside the program."""
 
     @cached_property
     def learner(self) -> Any:
@@ -43,18 +43,18 @@ class Program:
 
     @cached_property
     def observation(self) -> int:
-        """The number of numbers in an observation."""
+        """The length of an observation."""
         return int(self.env.observation_space(self.env.default_params).shape[0])
 
     @cached_property
     def box(self) -> Any:
-        """The space of actions that are real vectors, with `low` and `high`; None for numbered ones."""
+        """The space of actions that are real vectors, with `low` and `high`; None if numbered."""
         space = self.env.action_space(self.env.default_params)
         return space if hasattr(space, "low") else None
 
     @property
     def action_shape(self) -> tuple[int, ...]:
-        """The shape of one action: () for numbered ones."""
+        """The shape of one action; () if actions are numbered."""
         return () if self.box is None else tuple(self.box.shape)
 
     @property
@@ -69,16 +69,16 @@ class Program:
 
     @property
     def queue_room(self) -> int:
-        """The pending actions that the learner is shown at most."""
+        """The most pending actions that the learner sees."""
         return self.capacity if self.view is None or self.view.sees_queue else 0
 
     def code(self, setup: Setup) -> Code:
-        """Return the view of a run as numbers: the program's, or its own in a shared program."""
+        """Return the view of a run as numbers: the program's, or the run's in a shared program."""
         return setup.view if self.view is None else self.view.code
 
 
 class Setup(NamedTuple):
-    """What differs between the runs of one program."""
+    """The part of a run that differs between the runs of one program."""
 
     key: Array
     delay: Int[Array, ""]
@@ -86,18 +86,18 @@ class Setup(NamedTuple):
     """The environment's parameters."""
     steps: Int[Array, ""]
     numbers: Any
-    """The settings that may differ between runs of a program, named as in the settings."""
+    """The settings that may differ between runs, with the names of the settings."""
     view: Code
     actions: Any = ()
-    """The number of a game's actions, where games share a program."""
+    """The number of a game's actions, if games share the program."""
 
 
 def split_settings(settings: Any) -> tuple[Any, Any]:
-    """Return the settings that a program is compiled for, and those that its setups carry."""
-    told = LEARNERS[settings.kind].load().numbers
-    numbers = told(*(getattr(settings, name) for name in told._fields))
-    usual = {name: getattr(type(settings), name) for name in told._fields}
-    return replace(settings, **usual), numbers
+    """Return the settings that a program is compiled for, and those that its setups hold."""
+    numbers_type = LEARNERS[settings.kind].load().numbers
+    numbers = numbers_type(*(getattr(settings, name) for name in numbers_type._fields))
+    defaults = {name: getattr(type(settings), name) for name in numbers_type._fields}
+    return replace(settings, **defaults), numbers
 
 
 class Actor(NamedTuple):
@@ -107,22 +107,22 @@ class Actor(NamedTuple):
     obs: Float[Array, " D"]
     queue: Int[Array, " C"]
     history: Float[Array, "past D"]
-    """The last C + 1 observations, newest last, where the view credits shifted transitions."""
+    """The last C + 1 observations, newest last, if the view learns from shifted transitions."""
     age: Int[Array, ""]
     """Steps since the episode began."""
     memory: Any
-    """The learner's memory of the episode; () if it has none."""
+    """The learner's memory of the episode; () if there is none."""
 
 
 class Done(NamedTuple):
-    """One step of an actor: what it did and what came of it, before any reset."""
+    """One step of an actor: its action and the outcome, before any reset."""
 
     action: Array
     executed: Array
     reward: Float[Array, ""]
     terminated: Array
     ended: Array
-    """Whether the episode is over, terminated or cut off."""
+    """Whether the episode was terminated or truncated."""
     obs: Float[Array, " D"]
     queue: Int[Array, " C"]
     memory: Any

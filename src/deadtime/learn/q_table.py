@@ -1,7 +1,7 @@
 """A Q-table over pairs (state, queue) that holds visited pairs only, at any delay.
 
-A queue is packed into 64-bit words, so a key is exact whatever its length; `slots` is an open-addressing index of the
-rows of `keys` and `q`. Row 0 stands for every pair that was never visited.
+A queue is packed into 64-bit words, so keys of any length are exact. `slots` is a hash table with
+open addressing that holds the rows of `keys` and `q`. Row 0 stands for all pairs without a visit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _ROWS = 1024
 
 
 class Table(NamedTuple):
-    """Row i has the key `keys[i]` (the state, then the words of its queue) and the values `q[i]`; `used[0]` rows are in use."""
+    """A table whose row i has the key `keys[i]` and the values `q[i]`; `used[0]` rows are in use.
+
+    A key is the state, followed by the words of the queue.
+    """
 
     slots: Int32[np.ndarray, " slots"]
     keys: UInt64[np.ndarray, "rows words"]
@@ -28,7 +31,7 @@ class Table(NamedTuple):
 
 
 def by_state(states: int, actions: int) -> Table:
-    """A plain table: row s for state s."""
+    """Return a table over states, with row s for state s."""
     return Table(
         np.zeros(1, np.int32),
         np.zeros((1, 1), np.uint64),
@@ -38,11 +41,9 @@ def by_state(states: int, actions: int) -> Table:
 
 
 def by_queue(actions: int, delay: int) -> Table:
-    """An empty table over (state, queue)."""
-    slots, keys = (
-        np.zeros(4 * _ROWS, np.int32),
-        np.zeros((_ROWS, words_of(actions, delay)), np.uint64),
-    )
+    """Return an empty table over pairs (state, queue)."""
+    slots = np.zeros(4 * _ROWS, np.int32)
+    keys = np.zeros((_ROWS, words_of(actions, delay)), np.uint64)
     return Table(slots, keys, np.zeros((_ROWS, actions)), np.ones(1, np.int64))
 
 
@@ -73,7 +74,10 @@ def push_key(
     m: int,
     bits: int,
 ) -> None:
-    """The key of the next pair, whose queue begins at `actions[first]`: every word drops its oldest and takes one more."""
+    """Update a key to the next pair, whose queue begins at `actions[first]`.
+
+    Every word drops its oldest action and takes one more.
+    """
     key[0] = state
     per_word = 64 // bits
     for w in range(1, key.shape[0]):
@@ -102,7 +106,7 @@ def find(
     key: UInt64[np.ndarray, " words"],
     insert: bool,
 ) -> int:
-    """The row of a key; one never visited gets a new row, or is row 0 if it may not be inserted."""
+    """Return the row of a key; a new key gets a new row if `insert`, else row 0."""
     slot = _slot_of(key, slots.shape[0])
     while slots[slot] != 0:
         row, same = slots[slot], True
@@ -123,7 +127,7 @@ def find(
 
 @numba.njit(cache=True)
 def with_room(table: Table, rows: int) -> Table:
-    """A table with room for `rows` more pairs; the rows keep their numbers."""
+    """Return a table with room for `rows` more pairs; rows keep their numbers."""
     used = table.used[0]
     if used + rows <= table.q.shape[0]:
         return table

@@ -1,4 +1,4 @@
-"""A ring of transitions, one row of numbers each, so that storing and sampling are one memory operation."""
+"""A ring of transitions, one row each, so that storing and sampling are one memory operation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 
 class Transition(NamedTuple):
-    """What Q and the model learn from; `queue` and `next_queue` are there for views that see the queue."""
+    """A transition; `queue` and `next_queue` are empty if the view does not see the queue."""
 
     obs: Float[Array, " D"]
     queue: Int[Array, " C"]
@@ -22,14 +22,14 @@ class Transition(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """`stored` transitions were written in all; row i % capacity holds the i-th."""
+    """A replay buffer; of all `stored` transitions, the i-th is in row i % capacity."""
 
     rows: Float[Array, "capacity row"]
     stored: Int[Array, ""]
 
 
 def new_replay(capacity: int, observation: int, queue: int) -> Replay:
-    """An empty ring; `queue` is 0 for views that do not see it."""
+    """Return an empty replay buffer; `queue` is 0 if the view does not see the queue."""
     return Replay(
         jnp.zeros((capacity, 2 * observation + 3 + (queue + 1 if queue else 0))),
         jnp.zeros((), jnp.int32),
@@ -37,7 +37,10 @@ def new_replay(capacity: int, observation: int, queue: int) -> Replay:
 
 
 def store(replay: Replay, item: Transition, keep: Any) -> Replay:
-    """Write a transition if `keep`; the next queue is the queue and one action more, so one row holds both."""
+    """Return the replay buffer with one more transition if `keep`.
+
+    The next queue is the queue with one more action, so a row holds only that action of it.
+    """
     numbers = [
         item.obs,
         item.next_obs,
@@ -51,12 +54,12 @@ def store(replay: Replay, item: Transition, keep: Any) -> Replay:
 
 
 def sample(replay: Replay, key: Array, batch: int, observation: int) -> Transition:
-    """A batch with replacement from what is stored."""
+    """Return a batch of stored transitions, drawn with replacement."""
     held = jnp.minimum(replay.stored, replay.rows.shape[0])
-    rows = replay.rows[
-        (jax.random.bits(key, (batch,)) % jnp.maximum(held, 1).astype(jnp.uint32)).astype(jnp.int32)
-    ]
-    d, scalars = observation, rows[:, 2 * observation : 2 * observation + 3]
+    drawn = jax.random.bits(key, (batch,)) % jnp.maximum(held, 1).astype(jnp.uint32)
+    rows = replay.rows[drawn.astype(jnp.int32)]
+    d = observation
+    scalars = rows[:, 2 * d : 2 * d + 3]
     slots = rows[:, 2 * d + 3 :].astype(jnp.int32)
     return Transition(
         rows[:, :d],

@@ -1,7 +1,8 @@
-"""A learned model's whole roll through the queue in one GPU kernel; step by step it would be three small kernels an action.
+"""The prediction of a learned model through the whole queue, in one GPU kernel.
 
-It is Pallas on Triton, which newer versions of JAX may drop: `neural.rolled` then goes step by step, to the same result but for
-rounding.
+Without it each pending action takes three small kernels. The kernel is written in Pallas on Triton,
+which newer versions of JAX may drop. `forward_model.rolled` then takes single steps, with the same
+result except for rounding.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ def roll(
     queue: Int[Array, " C"],
     delay: Any,
 ) -> Float[Array, " D"]:
-    """Where the model goes from `obs` through the last `delay` actions of the queue.
+    """Return the prediction after the last `delay` actions of the queue.
 
-    One step reads x = a · s + b and the action, and gives s' = c · s + d · net(x), elementwise with `affine` = (a, b, c, d).
+    One step has the input x = a · s + b and the action, and the output s' = c · s + d · net(x),
+    elementwise with `affine` = (a, b, c, d).
     """
-    size, n = max(16, *(1 << (max(w.shape) - 1).bit_length() for w in net.weights)), len(obs)
+    n = len(obs)
+    size = max(16, *(1 << (max(w.shape) - 1).bit_length() for w in net.weights))
     pad = lambda x: jnp.pad(x, [(0, size - k) for k in x.shape])  # noqa: E731
     layers = [pad(part) for layer in zip(net.weights, net.biases, strict=True) for part in layer]
     given = (
@@ -39,15 +42,14 @@ def roll(
         *map(pad, affine),
         *layers,
     )
-    how: dict[str, Any] = {"interpret": True}
+    options: dict[str, Any] = {"interpret": True}
     if on_gpu():
         from jax.experimental.pallas import triton  # noqa: PLC0415
 
-        how = {
-            "compiler_params": triton.CompilerParams(num_warps=1 if size <= 32 else 4, num_stages=1)
-        }
+        warps = 1 if size <= 32 else 4
+        options = {"compiler_params": triton.CompilerParams(num_warps=warps, num_stages=1)}
     shape = jax.ShapeDtypeStruct((size,), jnp.float32)
-    return pallas.pallas_call(partial(_kernel, n, one_hot), out_shape=shape, **how)(*given)[:n]
+    return pallas.pallas_call(partial(_kernel, n, one_hot), out_shape=shape, **options)(*given)[:n]
 
 
 def _kernel(n: int, one_hot: bool, delay: Any, queue: Any, obs: Any, *rest: Any) -> None:
@@ -69,13 +71,13 @@ def _kernel(n: int, one_hot: bool, delay: Any, queue: Any, obs: Any, *rest: Any)
 
 
 def on_gpu() -> bool:
-    """Whether what is compiled now is for a GPU."""
+    """Return whether programs are compiled for a GPU now."""
     chosen: Any = jax.config.jax_default_device  # type: ignore[attr-defined]
     return (jax.default_backend() if chosen is None else chosen.platform) == "gpu"
 
 
 def available() -> bool:
-    """Whether there is a GPU and this version of JAX can still compile it."""
+    """Return whether there is a GPU, and this version of JAX can compile the kernel for it."""
     if not on_gpu():
         return False
     try:

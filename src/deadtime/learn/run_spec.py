@@ -1,4 +1,4 @@
-"""The facts of a run that training needs; the specs of `runs` have them."""
+"""The interface of a run's spec, as training needs it; `runs` defines the specs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Run(Protocol):
 
     @property
     def id(self) -> str:
-        """The hash that stands for the run."""
+        """The hash that identifies the run."""
 
     @property
     def env(self) -> str:
@@ -24,7 +24,7 @@ class Run(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The environment's settings that differ from its usual ones."""
+        """The environment's settings that differ from its defaults."""
 
     @property
     def agent(self) -> str:
@@ -63,7 +63,7 @@ class DeepRun(Run, Protocol):
 
     @property
     def length(self) -> int:
-        """Environment steps of the training."""
+        """The environment steps of the training."""
 
     @property
     def longest_delay(self) -> int:
@@ -75,7 +75,7 @@ class DeepRun(Run, Protocol):
 
     @property
     def envs(self) -> int:
-        """Environments side by side, where they are outside the compiled program."""
+        """The number of environments, if they are outside the compiled program."""
 
     @property
     def outside(self) -> bool:

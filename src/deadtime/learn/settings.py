@@ -14,7 +14,7 @@ FORWARD_MODELS: dict[str, str] = {
     "change": "deadtime.learn.forward_model:CHANGE",
     "simulator": "deadtime.learn.forward_model:SIMULATOR",
 }
-"""Forward models of agents that see numbers, as "module:name" (see `forward_model.ForwardModel`)."""
+"""Forward models of agents that see numbers, as "module:name" (see `forward_model`)."""
 PIXEL_MODELS = ("fresh", "kept")
 """Forward models of agents that see frames (see `envs.atari.emulator`)."""
 
@@ -31,18 +31,20 @@ FORMER_NAMES: dict[str, dict[str, str]] = {
     "pixel-q": _FORMER,
     "pixel-a2c": _FORMER,
 }
-"""Former names of settings and their names of today, by the learner's kind. Old records and sweep
-files may have the former ones, and ids are computed from them, so that a renaming keeps every id."""
+"""Former names of settings, with the names of today, by the learner's kind.
+
+Old records and sweep files may have the former names. Ids are computed from them, so that renaming
+a setting keeps every id."""
 
 
 def with_names_of_today(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a learner with no former name."""
+    """Return a learner's settings with former names replaced."""
     today = FORMER_NAMES.get(kind, {})
     return {today.get(name, name): value for name, value in settings.items()}
 
 
 def with_former_names(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a learner by the names that ids are computed from."""
+    """Return a learner's settings with the names that ids are computed from."""
     former = {new: old for old, new in FORMER_NAMES.get(kind, {}).items()}
     return {former.get(name, name): value for name, value in settings.items()}
 
@@ -55,18 +57,18 @@ def forward_model(name: str) -> Any:
 
 @dataclass(frozen=True)
 class QLearning:
-    """Settings of the learner, the same for every view."""
+    """The settings of tabular Q-learning, the same for every view."""
 
     kind: ClassVar[str] = "q-table"
 
     learning_rate: float = 0.1
     gamma: float = 0.99
     epsilon: float = 0.0
-    """How often a training decision is random. Where steps cost, as in mazes, values that begin at
-    0 explore by themselves."""
+    """The probability of a random action in training. Mazes need none: their steps have costs, so
+    initial values of 0 are optimistic and make the agent explore."""
 
     def __post_init__(self) -> None:
-        """Raise if nothing can be learned with these settings."""
+        """Raise if a setting is out of range."""
         rules = {
             "learning_rate": "above 0, at most 1",
             "gamma": "in [0, 1]",
@@ -84,90 +86,89 @@ class QLearning:
 
 @dataclass(frozen=True)
 class DoubleQ:
-    """A Double DQN and its forward model; the same for every view."""
+    """The settings of Double DQN and its forward model, the same for every view."""
 
     kind: ClassVar[str] = "double-q"
 
     hidden: tuple[int, ...] = (24, 24)
     learning_rate: float = 0.005
     learning_rate_fall: float = 0.0
-    """The part of it that is gone, linearly, by the last step."""
+    """The part of the learning rate that is gone by the last step; it falls linearly."""
     adam_epsilon: float = 1e-8
-    """What Adam adds to the size of gradients: the larger, the less a surprise after a long calm
-    moves the weights."""
+    """Adam's epsilon. A larger one limits the update when large gradients follow small ones."""
     batch_size: int = 32
     gamma: float = 0.95
     buffer_size: int = 2000
     target_period_updates: int = 300
-    """How often the target network is copied; 0: it follows by `tau` at each update."""
+    """The updates between copies to the target network; 0: it moves by `tau` at each update."""
     tau: float = 0.005
     epsilon_decay: float = 0.999
-    """What exploration, 1 at the start, is multiplied with at each update."""
+    """The factor of exploration at each update; exploration starts at 1."""
     epsilon_floor: float = 0.001
     model: str = "learned"
     """learned, change or simulator."""
     members: int = 1
-    """Forward models, or draws of the simulator: Q is averaged over as many predictions."""
+    """The number of forward models, or draws of the simulator; Q is averaged over them."""
     one_hot_queue: bool = False
-    """Whether pending actions are shown to Q as one-hot vectors; else as numbers."""
+    """Whether Q sees pending actions as one-hot vectors; otherwise as numbers."""
     shaped: bool = True
     """Whether CartPole is trained on the authors' shaped reward (it is scored on the plain one)."""
     shaped_bonus: float = 0.0
-    """What is added to the shaped reward; alone it is negative far from balance, where to fall soon
-    is best."""
+    """The number that is added to the shaped reward. Without it the reward is negative far from
+    balance, so that falling early is best there."""
     centre: float = 0.0
-    """What rewards are measured from. The greedy policy stays the same."""
+    """The number that is subtracted from rewards. The greedy policy stays the same."""
     scaled: bool = False
-    """Whether rewards are multiplied by 1 - gamma: Q is then of the size of one. The greedy
-    policy stays the same."""
+    """Whether rewards are multiplied by 1 - gamma, so that Q is about as large as one reward. The
+    greedy policy stays the same."""
     double: bool = True
-    """Whether Q chooses the action that its target network values; else the target network does, as
-    in the authors' code."""
+    """Whether Q chooses the action of the target (Double DQN); otherwise the target network does,
+    as in the authors' code."""
     terminals: bool = True
-    """Whether Q knows that nothing follows the end of an episode; the authors' code loses that for
-    Delayed-Q under a delay."""
+    """Whether the target has no value after the end of an episode. In the authors' code Delayed-Q
+    loses this under a delay."""
     skipped_delays: int = 2
-    """The first `skipped_delays` × m steps of an episode are not stored. 1 leaves out the m steps
+    """How many times m of the first steps of an episode are not stored. 1 leaves out the m steps
     that execute the warm-up."""
 
 
 @dataclass(frozen=True)
 class A2C:
-    """Settings of the recurrent agent; the defaults are Stable-Baselines' own."""
+    """The settings of the recurrent agent; the defaults are those of Stable-Baselines."""
 
     kind: ClassVar[str] = "a2c"
 
     hidden: tuple[int, ...] = (64, 64)
-    """Layers between the observation and the LSTM."""
+    """The layers between the observation and the LSTM."""
     lstm: int = 256
     layer_norm: bool = True
-    """Whether the LSTM's inputs and its cell are normalised."""
+    """Whether the inputs and the cell of the LSTM are normalized."""
     actors: int = 16
-    """Environments of one run; steps are counted over all of them."""
+    """The environments of a run; steps are counted over all of them."""
     rollout: int = 5
-    """Steps of each environment between two updates, through which gradients reach back."""
+    """The steps of each environment between two updates; gradients go through all of them."""
     learning_rate: float = 7e-4
     learning_rate_fall: float = 0.0
-    """The part of it that is gone, linearly, by the last step."""
+    """The part of the learning rate that is gone by the last step; it falls linearly."""
     gamma: float = 0.99
     value_weight: float = 0.25
     entropy_weight: float = 0.01
     gradient_norm: float = 0.5
-    """Longer gradients are shortened to this."""
+    """The norm to which longer gradients are clipped."""
     rms_decay: float = 0.99
     rms_epsilon: float = 1e-5
     rms_start: float = 1.0
-    """What RMSprop's mean square begins at: 1 in TensorFlow, where the first hundreds of updates
-    are therefore small."""
+    """The initial mean square of RMSprop. TensorFlow has 1, which makes the first hundreds of
+    updates small."""
     reward_scale: float = 1.0
-    """What rewards are multiplied with for learning."""
+    """The factor of rewards in learning."""
     shaped: bool = False
     """Whether CartPole is trained on the authors' shaped reward (it is scored on the plain one)."""
 
 
 @dataclass(frozen=True)
 class PixelQ:
-    """A Double DQN that sees frames; the same for every view. The forward model is the emulator."""
+    """The settings of Double DQN on frames, the same for every view; the emulator predicts."""
 
     kind: ClassVar[str] = "pixel-q"
     learning_rate_fall: ClassVar[float] = 0.0
@@ -180,7 +181,7 @@ class PixelQ:
     hidden: int = 512
     dueling: bool = True
     layer_norm: bool = True
-    """Whether the hidden layer is normalised."""
+    """Whether the hidden layer is normalized."""
     learning_rate: float = 1e-4
     adam_epsilon: float = 1e-8
     batch_size: int = 32
@@ -191,49 +192,49 @@ class PixelQ:
     learning_starts: int = 10_000
     """Environment steps before the first update."""
     update_period: int = 4
-    """Environment steps of a run for one update."""
+    """The environment steps between two updates."""
     target_period_updates: int = 250
     epsilon_floor: float = 0.001
     exploration: float = 0.1
-    """The part of all steps over which exploration falls, linearly, from 1 to its floor."""
+    """The part of the steps in which exploration falls linearly from 1 to its floor."""
     clip_rewards: bool = True
-    """Whether learning sees only the sign of rewards; scores are of the game itself."""
+    """Whether learning uses only the sign of rewards; scores are of the game itself."""
     life_loss: bool = True
-    """Whether a lost life is the end for learning; the game goes on."""
+    """Whether learning treats a lost life as the end of an episode; the game continues."""
     model: str = "fresh"
-    """What is predicted with: fresh, a new path for each decision; kept, the same for as long as it
-    comes true."""
+    """The prediction: "fresh", a new path for each decision; "kept", the same path for as long as
+    it comes true."""
 
 
 @dataclass(frozen=True)
 class PixelA2C:
-    """The recurrent agent on frames; the defaults are Stable-Baselines' own.
+    """The settings of the recurrent agent on frames; the defaults are those of Stable-Baselines.
 
-    Its actors are the run's environments.
+    Its actors are the environments of the run.
     """
 
     kind: ClassVar[str] = "pixel-a2c"
 
     channels: tuple[int, ...] = (32, 64, 64)
     hidden: int = 512
-    """Between the convolutions and the LSTM."""
+    """The units between the convolutions and the LSTM."""
     lstm: int = 256
     layer_norm: bool = True
-    """Whether the LSTM's inputs and its cell are normalised."""
+    """Whether the inputs and the cell of the LSTM are normalized."""
     rollout: int = 5
-    """Steps of each environment between two updates, through which gradients reach back."""
+    """The steps of each environment between two updates; gradients go through all of them."""
     learning_rate: float = 7e-4
     gamma: float = 0.99
     value_weight: float = 0.25
     entropy_weight: float = 0.01
     gradient_norm: float = 0.5
-    """Longer gradients are shortened to this."""
+    """The norm to which longer gradients are clipped."""
     rms_decay: float = 0.99
     rms_epsilon: float = 1e-5
     rms_start: float = 1.0
-    """What RMSprop's mean square begins at: 1 in TensorFlow, where the first hundreds of updates
-    are therefore small."""
+    """The initial mean square of RMSprop. TensorFlow has 1, which makes the first hundreds of
+    updates small."""
     clip_rewards: bool = True
-    """Whether learning sees only the sign of rewards; scores are of the game itself."""
+    """Whether learning uses only the sign of rewards; scores are of the game itself."""
     life_loss: bool = True
-    """Whether a lost life is the end for learning; the game goes on."""
+    """Whether learning treats a lost life as the end of an episode; the game continues."""

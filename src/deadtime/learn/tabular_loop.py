@@ -1,4 +1,4 @@
-"""Training tabular agents: one compiled loop a seed, seeds side by side on threads."""
+"""Training of tabular agents: one compiled loop for each seed, with seeds on parallel threads."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def run_seeds(
     keep_policies: bool = True,
     stopped: Event | None = None,
 ) -> Iterator[Outcome]:
-    """Train seeds, and yield the outcome of each as it is done; `progress` hears of every episode.
+    """Train seeds, and yield the outcome of each as it is done; `progress` takes new episodes.
 
-    When `stopped` is set, seeds that are not done give none.
+    When `stopped` is set, unfinished seeds have no outcome.
     """
     workers = check_workers(spec, len(seeds), keep_policies)
     groups = [TabularGroup(spec, seed) for seed in seeds]
@@ -46,23 +46,26 @@ def run_seeds(
 
 
 def check_workers(spec: TabularRun, seeds: int, keep_policies: bool) -> int:
-    """As many threads as there are cores and memory for; refuses what would not fit even one at a time."""
-    kept, threads, (pairs, size) = (
-        seeds if keep_policies else 1,
-        min(seeds, cores()),
-        table_of(spec),
-    )
-    growing, held, free = 3 * size, size * kept, 0.9 * free_memory()
+    """Return the number of threads that cores and memory allow; raise if not even one fits."""
+    pairs, size = table_of(spec)
+    threads = min(seeds, cores())
+    growing = 3 * size
+    held = size * (seeds if keep_policies else 1)
+    free = 0.9 * free_memory()
     if growing + held > free:
         raise MemoryError(
-            f"{spec.agent} may visit {pairs:.3g} pairs of state and queue a seed, {(growing + held) / 2**30:.3g} GiB in all; "
-            f"{free / 2**30:.3g} GiB are free: train fewer episodes or fewer seeds at once"
+            f"{spec.agent} may visit {pairs:.3g} pairs of state and queue a seed, "
+            f"{(growing + held) / 2**30:.3g} GiB in all; {free / 2**30:.3g} GiB are free: "
+            "train fewer episodes or fewer seeds at once"
         )
     return max(1, min(threads, int((free - held) / growing))) if growing else threads
 
 
 def table_of(spec: TabularRun) -> tuple[float, float]:
-    """Pairs of state and queue that a seed may visit, and the bytes of its table; none where no queue is seen."""
+    """Return the most pairs (state, queue) that a seed may visit, and the bytes of its table.
+
+    Both are 0 if the agent does not see the queue.
+    """
     if VIEWS[spec.agent].sees != "queue":
         return 0.0, 0.0
     env = spec.environment(0).finite()
@@ -72,7 +75,7 @@ def table_of(spec: TabularRun) -> tuple[float, float]:
 
 
 class TabularGroup:
-    """One seed of a tabular spec, and where it stands (see `trainer.Group`); it has no checkpoints."""
+    """One seed of a tabular spec, and its progress (see `trainer.Group`); it has no checkpoints."""
 
     name = ""
     write_every_seconds = inf
@@ -88,7 +91,7 @@ class TabularGroup:
         return nullcontext()
 
     def begin(self) -> None:
-        """Make an agent that knows nothing."""
+        """Make a new agent."""
         ((spec, seed),) = self.pairs
         view = VIEWS[spec.agent]
         self._env = spec.environment(seed).finite()
@@ -103,7 +106,7 @@ class TabularGroup:
         self._reached = False
 
     def advance(self) -> int:
-        """Run a block of episodes; a spec with `until_return` looks at its returns after each one."""
+        """Run a block of episodes; only one with `until_return`, which is checked after each."""
         ((spec, _),) = self.pairs
         block = 1 if spec.until_return is not None else max(1, spec.episodes // _BLOCKS)
         count = min(block, spec.episodes - self.done)
@@ -127,7 +130,7 @@ class TabularGroup:
         """Write nothing."""
 
     def close(self) -> None:
-        """End nothing: all is in this process."""
+        """Do nothing: everything is in this process."""
 
     def outcomes(
         self, seconds: float, keep_policies: bool, stop: Event
@@ -150,12 +153,13 @@ class TabularGroup:
 
 
 def _solved(agent: Agent, env: Finite, discount: float) -> np.ndarray:
-    """Q of the MDP that the counts describe, solved exactly."""
+    """Return the exact values Q of the MDP that the counts describe."""
     mdp = estimate(agent.model, discount)
     solution = solve(mdp, 0, horizon=env.max_steps if discount == 1 else None)
     if not solution.converged:
         raise ValueError(
-            f"mbs solves its model exactly; it was {solution.message} (discount {discount}): lower the discount"
+            f"mbs solves its model exactly; the solver ended with {solution.message} "
+            f"(gamma {discount}): pass a smaller gamma"
         )
     values = solution.values.reshape(-1)
     return mdp.r + discount * (mdp.P @ values).reshape(mdp.r.shape)

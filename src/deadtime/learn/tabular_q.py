@@ -1,9 +1,9 @@
 """Q-learning under delay, compiled: episodes of one run for any view.
 
-Time within an episode is absolute, and everything is logged by it: `actions[k]` is executed at step k (the warm-up fills
-the first m), `believed[k]` is the state predicted for step k. A new decision therefore needs one more prediction, unless
-what happened or what was learned contradicts the rest of the path; then the path is rolled again. The result is that of
-rolling the whole queue at every step.
+Logs have the step of the episode as their index: `actions[k]` is executed at step k (the warm-up
+fills the first m), and `believed[k]` is the state predicted for step k. A decision therefore needs
+only one more prediction. If the state or the model has changed the path, it is predicted again as a
+whole. The result is the same as predicting the whole path at every step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENVIRONMENT, _EXPLORATION = 0, 1
 
 
 class Memory(NamedTuple):
-    """Logs of one episode, and room for one law."""
+    """The logs of one episode, and arrays for one law."""
 
     actions: Int[np.ndarray, " steps"]
     rows: Int[np.ndarray, " steps"]
@@ -46,7 +46,7 @@ class Memory(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """All that a run learns, and how it sees."""
+    """The table and the model of a run, and its view as numbers."""
 
     table: Table
     model: Counts
@@ -57,11 +57,12 @@ class Agent(NamedTuple):
 
 
 def new_agent(env: Finite, view: View, delay: int) -> Agent:
-    """Return an agent that knows nothing: every value is 0, which is optimistic where steps cost."""
+    """Return a new agent; its values are 0, which is optimistic if steps have costs."""
     kinds = SEES[: LAW + 1]
     if view.sees not in kinds:
         raise ValueError(
-            f"a table is asked by {', '.join(kinds)}; got a view that sees {view.sees}: choose another"
+            f"tabular Q-learning has views that see {', '.join(kinds)}; got one that sees "
+            f"{view.sees}: choose another view"
         )
     states, actions, outcomes = env.successors.shape
     table = by_queue(actions, delay) if view.sees == "queue" else by_state(states, actions)
@@ -70,7 +71,7 @@ def new_agent(env: Finite, view: View, delay: int) -> Agent:
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
-    """Return the arrays that a `TablePolicy` needs to act as this agent does."""
+    """Return the arrays of the `TablePolicy` of an agent."""
     used = int(agent.table.used[0])
     kept = {"q": agent.table.q[:used], "keys": agent.table.keys[:used]}
     model = agent.model
@@ -99,7 +100,10 @@ def run_episodes(
     episodes: int,
     learn: bool,
 ) -> tuple[Agent, Float32[np.ndarray, " episodes"]]:
-    """Run whole episodes, learning or not; returns the agent (its table may have moved) and each episode's return."""
+    """Run episodes, with or without learning; return the agent and the return of each episode.
+
+    The table of the agent may be a new one.
+    """
     returns = np.empty(episodes, np.float32)
     numbers = (settings.learning_rate, settings.gamma, settings.epsilon if learn else 0.0)
     table = _run(env, agent, numbers, streams, _memory(env, agent), returns, learn)
@@ -116,7 +120,10 @@ def _run(
     returns: Float32[np.ndarray, " episodes"],
     learn: bool,
 ) -> Table:
-    """One episode after the other. Inside one, arrays go by their own names: compiled tuples of them count references."""
+    """Run one episode after the other, and return the table.
+
+    Episodes take single arrays: compiled code counts references to arrays in tuples.
+    """
     table, model = agent.table, agent.model
     for episode in range(returns.shape[0]):
         if learn and agent.sees == QUEUE:
@@ -128,8 +135,9 @@ def _run(
             env.successors, env.cumulative, env.rewards, env.terminal, env.start, env.max_steps,
             table.slots, table.keys, table.q, table.used,
             model.successors, model.visits, model.likely, model.rewards, model.terminal,
-            memory.actions, memory.rows, memory.believed, memory.law, memory.members, memory.averages, memory.key,
-            agent.sees, agent.credits, agent.delay, agent.bits, numbers[0], numbers[1], numbers[2], streams, learn,
+            memory.actions, memory.rows, memory.believed, memory.law, memory.members,
+            memory.averages, memory.key, agent.sees, agent.credits, agent.delay, agent.bits,
+            numbers[0], numbers[1], numbers[2], streams, learn,
         )
         # fmt: on
     return table
@@ -166,7 +174,9 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
         after, reward = successors[s, executed, k], rewards[s, executed, k]
         ended, earned, changed = terminal[after], earned + reward, False
         if learn and sees >= PREDICTION:
-            changed = observe(seen_after, visits, likely, sums, ends, s, executed, reward, after, ended)
+            changed = observe(
+                seen_after, visits, likely, sums, ends, s, executed, reward, after, ended
+            )
         then = np.int64(after)
         if sees == QUEUE:
             push_key(key, after, actions, t + 1, m, bits)
@@ -178,21 +188,22 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
         elif learn and t >= m and credit == EXECUTED:
             _learn(q, s, executed, reward, after, ended, step_size, discount)
         elif learn and t >= m:
-            _learn(q, rows[t - m], executed, reward, then if m == 0 else rows[t - m + 1], ended, step_size, discount)
+            shifted = then if m == 0 else rows[t - m + 1]
+            _learn(q, rows[t - m], executed, reward, shifted, ended, step_size, discount)
         s, row, t = after, then, t + 1
     return earned
 
 
 @numba.njit(cache=True)
 def _learn(q, seen, action, reward, then, ended, step_size, discount):  # type: ignore[no-untyped-def]
-    """One step of Q-learning."""
+    """Make one update of Q-learning."""
     target = reward if ended else reward + discount * best_value(q, then)
     q[seen, action] += step_size * (target - q[seen, action])
 
 
 @numba.njit(cache=True)
 def _average(seen_after, visits, q, s, actions, t, m, law, members, averages):  # type: ignore[no-untyped-def]
-    """E Q(s_{t+m}, a) for each action, over the model's law."""
+    """Write the mean of Q(s_{t+m}, a) for each action, over the model's law."""
     n = roll_law(seen_after, visits, s, actions, t, m, law, members)
     averages[0] = 0.0
     for i in range(n):

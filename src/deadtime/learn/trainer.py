@@ -1,7 +1,7 @@
-"""The trainer: groups of runs side by side, in chunks, with checkpoints between them.
+"""The trainer: it trains groups of runs in chunks, and writes checkpoints between chunks.
 
-A loop makes groups of the runs that it trains together, and a group knows how to go on. The trainer
-does the rest, for every loop: threads, progress, checkpoints, interrupts, memory, outcomes.
+A loop makes groups of the runs that it trains together, and a group can advance, save and resume.
+The trainer does the rest for every loop: threads, progress, checkpoints, interrupts and outcomes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Finished = tuple[Any, Outcome]
 
 
 class Group(Protocol):
-    """Runs that are trained together, and where they stand."""
+    """Runs that are trained together, and their progress."""
 
     length: int
     """The steps of the longest run."""
@@ -45,22 +45,22 @@ class Group(Protocol):
         """Return the context in which the group is trained."""
 
     def begin(self) -> None:
-        """Start runs that know nothing."""
+        """Start the runs."""
 
     def resume(self, path: Path) -> float:
-        """Go on from a checkpoint; return the seconds of training that it holds."""
+        """Continue from a checkpoint; return its seconds of training."""
 
     def advance(self) -> int:
-        """Train for a moment; return the progress of all runs together."""
+        """Train for a moment; return the number of steps of all runs."""
 
     def save(self, path: Path, seconds: float) -> None:
-        """Write a checkpoint, if there is anything to go on from."""
+        """Write a checkpoint, if any step was made."""
 
     def outcomes(self, seconds: float, keep_policies: bool, stop: Event) -> list[Finished]:
         """Evaluate the runs; return the outcome of each, or nothing if it was stopped."""
 
     def close(self) -> None:
-        """End what the group has started."""
+        """Close the environments and processes of the group."""
 
 
 def train_groups(
@@ -73,13 +73,15 @@ def train_groups(
 ) -> Iterator[Finished]:
     """Train groups on threads, and yield the outcomes of each as it is done.
 
-    `progress` hears of every step. When `stopped` is set, groups write checkpoints and end.
-    Checkpoints stay until the caller deletes them, who knows when the outcomes are recorded.
+    `progress` takes the number of new steps. When `stopped` is set, groups write checkpoints and
+    end. The caller deletes checkpoints, after it has recorded the outcomes.
     """
     stop = Event()
     with ThreadPoolExecutor(workers) as pool:
-        how = progress, stop, keep_policies, checkpoints
-        futures = [pool.submit(train_group, group, *how) for group in groups]
+        futures = [
+            pool.submit(train_group, group, progress, stop, keep_policies, checkpoints)
+            for group in groups
+        ]
         try:
             for future in _as_they_end(futures, stop, stopped):
                 yield from future.result()
@@ -104,7 +106,7 @@ def _as_they_end(
 def train_group(
     group: Group, progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
 ) -> list[Finished]:
-    """Train a group; return its outcomes. A group that was stopped has none, but a checkpoint."""
+    """Train a group; return its outcomes, or nothing but a checkpoint if it was stopped."""
     path = None if checkpoints is None else checkpoints / f"{group.name}.safetensors"
     with group.device(), closing(group):
         began = perf_counter()
@@ -123,7 +125,7 @@ def train_group(
                 return []
             seconds = perf_counter() - began
             outcomes = group.outcomes(seconds, keep_policies, stop)
-        except (StepTimeoutError, ValueError):  # what was learned is kept, for a mended environment
+        except (StepTimeoutError, ValueError):  # a corrected environment can resume
             write()
             raise
         if stop.is_set():
@@ -133,7 +135,7 @@ def train_group(
 
 
 def _advanced(group: Group, progress: Progress, stop: Event, write: Callable[[], None]) -> bool:
-    """Train a group to its end, and return True; or write a checkpoint when told to stop."""
+    """Train a group to its end and return True; if stopped, write a checkpoint, return False."""
     written = monotonic()
     while group.done < group.length:
         if stop.is_set():
