@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from deadtime.envs.cartpole import CartPole, CartPoleParams, expert, expert_warmup, predict
-from deadtime.envs.functional import delayed
+from deadtime.envs import CartPole, delayed
+from deadtime.envs.cartpole import CartPoleParams, expert, expert_warmup, predict
 
 DELAYS = tuple(map(int, sys.argv[1:])) or (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 25)
 EPISODES = 256
