@@ -162,8 +162,9 @@ class Delayed(Environment):
         queue = self._queue(obs, key_warmup, params)
         if self.process.constant is not None:
             return obs, DelayedState(state, queue)
-        u = jax.random.uniform(jax.random.fold_in(key, _AGES))
-        return obs, DelayedState(state, queue, self.process.chain.initial(u))
+        chain = self.process.chain
+        u = _uniform(key) if chain.starts_randomly else jnp.zeros(())
+        return obs, DelayedState(state, queue, chain.initial(u))
 
     def _queue(self, obs: Any, key: Key, params: Any) -> jax.Array:
         space = self.action_space(params)
@@ -215,7 +216,7 @@ class Delayed(Environment):
         chain = self.process.chain
         if chain.deterministic:
             return chain.next(channel, None)
-        return chain.next(channel, jax.random.uniform(jax.random.fold_in(key, _AGES)))
+        return chain.next(channel, _uniform(key))
 
     def is_truncated(self, state: DelayedState, params: Any) -> jax.Array:
         """Return whether the environment itself has reached its time limit."""
@@ -247,6 +248,16 @@ def delayed(env: Any, delay: Any, warmup: Warmup = "random") -> Delayed:
     reset: "random", one action, or callable(obs, K, key) -> the K actions as one array.
     """
     return Delayed(env, delay, warmup)
+
+
+def _uniform(key: Key) -> jax.Array:
+    """Return a uniform number for the ages.
+
+    Folding hashes the key, so the words of the folded key are random bits. To hash it again, as
+    `jax.random.uniform` does, is a noticeable part of a step.
+    """
+    word = jax.random.key_data(jax.random.fold_in(key, _AGES))[-1]
+    return (word >> 8).astype(jnp.float32) * 2**-24
 
 
 def _dtype(space: Any) -> Any:
