@@ -1,3 +1,5 @@
+"""Emulators, their look-ahead, the pool of worker processes, and `AtariEnv`."""
+
 import os
 import select
 import signal
@@ -26,7 +28,7 @@ from deadtime.envs.pools import Played
 
 ale_py = pytest.importorskip("ale_py")
 FIRE, RIGHT, LEFT = 1, 2, 3
-"""Of Breakout, where every frame of an action moves the paddle."""
+"""Actions of Breakout, where every frame of an action moves the paddle."""
 
 
 # ---- One emulator ----
@@ -40,12 +42,14 @@ FIRE, RIGHT, LEFT = 1, 2, 3
         ("Klax", 18, 150, {"ends"}),
     ],
 )
-def test_frames_rewards_and_ends_are_gymnasiums(name, actions, steps, occur):
+def test_frames_rewards_and_ends_equal_gymnasiums(name, actions, steps, occur):
     pytest.importorskip("cv2")
     gym.register_envs(ale_py)
     env = gym.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0)
     env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env, noop_max=0), 4)
-    ours, rng, occurred = Emulator(Game(name, sticky=0.0)), np.random.default_rng(5), set()
+    ours = Emulator(Game(name, sticky=0.0))
+    rng = np.random.default_rng(5)
+    occurred = set()
     assert len(ours.actions) == actions == env.action_space.n
     obs, _ = env.reset(seed=0)
     ours.reset(0)
@@ -67,21 +71,24 @@ def test_frames_rewards_and_ends_are_gymnasiums(name, actions, steps, occur):
 
 @pytest.mark.parametrize("height", [210, 250])
 def test_pictures_shrink_as_in_opencv(height):
-    cv2, rng = pytest.importorskip("cv2"), np.random.default_rng(height)
+    cv2 = pytest.importorskip("cv2")
+    rng = np.random.default_rng(height)
     noise = rng.integers(0, 256, (20, 2, height, 160), np.uint8)
     blocks = np.kron(rng.integers(0, 256, (20, 2, height // 10, 16)), np.ones((10, 10))).astype(
         np.uint8
     )
     for screens in [*noise, *blocks]:
-        found, brighter = np.empty((84, 84), np.uint8), screens.max(axis=0)
+        found = np.empty((84, 84), np.uint8)
+        brighter = screens.max(axis=0)
         shrink(screens, found, *emulator._weights(height, 160))
         np.testing.assert_array_equal(
             found, cv2.resize(brighter, (84, 84), interpolation=cv2.INTER_AREA)
         )
 
 
-def test_an_episode_begins_with_1_to_30_frames_of_nothing(monkeypatch):
-    lane, drawn = Lane(Game("Breakout")), []
+def test_an_episode_starts_with_1_to_30_no_op_frames(monkeypatch):
+    lane = Lane(Game("Breakout"))
+    drawn = []
     lane.real.reset(17)
     assert lane.real.ale.getEpisodeFrameNumber() == 17
     monkeypatch.setattr(lane.real, "reset", drawn.append)
@@ -92,14 +99,17 @@ def test_an_episode_begins_with_1_to_30_frames_of_nothing(monkeypatch):
 
 
 def test_lives_and_rewards_of_an_episode():
-    lane, rewards, lost = _begun(Game("Breakout", 2, 0.25, seed=3)), [], []
+    lane = _begun(Game("Breakout", 2, 0.25, seed=3))
+    rewards = []
+    lost = []
     for _ in _decisions(lane):
-        rewards, lost = [*rewards, lane.reward], [*lost, lane.life_lost]
+        rewards.append(lane.reward)
+        lost.append(lane.life_lost)
     assert (sum(lost), lost[-1], lane.real.lives) == (5, True, 0)
     assert lane.earned == sum(rewards) > 0
 
 
-def test_names_are_gymnasiums_and_each_can_be_played_alone():
+def test_names_are_those_of_gymnasium():
     gym.register_envs(ale_py)
     registered = {name for name in gym.registry if name.startswith("ALE/") and name.endswith("-v5")}
     assert {f"ALE/{name}-v5" for name in games()} == registered
@@ -117,7 +127,7 @@ def _begun(game):
 
 
 def _decisions(lane, seed=0):
-    """Random play to the end of an episode, seen before each decision and when it is over."""
+    """Play at random to the end of an episode; yield before each decision and at the end."""
     rng = np.random.default_rng(seed)
     while not lane.terminated:
         yield
@@ -126,24 +136,27 @@ def _decisions(lane, seed=0):
 
 
 @pytest.mark.parametrize(("name", "delay"), CERTAIN)
-def test_without_stickiness_what_was_predicted_comes_true(name, delay):
-    lane, said, real = _begun(Game(name, delay, 0.0, "fresh", seed=3)), [], []
+def test_without_stickiness_predictions_come_true(name, delay):
+    lane = _begun(Game(name, delay, 0.0, "fresh", seed=3))
+    predicted = []
+    real = []
     for _ in _decisions(lane):
         real.append((lane.real.stack.copy(), lane.real.ale.cloneState()))
         if not lane.terminated:
-            said.append((lane.shown.copy(), lane.ahead.ale.cloneState()))
-    assert len(said) > delay + 50
-    for t, (shown, state) in enumerate(said):
-        stack, then = real[min(t + delay, len(said))]  # past the end it stands still
+            predicted.append((lane.shown.copy(), lane.ahead.ale.cloneState()))
+    assert len(predicted) > delay + 50
+    for t, (shown, state) in enumerate(predicted):
+        stack, then = real[min(t + delay, len(predicted))]  # nothing moves after the end
         np.testing.assert_array_equal(shown, stack)
         assert state.equals(then)
-    assert not said[0][1].equals(real[0][1])
+    assert not predicted[0][1].equals(real[0][1])
     assert lane.emulated <= 2.2 * lane.steps
 
 
 @pytest.mark.parametrize(("name", "delay"), CERTAIN)
-def test_without_stickiness_one_step_a_decision_leads_where_the_whole_queue_does(name, delay):
-    lane, second = _begun(Game(name, delay, 0.0, "fresh", seed=4)), Emulator(Game(name, sticky=0.0))
+def test_without_stickiness_one_step_per_decision_equals_the_whole_queue(name, delay):
+    lane = _begun(Game(name, delay, 0.0, "fresh", seed=4))
+    second = Emulator(Game(name, sticky=0.0))
     for _ in _decisions(lane):
         if not lane.terminated:
             _roll(second, lane.real, lane.queue)
@@ -161,12 +174,13 @@ def _roll(emulated, start, queue, rng=None, seen=True):
 # ---- Stickiness ----
 
 
-def test_a_copy_is_the_same_in_state_frames_and_what_may_be_repeated():
+def test_a_copy_has_the_state_the_frames_and_the_repeated_action():
     one, other = Emulator(Game("Breakout")), Emulator(Game("Breakout"))
     one.reset(9)
     for action in (FIRE, RIGHT, RIGHT, LEFT):
         one.step(action, np.random.default_rng(0))
-    (state, last), (arrays, numbers) = one.point(), one.saved()
+    state, last = one.point()
+    arrays, numbers = one.saved()
     for become in (lambda: other.follow(one), lambda: other.restore(arrays, numbers)):
         other.reset(1)
         assert not other.same(state, last)
@@ -180,24 +194,24 @@ def test_a_copy_is_the_same_in_state_frames_and_what_may_be_repeated():
 
 
 @pytest.mark.parametrize(("look", "cost"), [("fresh", 1 + 5), ("kept", 1 + 1)])
-def test_a_kept_path_takes_one_step_a_decision_for_as_long_as_it_comes_true(look, cost):
-    """Which it does when there is nothing to repeat but the same."""
-    lane, said = _begun(Game("Breakout", 5, 0.25, look, seed=1)), []
+def test_a_kept_path_takes_one_step_per_decision_while_it_comes_true(look, cost):
+    """If all actions are equal, every prediction comes true."""
+    lane = _begun(Game("Breakout", 5, 0.25, look, seed=1))
+    predicted = []
     for t in range(40):
         before = lane.emulated
         lane.step(0)
-        said.append(lane.shown.copy())
+        predicted.append(lane.shown.copy())
         if t >= 15:
             assert lane.emulated - before == cost
-            np.testing.assert_array_equal(lane.real.stack, said[t - 5])
+            np.testing.assert_array_equal(lane.real.stack, predicted[t - 5])
 
 
-def test_a_prediction_is_one_run_through_the_queue_with_every_frame_looked_at():
-    lane, second = (
-        _begun(Game("Klax", 6, 0.25, "fresh", seed=1)),
-        Emulator(Game("Klax", sticky=0.25)),
-    )
-    rng, overs = np.random.default_rng(), 0
+def test_a_prediction_equals_one_run_through_the_queue():
+    lane = _begun(Game("Klax", 6, 0.25, "fresh", seed=1))
+    second = Emulator(Game("Klax", sticky=0.25))
+    rng = np.random.default_rng()
+    overs = 0
     rng.bit_generator.state = lane._rng_ahead.bit_generator.state
     for _ in _decisions(lane, seed=1):
         if lane.steps and not lane.terminated:
@@ -207,19 +221,19 @@ def test_a_prediction_is_one_run_through_the_queue_with_every_frame_looked_at():
             assert lane._rng_ahead.bit_generator.state == rng.bit_generator.state
             overs += second.over
         rng.bit_generator.state = lane._rng_ahead.bit_generator.state
-    assert overs, "none saw the end"
+    assert overs, "no prediction reached the end of an episode"
 
 
-def test_the_law_of_stickiness_is_that_of_the_emulators_own():
+def test_sticky_actions_have_the_law_of_the_emulators_own():
     """The emulator's memory shows when each of two actions, right and left, takes effect."""
-    start, plain, late = (
-        Emulator(Game("Breakout", sticky=0.0)),
-        Emulator(Game("Breakout", sticky=0.0)),
-        0.25,
-    )
+    start = Emulator(Game("Breakout", sticky=0.0))
+    plain = Emulator(Game("Breakout", sticky=0.0))
+    late = 0.25
     start.reset(10)
-    state, wanted = start.ale.cloneState(), [start.actions[RIGHT]] * 4 + [start.actions[LEFT]] * 4
-    law, begins = Counter(), [late**k * (1 - late if k < 4 else 1) for k in range(5)]
+    state = start.ale.cloneState()
+    wanted = [start.actions[RIGHT]] * 4 + [start.actions[LEFT]] * 4
+    law = Counter()
+    begins = [late**k * (1 - late if k < 4 else 1) for k in range(5)]
     for first, second in product(range(5), repeat=2):
         executed = [0] * first + wanted[first:4]
         executed += [executed[-1]] * second + wanted[4 + second :]
@@ -230,23 +244,22 @@ def test_the_law_of_stickiness_is_that_of_the_emulators_own():
     assert len(law) > 12
 
     for sticky in (late, 0.15):
-        ours, rng, found = (
-            Emulator(Game("Breakout", sticky=sticky)),
-            np.random.default_rng(1),
-            Counter(),
-        )
+        ours = Emulator(Game("Breakout", sticky=sticky))
+        rng = np.random.default_rng(1)
+        found = Counter()
         for _ in range(500):
             _roll(ours, start, [RIGHT, LEFT], rng, seen=False)
             found[ours.ale.getRAM().tobytes()] += 1
         assert (_p_of_law(found, law) > 1e-3) == (sticky == late), sticky
 
-    theirs, found = ale_py.ALEInterface(), Counter()
+    theirs = ale_py.ALEInterface()
+    found = Counter()
     theirs.setFloat("repeat_action_probability", late)
     theirs.setInt("random_seed", 1)
     theirs.loadROM(ale_py.roms.get_rom_path("breakout"))
     for _ in range(500):
         for _ in range(8):
-            theirs.act(0)  # so that nothing else is left to be repeated
+            theirs.act(0)  # so that only the no-op can be repeated
         theirs.restoreState(state)
         for action in wanted:
             theirs.act(action)
@@ -255,15 +268,17 @@ def test_the_law_of_stickiness_is_that_of_the_emulators_own():
 
 
 def _p_of_law(found, law):
-    """How probable so bad a fit is; outcomes that are too rare count as one."""
+    """Return the p-value of counts under a law (chi-square); rare outcomes are merged."""
     assert found.keys() <= law.keys()
-    common, total = [outcome for outcome in law if law[outcome] * found.total() >= 5], found.total()
-    counts, expected = [found[one] for one in common], [law[one] * total for one in common]
+    total = found.total()
+    common = [outcome for outcome in law if law[outcome] * total >= 5]
+    counts = [found[one] for one in common]
+    expected = [law[one] * total for one in common]
     return chisquare([*counts, total - sum(counts)], [*expected, total - sum(expected)]).pvalue
 
 
 def _p_same(a, b):
-    """How probable so unlike counts are under one law; outcomes that are too rare count as one."""
+    """Return the p-value that two counts have one law (chi-square); rare outcomes are merged."""
     common = [outcome for outcome in a | b if a[outcome] + b[outcome] >= 12]
     table = np.array(
         [
@@ -275,17 +290,17 @@ def _p_same(a, b):
 
 
 @pytest.mark.parametrize("look", ["fresh", "kept"])
-def test_what_was_chosen_on_a_prediction_says_nothing_of_the_next_unless_paths_are_kept(look):
+def test_predictions_do_not_depend_on_the_last_choice_unless_paths_are_kept(look):
     """Many steps from one state: the next prediction has the law of roll-outs by hand."""
-    lane, plain = (
-        _begun(Game("Breakout", 2, 0.25, look, seed=2)),
-        Emulator(Game("Breakout", sticky=0.0)),
-    )
+    lane = _begun(Game("Breakout", 2, 0.25, look, seed=2))
+    plain = Emulator(Game("Breakout", sticky=0.0))
     for action in (0, 0, RIGHT, LEFT):
         lane.step(action)
-    content, predicted = lane.saved(), {RIGHT: Counter(), LEFT: Counter()}
+    content = lane.saved()
+    predicted = {RIGHT: Counter(), LEFT: Counter()}
     _roll(plain, lane.real, lane.queue, seen=False)
-    usual, reals = plain.ale.getRAM(), set()
+    usual = plain.ale.getRAM()
+    reals = set()
     for repetition in range(300):
         lane.restore(content)
         lane._rng_ahead = np.random.default_rng([repetition, 0])
@@ -296,7 +311,8 @@ def test_what_was_chosen_on_a_prediction_says_nothing_of_the_next_unless_paths_a
         assert lane.queue.tolist() == [LEFT, chosen]
         predicted[chosen][lane.ahead.ale.getRAM().tobytes()] += 1
     assert len(reals) == 1
-    apart, by_hand = np.random.default_rng([0, 1]), Emulator(lane.game)
+    apart = np.random.default_rng([0, 1])
+    by_hand = Emulator(lane.game)
     probable = {}
     for chosen, found in predicted.items():
         rolled = Counter()
@@ -319,8 +335,9 @@ def _row(lane):
 
 
 def _paths(lane, actions):
-    """What really happens, and what is predicted."""
-    real, ahead = [], []
+    """Return the real steps, and the predictions."""
+    real = []
+    ahead = []
     for action in actions:
         lane.step(int(action))
         real.append(_row(lane))
@@ -329,7 +346,7 @@ def _paths(lane, actions):
 
 
 @pytest.mark.parametrize("look", ["fresh", "kept"])
-def test_looking_ahead_leaves_the_real_path_alone(look):
+def test_the_look_ahead_does_not_change_the_real_path(look):
     actions = np.random.default_rng(0).integers(0, 18, 150)
     game = Game("Klax", 4, 0.25, look, seed=6)
     (real, ahead), (alone, _) = (
@@ -344,19 +361,20 @@ def test_looking_ahead_leaves_the_real_path_alone(look):
     assert sum(a != b for a, b in zip(ahead, predicted, strict=True)) > 40
 
 
-# ---- Going on ----
+# ---- Saving and restoring ----
 
 
 @pytest.mark.parametrize(
     ("sticky", "look"), [(0.25, "fresh"), (0.25, "kept"), (0.0, "fresh"), (0.25, "")]
 )
-def test_a_saved_lane_goes_on_to_the_same_bits(sticky, look):
-    """In Assault, whose memory is another each time that a game begins."""
+def test_a_restored_lane_gives_the_same_bits(sticky, look):
+    """The memory of Assault differs each time a game starts."""
     game = Game("Assault", 4, sticky, look, max_steps=25, seed=8)
     lane, other = _begun(game), _begun(replace(game, seed=9))
     before, after = np.random.default_rng(1).integers(0, lane.num_actions, (2, 60))
     _paths(lane, before)
-    content, emulated = lane.saved(), lane.emulated
+    content = lane.saved()
+    emulated = lane.emulated
     expected = _paths(lane, after), lane.emulated
     for one in (lane, other):
         one.restore(content)
@@ -364,7 +382,7 @@ def test_a_saved_lane_goes_on_to_the_same_bits(sticky, look):
         assert (_paths(one, after), one.emulated) == expected
 
 
-# ---- Many, in processes of their own ----
+# ---- Pools of worker processes ----
 
 GAMES = [
     Game("Breakout", 0, 0.25, "", 40, seed=1),
@@ -378,7 +396,7 @@ together = pytest.mark.xdist_group("emulator")
 
 @pytest.fixture(scope="module")
 def crew():
-    """A pool that several tests use, each from states that it loads, and what it showed first."""
+    """Return a pool that several tests share, and its first observations."""
     pool = AtariPool(GAMES, workers=2)
     begun = _copied(pool.reset())
     yield pool, begun
@@ -392,7 +410,7 @@ def peers():
 
 @pytest.fixture
 def pair(crew, peers):
-    """The pool, and lanes in this process that stand where its lanes do."""
+    """Return the pool, and lanes in this process in the same states."""
     for game, lane in zip(GAMES, peers, strict=True):
         lane.seed(game.seed)
         lane.reset()
@@ -405,7 +423,7 @@ def _copied(played):
 
 
 def _shows(played, lanes, but=()):
-    """What is seen now is what these lanes say."""
+    """Check that a pool shows the observations of these lanes, except the lanes `but`."""
     for i in {*range(len(lanes))} - {*but}:
         lane, delay = lanes[i], lanes[i].game.delay
         np.testing.assert_array_equal(played.frame[i], lane.real.stack[-1])
@@ -415,7 +433,7 @@ def _shows(played, lanes, but=()):
 
 
 def _stepped(pool, lanes, actions, but=()):
-    """A step of both, found equal but for some lanes."""
+    """Step the pool and the lanes, and check that they agree except on the lanes `but`."""
     played = pool.step(actions)
     _agrees(played, lanes, actions, but)
     return played
@@ -438,8 +456,10 @@ def _chosen(lanes, rng):
 
 
 @together
-def test_a_pool_plays_as_lanes_do_and_minus_1_rests(crew, pair):
-    (pool, begun), lanes, rng = crew, pair[1], np.random.default_rng(2)
+def test_a_pool_plays_as_lanes_do_and_minus_1_pauses(crew, pair):
+    pool, begun = crew
+    _, lanes = pair
+    rng = np.random.default_rng(2)
     _shows(begun, lanes)
     assert len(pool._workers) == 2
     assert sorted(place for mine in pool._mine for place in mine) == [0, 1, 2, 3, 4]
@@ -454,12 +474,13 @@ def test_a_pool_plays_as_lanes_do_and_minus_1_rests(crew, pair):
 
 
 @together
-def test_a_saved_pool_goes_on_to_the_same_bits_in_another(pair):
+def test_another_pool_restores_the_same_bits(pair):
     pool, lanes = pair
     rng = np.random.default_rng(3)
     for _ in range(30):
         pool.step(_chosen(lanes, rng))
-    states, actions = pool.save(), [_chosen(lanes, rng) for _ in range(50)]
+    states = pool.save()
+    actions = [_chosen(lanes, rng) for _ in range(50)]
     rows = [_copied(pool.step(chosen)) for chosen in actions]
     other = AtariPool([replace(game, seed=77) for game in GAMES], workers=1)
     try:
@@ -494,7 +515,7 @@ def _gone(pids):
 
 
 needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="/proc tells which processes there are"
+    not Path("/proc/self/stat").exists(), reason="needs /proc, which lists processes"
 )
 
 
@@ -510,7 +531,8 @@ def _anew(pool, lanes, lost):
 @needs_proc
 def test_a_worker_killed_between_steps_is_replaced_and_its_episodes_are_lost(pair):
     pool, lanes = pair
-    rng, mine = np.random.default_rng(4), pool._mine[1]
+    rng = np.random.default_rng(4)
+    mine = pool._mine[1]
     for _ in range(3):
         _stepped(pool, lanes, _chosen(lanes, rng))
     os.kill(pool._workers[1].pid, signal.SIGKILL)
@@ -526,9 +548,12 @@ def test_a_worker_killed_between_steps_is_replaced_and_its_episodes_are_lost(pai
 @needs_proc
 def test_a_worker_killed_in_the_middle_of_a_step_is_replaced_too(pair):
     pool, lanes = pair
-    rng, mine, worker = np.random.default_rng(5), pool._mine[1], pool._workers[1]
+    rng = np.random.default_rng(5)
+    mine = pool._mine[1]
+    worker = pool._workers[1]
     for _ in range(200):
-        actions, age = _chosen(lanes, rng), pool.memory["emulated"][mine[0]]
+        actions = _chosen(lanes, rng)
+        age = pool.memory["emulated"][mine[0]]
         pool.send(actions)
         _wait_for(lambda age=age: pool.memory["emulated"][mine[0]] != age)
         os.kill(worker.pid, signal.SIGSTOP)
@@ -550,9 +575,10 @@ def test_a_worker_killed_in_the_middle_of_a_step_is_replaced_too(pair):
 
 @together
 @needs_proc
-def test_a_worker_killed_before_saving_is_told_of_by_the_next_step(pair):
+def test_the_next_step_reports_a_worker_killed_before_saving(pair):
     pool, lanes = pair
-    rng, mine = np.random.default_rng(6), pool._mine[0]
+    rng = np.random.default_rng(6)
+    mine = pool._mine[0]
     for _ in range(3):
         _stepped(pool, lanes, _chosen(lanes, rng))
     os.kill(pool._workers[0].pid, signal.SIGKILL)
@@ -576,10 +602,11 @@ def test_a_worker_killed_before_saving_is_told_of_by_the_next_step(pair):
 def test_workers_that_keep_dying_are_an_error_and_leave_nothing(monkeypatch):
     pool = AtariPool(GAMES[:2], workers=2)
     pool.reset()
-    pids, started = [worker.pid for worker in pool._workers], []
+    pids = [worker.pid for worker in pool._workers]
+    started = []
     assert all(_state_of(pid) not in ("", "Z") for pid in pids)
     assert os.fstat(pool._file.fileno()).st_nlink == 0, (
-        "the shared memory has a name that may stay behind"
+        "the shared memory is a named file, which could be left behind"
     )
     monkeypatch.setattr(sys, "executable", "/bin/false")
     popen = subprocess.Popen
@@ -649,11 +676,11 @@ def test_no_worker_outlives_its_driver(end):
         driver.wait()
 
 
-# ---- By name, and as an environment ----
+# ---- Games by name, and the Gymnasium environment ----
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "said"),
+    ("name", "settings", "message"),
     [
         (
             "MsPackman",
@@ -680,19 +707,19 @@ def test_no_worker_outlives_its_driver(end):
         ),
     ],
 )
-def test_what_can_not_be_played_is_refused(name, settings, said):
-    with pytest.raises(ValueError, match=said):
+def test_wrong_games_and_settings_are_refused(name, settings, message):
+    with pytest.raises(ValueError, match=message):
         make(f"atari:{name}", **settings)
 
 
-def test_a_look_ahead_that_there_is_not_is_refused():
+def test_an_unknown_look_ahead_is_refused():
     with pytest.raises(
         ValueError, match='look_ahead is "fresh", "kept", or "" for none; got \'frsh\''
     ):
         AtariEnv(Atari("Breakout"), 2, "frsh")
 
 
-def test_without_ale_py_it_is_said_how_to_get_it(monkeypatch):
+def test_without_ale_py_the_error_names_the_install_command(monkeypatch):
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "ale_py", None)
         games.cache_clear()
@@ -711,12 +738,13 @@ def test_check_env(delay, look):
 
 
 def test_as_an_environment_it_follows_the_convention_and_its_seed():
-    """In Assault, whose memory is another each time that a game begins, but for a seed."""
+    """The memory of Assault differs each time a game starts, unless a seed is given."""
     env = AtariEnv(make("atari:Assault", sticky=0.1, max_episode_steps=12), 3, "fresh")
     actions = np.random.default_rng(0).integers(0, env.action_space.n, 12)
 
     def episode(seed):
-        (obs, info), rows = env.reset(seed=seed), []
+        obs, info = env.reset(seed=seed)
+        rows = []
         assert info.keys() == {"pending_actions", "predicted_observation"}
         rows.append((obs, info["predicted_observation"]))
         queue = info["pending_actions"].tolist()

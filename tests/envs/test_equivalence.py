@@ -27,10 +27,14 @@ class Scripted(gym.Env):
     action_space, observation_space = spaces.Discrete(ACTIONS), spaces.Discrete(STATES)
 
     def __init__(self, P, r, script):
-        self.P, self.r, self.script = P, r, script
+        self.P = P
+        self.r = r
+        self.script = script
 
     def reset(self, *, seed=None, options=None):
-        self.time, self.state, self.probability = 0, 0, 1.0
+        self.time = 0
+        self.state = 0
+        self.probability = 1.0
         return 0, {}
 
     def step(self, action):
@@ -42,7 +46,7 @@ class Scripted(gym.Env):
 
 
 def decide(history):
-    """An arbitrary deterministic decision from all that the agent has seen and done."""
+    """Return an arbitrary deterministic decision from the whole history."""
     return hashlib.sha256(repr(history).encode()).digest()[0] % ACTIONS
 
 
@@ -50,7 +54,8 @@ def execution_delayed(env, delay, given, horizon):
     """Return the agent's history (s_0, a_0, r_0, s_1, …), with a_t executed at t + m."""
     env = ActionDelay(env, delay, warmup=lambda obs, m, rng: given)
     obs, _ = env.reset()
-    history, ended = [obs], False
+    history = [obs]
+    ended = False
     while not ended and env.unwrapped.time < horizon:
         action = decide(history)
         obs, reward, ended, _, _ = env.step(action)
@@ -60,9 +65,12 @@ def execution_delayed(env, delay, given, horizon):
 
 def observation_delayed(env, delay, given, horizon):
     """Return the history if states, rewards and the end arrive m steps late."""
-    base, env = env, ObservationDelay(env, delay)
+    base = env
+    env = ObservationDelay(env, delay)
     obs, _ = env.reset()
-    late, ended, chosen = [], False, []
+    late = []
+    chosen = []
+    ended = False
     history = [obs]
     for time in range(horizon + delay):
         if not ended:
@@ -72,7 +80,7 @@ def observation_delayed(env, delay, given, horizon):
             obs, reward, ended, _, info = env.step(action)
             late.append((reward, base.state))
             assert info["observation_age"] == min(time + 1, delay)
-        elif time >= delay:  # the end is on its way to the agent, which still decides
+        elif time >= delay:  # the agent does not see the end yet, and still decides
             chosen.append(decide(history))
         if time + 1 > delay:
             shown = time - delay
@@ -87,7 +95,7 @@ def observation_delayed(env, delay, given, horizon):
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 3])
 @pytest.mark.parametrize("seed", range(3))
-def test_same_law_of_everything_the_agent_sees_and_does(delay, seed):
+def test_both_delays_give_the_same_law_of_histories(delay, seed):
     rng = np.random.default_rng(seed)
     P, r = rng.dirichlet(np.ones(STATES), (STATES, ACTIONS)), rng.normal(size=(STATES, ACTIONS))
     given = rng.integers(0, ACTIONS, delay).tolist()

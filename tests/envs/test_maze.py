@@ -1,3 +1,5 @@
+"""Random mazes: their layout, their exact model, and both implementations."""
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -11,8 +13,10 @@ from deadtime.envs.maze_layout import MOVES, carve, draw_text, model
 
 
 def distances(leads_to):
-    """Breadth first from the start."""
-    found, frontier, steps = {0: 0}, [0], 0
+    """Return the distance of each cell from the start, breadth first."""
+    found = {0: 0}
+    frontier = [0]
+    steps = 0
     while frontier:
         steps += 1
         frontier = [
@@ -98,11 +102,12 @@ def test_gymnasium_version_matches_the_same_model(noise):
     np.testing.assert_allclose(counts[:8] / 3000, P[:8], atol=5 * 0.5 / 3000**0.5)
 
 
-def test_shortest_path_earns_what_the_definition_says():
+def test_the_shortest_path_has_the_defined_return():
     env = gym.make("deadtime/Maze-v0", size=5, maze_seed=1)
     leads_to = carve(5, 1)
     steps = distances(leads_to)
-    cell, path = 24, []
+    cell = 24
+    path = []
     while cell:
         back = next(
             a

@@ -1,4 +1,4 @@
-"""Arrays of random networks and tables, as records hold them, and the policy of each kind."""
+"""Random arrays of networks and tables, and a policy of each kind."""
 
 from itertools import pairwise
 
@@ -98,7 +98,8 @@ def frames_recurrent(rng, hidden=6, units=4):
 
 def torso():
     """Return the shapes of the convolutions' arrays."""
-    shapes, inputs = {}, 4
+    shapes = {}
+    inputs = 4
     for i, (size, outputs) in enumerate(zip((8, 4, 3), CHANNELS, strict=True)):
         shapes |= {
             f".torso.weights[{i}]": (size**2 * inputs, outputs),
@@ -174,12 +175,13 @@ KINDS = {
         lambda arrays: NetworkPolicy(frames_manifest("recurrent", memory=True), arrays),
     ),
 }
-"""For each kind of policy, how its arrays are drawn and how it is built from them."""
+"""The function that draws arrays and the function that builds a policy, by kind."""
 
 
 def acted(policy, count=5):
     """Return the actions that a policy chooses for a few observations and queues."""
-    rng, chosen = np.random.default_rng(7), []
+    rng = np.random.default_rng(7)
+    chosen = []
     for _ in range(count):
         queue = rng.integers(policy.num_actions, size=DELAY)
         if policy.num_states:

@@ -42,7 +42,7 @@ def relu_net(arrays, part, x):
 @pytest.mark.parametrize("sees", ["state", "queue"])
 @pytest.mark.parametrize("outputs", [2, 4])
 def test_outputs_are_squashed_and_scaled(sees, outputs):
-    """Outputs beyond those of the action, such as the logarithms of deviations, are not used."""
+    """Outputs beyond those of the action, such as log standard deviations, are not used."""
     policy = box_policy(sees, 3, outputs)
     arrays = dense(
         np.random.default_rng(0), "layer", (4 + (6 if sees == "queue" else 0), 8, outputs)
@@ -90,7 +90,7 @@ def test_actions_stay_in_the_box(size):
         assert policy.fits(space, spaces.Box(-1, 1, (4,)))
 
 
-def test_a_network_that_diverged_chooses_nothing():
+def test_a_network_that_diverged_raises():
     arrays = {"layer/0/weight": np.full((2, 4), np.nan), "layer/0/bias": np.zeros(2)}
     policy = NetworkPolicy(manifest_of(delay=0), arrays)
     with pytest.raises(
@@ -214,7 +214,7 @@ def test_learned_models_take_the_numbers_of_an_action(kind):
 
 
 class Shift:
-    """A model in which each action adds itself, times a number of each member, to all of s."""
+    """A model that adds each action, times a factor of the member, to every number of s."""
 
     def __init__(self, manifest, arrays):
         self.agent = manifest.agent

@@ -1,4 +1,4 @@
-"""Policies need NumPy and Gymnasium alone, and no module of training."""
+"""Policies need only NumPy and Gymnasium, and no module of the training."""
 
 import ast
 import json
@@ -84,6 +84,6 @@ def test_runtime_imports_only_the_layers_before_it(path):
             assert not name.startswith("deadtime") or name.startswith(allowed), name
 
 
-def test_words_that_two_layers_share():
+def test_constants_that_two_layers_share():
     assert manifest.LOOK_AHEADS == settings.PIXEL_MODELS
     assert FRAMES == (STACK, SIDE, SIDE)

@@ -1,4 +1,4 @@
-"""A policy is a manifest and arrays: manifests are plain data, and no policy has a wrong one."""
+"""Manifests are plain data; a manifest with arrays is the whole policy; wrong ones are refused."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ def test_a_manifest_and_arrays_are_the_whole_policy(kind):
     assert repr(twin) == repr(policy)
 
 
-def test_json_says_every_field():
+def test_json_has_every_field():
     assert json.loads(BOX.to_json()) == {
         "agent": "sac",
         "sees": "queue",
@@ -167,7 +167,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_what_no_policy_can_have(words):
+def test_wrong_manifests_are_refused(words):
     manifest, changes = WRONG[words]
     with pytest.raises(ValueError, match=words):
         replace(manifest, **changes)
@@ -188,12 +188,12 @@ def test_what_no_policy_can_have(words):
         ('{"agent": "a", "states": 2, "actions": 2, "low": [NaN]}', "low of a policy is numbers"),
     ],
 )
-def test_json_that_is_no_manifest(text, words):
+def test_json_of_the_wrong_form(text, words):
     with pytest.raises(ValueError, match=words):
         Manifest.from_json(text)
 
 
-def test_each_class_has_its_observations():
+def test_each_class_refuses_the_other_observations():
     with pytest.raises(
         ValueError, match="a NetworkPolicy observes arrays; got 6 numbered states: use TablePolicy"
     ):
@@ -206,10 +206,11 @@ def test_each_class_has_its_observations():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_that_are_missing_or_strange(kind):
-    """Each is refused, or was never needed: then the policy acts as before."""
+    """A wrong array is refused unless the policy does not use it; then it acts as before."""
     draw, build = KINDS[kind]
     arrays = draw(np.random.default_rng(0))
-    expected, needed = acted(build(arrays)), 0
+    expected = acted(build(arrays))
+    needed = 0
     for name, array in arrays.items():
         for other in (None, array[..., None], array.ravel()[0], array[:0], array.astype(str)):
             changed = {k: v for k, v in arrays.items() if k != name} | (

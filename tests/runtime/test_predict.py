@@ -1,4 +1,4 @@
-"""`predict` on what `AugmentObservation` shows is `act` on its parts, one by one and in batches."""
+"""`predict` on observations of `AugmentObservation` agrees with `act`, also in batches."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ BUILDERS["box"] = lambda: box_policy("queue", DELAY)
 
 
 def lively(arrays):
-    """Return arrays of a policy that does this and that: larger weights, no bias, a tame model."""
+    """Return arrays of a policy whose actions vary: larger weights, no bias, a smaller model."""
     factors = {"bias": 0, "model": 0.7, "input": 1, "change": 1}
     found = {}
     for name, array in arrays.items():
@@ -33,7 +33,7 @@ def _built(kind):
 
 
 class Probe(gym.Env):
-    """An environment with the spaces of a policy; what it shows is random."""
+    """An environment with the spaces of a policy and random observations."""
 
     def __init__(self, policy):
         self.action_space = (
@@ -60,14 +60,15 @@ class Probe(gym.Env):
 
 @pytest.mark.parametrize("flat", [False, True])
 @pytest.mark.parametrize("kind", BUILDERS)
-def test_predict_acts_on_what_is_shown(kind, flat):
+def test_predict_agrees_with_act(kind, flat):
     policy, twin = BUILDERS[kind](), BUILDERS[kind]()
     env = AugmentObservation(ActionDelay(Probe(policy), policy.delay), flat=flat)
     bare = ActionDelay(Probe(policy), policy.delay)
     assert policy.delay > 1
     shown, info = env.reset(seed=3)
     seen, _ = bare.reset(seed=3)
-    state, chosen = None, []
+    state = None
+    chosen = []
     env.action_space.seed(0)
     for _ in range(60):
         action, state = policy.predict(shown, state)
@@ -89,7 +90,8 @@ def test_batches_are_rows(kind, flat):
     envs = gym.vector.SyncVectorEnv([lambda: Probe(policy)] * 4)
     envs = VectorAugmentObservation(VectorActionDelay(envs, policy.delay), flat=flat)
     shown, _ = envs.reset(seed=0)
-    states, alone = None, [None] * 4
+    states = None
+    alone = [None] * 4
     for _ in range(3):
         actions, states = policy.predict(shown, states)
         assert actions.shape == (4, *policy.action_shape)
@@ -113,7 +115,8 @@ def test_a_state_is_the_memory():
     remembered = [acting.act(obs) for obs in seen]
     assert remembered != fresh
 
-    state, found = None, []
+    state = None
+    found = []
     for obs in seen:
         action, state = policy.predict(obs, state)
         found.append(int(action))
@@ -123,9 +126,8 @@ def test_a_state_is_the_memory():
     assert [int(policy.predict(obs)[0]) for obs in seen] == fresh
     assert [int(policy.predict(obs, state, episode_start=True)[0]) for obs in seen] == fresh
     assert [int(policy.predict(obs, state, np.ones(1, bool))[0]) for obs in seen] == fresh
-    assert [
-        policy.act(obs) for obs in seen
-    ] == remembered  # predict left the policy's own memory alone
+    # `predict` did not change the memory of `act`
+    assert [policy.act(obs) for obs in seen] == remembered
 
 
 def test_episodes_of_a_batch_start_one_by_one():
@@ -144,7 +146,7 @@ def test_episodes_of_a_batch_start_one_by_one():
         assert (going[part] != fresh[part]).any(axis=1).all()
 
 
-def test_a_policy_without_a_memory_hands_its_state_on():
+def test_a_policy_without_a_memory_returns_the_given_state():
     policy = BUILDERS["deep oblivious"]().at_delay(0)
     _, state = policy.predict(np.zeros(4), state="mine", episode_start=[True])
     assert state == "mine"
@@ -163,14 +165,14 @@ def test_without_a_delay_an_observation_is_enough(kind):
     assert policy.at_delay(0).predict(seen)[0].tolist() == alone
 
 
-def test_a_policy_that_never_looks_at_the_queue_needs_none():
+def test_a_policy_that_does_not_use_the_queue_needs_none():
     for kind in ("recurrent", "frames recurrent", "frames oblivious"):
         policy = BUILDERS[kind]()
         seen = Probe(policy).observation_space.sample()
         assert policy.predict(seen)[0] == policy.act(seen)
 
 
-def test_what_is_foreseen_can_not_be_predicted_from():
+def test_predict_without_the_look_ahead_is_refused():
     policy = _built("frames delayed")
     shown = {"observation": np.zeros((4, 84, 84), np.uint8), "pending_actions": [0] * DELAY}
     with pytest.raises(
@@ -206,7 +208,7 @@ NOT_SHOWN = {
 
 
 @pytest.mark.parametrize("what", NOT_SHOWN)
-def test_what_no_wrapper_shows(what):
+def test_observations_of_the_wrong_form(what):
     policy = BUILDERS["deep delayed"]()
     assert policy.predict(np.append(np.zeros(4), HOT))[0] == policy.act(np.zeros(4), [0, 1, 2])
     words = "(?s)takes observations of deadtime.AugmentObservation.*3 pending actions; got .*: wrap"
@@ -227,7 +229,7 @@ def test_parts_that_do_not_fit_are_refused_as_act_does():
         policy.predict(np.zeros(4), deterministic=False)
 
 
-def test_states_that_no_policy_returned():
+def test_states_of_the_wrong_form():
     policy = NetworkPolicy(
         replace(recurrent_manifest(), delay=0), recurrent(np.random.default_rng(0))
     )

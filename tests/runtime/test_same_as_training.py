@@ -1,4 +1,4 @@
-"""NumPy policies against the training's own networks and compiled functions."""
+"""NumPy policies agree with the networks and the compiled functions of the training."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from tests.runtime import kinds
 
 
 def mlp(arrays, part, member=None):
-    """Return the training's network of these arrays."""
+    """Return the network of the training with these arrays."""
     count = sum(name.startswith(f"{part}/") for name in arrays) // 2
     chosen = (lambda array: array) if member is None else (lambda array: array[member])
     weights, biases = (
@@ -49,10 +49,11 @@ def test_deep_policies_that_predict(kind, members, hidden, delay):
     arrays = kinds.deep(rng, 4, kind, members, hidden=hidden)
     for name in arrays:
         if name.startswith("model/"):
-            arrays[name] *= np.float32(0.5)  # predictions stay of the size of observations
+            arrays[name] *= np.float32(0.5)  # keeps predictions as large as observations
     manifest = kinds.deep_manifest(delay=delay, model=kind, members=members)
     policy = NetworkPolicy(manifest, arrays)
-    q, nets = mlp(arrays, "q"), [mlp(arrays, "model", i) for i in range(members)]
+    q = mlp(arrays, "q")
+    nets = [mlp(arrays, "model", i) for i in range(members)]
     model = ModelState(nets[0], scale(arrays, "inputs"), scale(arrays, "changes"))
     roll = jax.jit(lambda net, obs, queue: rolled(model, net, kind, 3, obs, queue, delay))
     for _ in range(10):
@@ -72,12 +73,9 @@ def test_deep_policies_that_predict(kind, members, hidden, delay):
 def test_deep_policies_that_see_the_queue(one_hot):
     rng, room, delay = np.random.default_rng(0), 5, 3
     arrays = kinds.deep(rng, 4 + room * (3 if one_hot else 1))
-    policy, q = (
-        NetworkPolicy(
-            kinds.deep_manifest("augmented", "queue", delay, room, one_hot_queue=one_hot), arrays
-        ),
-        mlp(arrays, "q"),
-    )
+    manifest = kinds.deep_manifest("augmented", "queue", delay, room, one_hot_queue=one_hot)
+    policy = NetworkPolicy(manifest, arrays)
+    q = mlp(arrays, "q")
     for _ in range(20):
         obs, queue = rng.normal(size=4).astype(np.float32), rng.integers(3, size=delay)
         shown = np.eye(3)[queue].ravel() if one_hot else queue
@@ -87,7 +85,7 @@ def test_deep_policies_that_see_the_queue(one_hot):
         assert policy.act(obs, queue) == values.argmax()
 
 
-def test_a_network_that_has_inputs_for_a_queue_that_is_never_seen():
+def test_a_network_with_unused_inputs_for_a_queue():
     rng = np.random.default_rng(0)
     arrays = kinds.deep(rng, 4 + 5)
     policy = NetworkPolicy(kinds.deep_manifest("oblivious", "state", 2, 5), arrays)
@@ -97,7 +95,7 @@ def test_a_network_that_has_inputs_for_a_queue_that_is_never_seen():
     np.testing.assert_allclose(policy.q_values(obs, [0, 1]), values, rtol=1e-5, atol=1e-6)
 
 
-def test_forward_models_that_a_policy_can_not_have():
+def test_wrong_forward_models_and_views_are_refused():
     arrays = kinds.deep(np.random.default_rng(0), 4)
     for how in ({"model": "other"}, {"members": 0}):
         with pytest.raises(
@@ -150,7 +148,7 @@ def test_laws_to_the_bit(seed, states, actions, outcomes, delay):
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 20), st.integers(0, 70), st.integers(0, 60))
 def test_rows_of_pairs(seed, actions, delay, count):
-    """Queues of more than one word, of which many differ in their last action only."""
+    """Queues have more than one word, and many differ only in their last action."""
     rng, bits = np.random.default_rng(seed), bits_of(actions)
     table = with_room(by_queue(actions, delay), count + 1)
     visited = [(int(rng.integers(5)), _queue(rng, actions, delay)) for _ in range(count)]

@@ -4,8 +4,8 @@
 deadtime's own environments, pure functions that follow the protocol `Environment`. `delayed` puts a
 delay on such an environment. They need JAX, so they are imported on first use.
 
-A `Family` is a kind of environment. `Lane`, `Played`, `Pool` and `LocalPool` are what a family needs
-to step environments outside a compiled program.
+A `Family` is a kind of environment. A family whose environments run outside compiled programs uses
+`Lane`, `Played`, `Pool` and `LocalPool`.
 """
 
 from importlib import import_module
