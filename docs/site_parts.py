@@ -13,6 +13,7 @@ import io
 import os
 import pkgutil
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
@@ -21,6 +22,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 import deadtime
@@ -122,25 +124,26 @@ def _leave_out_missing(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def as_rst(lines: Iterable[str]) -> list[str]:
-    """Return a docstring as reStructuredText: indented parts as code, the rest as paragraphs."""
+    """Return a docstring as reStructuredText: indented parts as code, the rest as text and lists."""
     written: list[str] = []
-    within = False
+    kind = "text"
     for line in lines:
-        raw = line.startswith(("    ", "|")) and not _continues(written, line)
-        if raw and not within:
-            written += ["", "::", ""]
-        if within and not raw and line.strip():
+        before, kind = kind, _kind(line, kind)
+        if kind != before and written and written[-1]:
             written.append("")
-        if line.strip():
-            within = raw
-        written.append(f"    {line}" if raw else _escaped(line))
+        if kind == "code" != before:
+            written += ["::", ""]
+        written.append(f"    {line}".rstrip() if kind == "code" else _escaped(line))
     return written
 
 
-def _continues(written: list[str], line: str) -> bool:
-    """Return whether an indented line belongs to the item of a list above it."""
-    above = written[-1].lstrip() if written else ""
-    return line.startswith(" ") and above.startswith(("- ", "* "))
+def _kind(line: str, before: str) -> str:
+    """Return what a line is, "text", "list" or "code"; an empty line is what the one before is."""
+    if not line.strip():
+        return before
+    if line.startswith(("- ", "* ")) or (line.startswith("  ") and before == "list"):
+        return "list"
+    return "code" if line.startswith(("    ", "|")) else "text"
 
 
 def _escaped(line: str) -> str:
@@ -153,7 +156,21 @@ def _escaped(line: str) -> str:
 
 
 def _docstring(app: Sphinx, what: str, name: str, it: Any, options: Any, lines: list[str]) -> None:
+    if what == "data":
+        lines[:] = _text_after(name, it)
     lines[:] = as_rst(lines)
+
+
+def _text_after(name: str, it: Any) -> list[str]:
+    """Return the text below the assignment of a constant, wherever in its package that stands."""
+    package, _, public = name.rpartition(".")
+    for module_name in sorted(sys.modules):
+        module = sys.modules[module_name]
+        if module_name.startswith(package) and vars(module).get(public) is it:
+            texts = ModuleAnalyzer.for_module(module_name).find_attr_docs()
+            if ("", public) in texts:
+                return list(texts["", public])
+    return []
 
 
 class DarkPictures(SphinxPostTransform):

@@ -118,7 +118,10 @@ def test_docstrings_become_text_that_sphinx_reads():
     as_rst = _module("site_parts").as_rst
     assert as_rst(["Return `a|b` of *args and |S|."]) == [r"Return ``a|b`` of \*args and \|S\|."]
     assert as_rst(["Say:", "", "    x = 1", "", "Then."]) == [
-        *("Say:", "", "", "::", "", "        x = 1", "", "", "Then."),
+        *("Say:", "", "::", "", "        x = 1", "", "Then."),
+    ]
+    assert as_rst(["One of:", "- a", "  b", "- c", "Then."]) == [
+        *("One of:", "", "- a", "  b", "- c", "", "Then."),
     ]
 
 
