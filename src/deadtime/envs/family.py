@@ -128,9 +128,12 @@ class Family(Protocol[Member]):
         return {}
 
     def gymnasium_form(
-        self, environment: Member, delay: int, policy: object = None, **making: Any
+        self, environment: Member, delay: int, policy: object = None, render_mode: str | None = None
     ) -> gym.Env:
-        """Return the environment in Gymnasium under a delay, with the warm-up of training."""
+        """Return the environment in Gymnasium under a delay, with the warm-up of training.
+
+        `watch` asks for a `render_mode`; families with pictures of their own ignore it.
+        """
         raise NotImplementedError
 
     def pool(self, lanes: Sequence[Lane], name: str) -> Pool:

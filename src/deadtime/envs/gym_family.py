@@ -67,10 +67,11 @@ class Outside:
         """Return the space of one observation, as the learner sees it."""
         return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
 
-    def make(self, **further: Any) -> gym.Env:
+    def make(self, render_mode: str | None = None) -> gym.Env:
         """Make the environment; if steps have a timeout, it runs in a thread of its own."""
         seconds = step_timeout()
-        settings = {**self.settings, **further}
+        rendering = {} if render_mode is None else {"render_mode": render_mode}
+        settings = {**self.settings, **rendering}
         if seconds is None:
             return _made(self.id, settings)
         return TimedEnv(lambda: _made(self.id, settings), f"{PREFIX}{self.id}", seconds)
@@ -246,10 +247,14 @@ class GymFamily(Family[Outside]):
         return limit if limit is not None and limit > 0 else LONGEST_EPISODE
 
     def gymnasium_form(
-        self, environment: Outside, delay: int, policy: object = None, **making: Any
+        self,
+        environment: Outside,
+        delay: int,
+        policy: object = None,
+        render_mode: str | None = None,
     ) -> gym.Env:
         """Return the environment under a delay and with a time limit."""
-        env = environment.make(**making)
+        env = environment.make(render_mode)
         limited = env.spec is not None and env.spec.max_episode_steps is not None
         return ActionDelay(env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE), delay)
 

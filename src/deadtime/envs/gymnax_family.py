@@ -65,7 +65,7 @@ class GymnaxFamily(Family):
             )
 
     def gymnasium_form(
-        self, environment: Any, delay: int, policy: object = None, **making: Any
+        self, environment: Any, delay: int, policy: object = None, render_mode: str | None = None
     ) -> gym.Env:
         """Raise, because environments of gymnax have no Gymnasium form."""
         raise ValueError(

@@ -44,7 +44,11 @@ class MazeFamily(Family[MazeSettings]):
         return -1.0, 1.0
 
     def gymnasium_form(
-        self, environment: MazeSettings, delay: int, policy: object = None, **making: Any
+        self,
+        environment: MazeSettings,
+        delay: int,
+        policy: object = None,
+        render_mode: str | None = None,
     ) -> gym.Env:
         """Return the maze as a Gymnasium environment under a delay."""
         settings = {one.name: getattr(environment, one.name) for one in fields(MazeSettings)}

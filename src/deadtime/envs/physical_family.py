@@ -41,7 +41,11 @@ class PhysicalFamily(Family[PerturbedSettings]):
         return {"perturb": perturb} if environment.noise else {}
 
     def gymnasium_form(
-        self, environment: PerturbedSettings, delay: int, policy: object = None, **making: Any
+        self,
+        environment: PerturbedSettings,
+        delay: int,
+        policy: object = None,
+        render_mode: str | None = None,
     ) -> gym.Env:
         """Return the system as a Gymnasium environment under a delay."""
         settings: dict[str, Any] = {"noise": environment.noise, "perturb": environment.perturb}

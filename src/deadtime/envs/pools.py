@@ -64,7 +64,7 @@ class Pool(Protocol):
 
     saves: bool
     """Whether `save` and `load` restore the environments exactly."""
-    untold: np.ndarray
+    unreported: np.ndarray
     """The lanes that were restarted during `save`; the next step reports them as lost."""
 
     def reset(self) -> Played:
@@ -101,7 +101,7 @@ class LocalPool:
         self._seeds = list(seeds)
         self._name = name
         self._chosen = np.zeros(0)
-        self.untold = np.zeros(len(self.envs), bool)
+        self.unreported = np.zeros(len(self.envs), bool)
 
     def reset(self) -> Played:
         """Start a new episode on every lane."""
@@ -168,8 +168,8 @@ class LocalPool:
             np.array(earned),
             np.array(terminated),
             np.array(truncated),
-            self.untold,
-            self.untold,
+            self.unreported,
+            self.unreported,
             None,
             led_to,
             queue_after,

@@ -27,7 +27,7 @@ class NoisyCartPoleEnv(CartPoleEnv):
         self._lengths = check_perturb(perturb)
         self._nominal = self.masscart, self.masspole, self.length
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+    def step(self, action: int | np.ndarray) -> tuple[Any, float, bool, bool, dict]:
         """Step with perturbed values, then restore the nominal ones, which the picture uses."""
         if not self.noise:
             return super().step(action)
@@ -63,7 +63,7 @@ class NoisyAcrobotEnv(AcrobotEnv):
         self.noise = check_noise(noise)
         self._lengths = check_perturb(perturb)
 
-    def step(self, a: Any) -> tuple[Any, float, bool, bool, dict]:
+    def step(self, a: int | np.integer) -> tuple[Any, float, bool, bool, dict]:
         """Step with perturbed values, then remove them, so that the class's nominal ones apply."""
         if not self.noise:
             return super().step(a)
@@ -120,7 +120,7 @@ class MazeEnv(gym.Env):
         self._time = 0
         return self.cell, {}
 
-    def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
+    def step(self, action: int | np.integer) -> tuple[int, float, bool, bool, dict]:
         """Step the maze; the reward is 1 at the goal and -1/(10 N²) elsewhere."""
         if not self.action_space.contains(action):
             raise ValueError(
@@ -167,7 +167,7 @@ class WalkEnv(gym.Env):
         self._time = 0
         return self.settings.number(self.x, self._time), {}
 
-    def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
+    def step(self, action: int | np.integer) -> tuple[int, float, bool, bool, dict]:
         """Move the walk; the reward is 1 if the action fits the position before the move."""
         if not self.action_space.contains(action):
             raise ValueError(

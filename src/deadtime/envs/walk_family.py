@@ -42,7 +42,11 @@ class WalkFamily(Family[WalkSettings]):
         return 0.0, float(settings.get("length", WalkSettings.length))
 
     def gymnasium_form(
-        self, environment: WalkSettings, delay: int, policy: object = None, **making: Any
+        self,
+        environment: WalkSettings,
+        delay: int,
+        policy: object = None,
+        render_mode: str | None = None,
     ) -> gym.Env:
         """Return the walk as a Gymnasium environment under a delay."""
         from deadtime.envs.registered import WalkEnv  # noqa: PLC0415  (records need none)

@@ -253,7 +253,7 @@ class HostGroup:
             states = enumerate(pool.save())
             extra = {f"lane/{i}": np.frombuffer(state, np.uint8) for i, state in states}
             after = self._turn.after
-            restarted = pool.untold.reshape(after.lost.shape)
+            restarted = pool.unreported.reshape(after.lost.shape)
             turn = self._turn._replace(after=after._replace(lost=after.lost | restarted))
             extra |= {f"turn/{i}": part for i, part in enumerate(jax.tree.leaves(turn))}
         elif self._turn is not None:

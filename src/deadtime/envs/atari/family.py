@@ -58,7 +58,7 @@ class AtariFamily(Family[Atari]):
         return {"sticky": environment.sticky if "sticky" in given else 0.0}
 
     def gymnasium_form(
-        self, environment: Atari, delay: int, policy: object = None, **making: Any
+        self, environment: Atari, delay: int, policy: object = None, render_mode: str | None = None
     ) -> gym.Env:
         """Return the game under a delay, with a look-ahead if `policy` needs one."""
         from deadtime.envs.atari.gym_env import AtariEnv  # noqa: PLC0415  (numba)

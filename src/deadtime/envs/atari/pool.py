@@ -50,7 +50,7 @@ class AtariPool:
         self._games = list(lanes)
         self._capacity = max(game.delay for game in lanes)
         self._lost = np.zeros(len(lanes), bool)
-        self.untold = np.zeros(len(lanes), bool)
+        self.unreported = np.zeros(len(lanes), bool)
         self._deaths = 0
         needed = sum(
             -(-array.nbytes // 64) * 64
@@ -97,16 +97,16 @@ class AtariPool:
 
     def reset(self) -> Played:
         """Start a new episode on every lane."""
-        self.untold[:] = False
+        self.unreported[:] = False
         self._do(b"r")
         return self._wait()
 
     def send(self, actions: Int[np.ndarray, " n"]) -> None:
         """Send an action to every lane, -1 to pause a lane; `receive` returns the outcome."""
-        self.memory["chosen"][:] = np.where(self.untold, -1, actions)
+        self.memory["chosen"][:] = np.where(self.unreported, -1, actions)
         self._do(b"s")
-        self._lost |= self.untold
-        self.untold[:] = False
+        self._lost |= self.unreported
+        self.unreported[:] = False
 
     def receive(self) -> Played:
         """Wait for the step that `send` started, and return it."""
@@ -119,7 +119,7 @@ class AtariPool:
 
     def save(self) -> list[bytes]:
         """Return the exact state of each lane; the next step reports lost lanes."""
-        self.untold |= self._do_all(b"w")
+        self.unreported |= self._do_all(b"w")
         return [
             self.memory["state"][i, :n].tobytes() for i, n in enumerate(self.memory["state_bytes"])
         ]
@@ -136,7 +136,7 @@ class AtariPool:
             self.memory["state_bytes"][i] = len(state)
             self.memory["state"][i, : len(state)] = np.frombuffer(state, np.uint8)
         self._do_all(b"l")
-        self.untold[:] = False
+        self.unreported[:] = False
         return self._wait()
 
     def _do_all(self, command: bytes) -> Bool[np.ndarray, " n"]:
