@@ -48,6 +48,7 @@ def test_json_has_every_field():
         "model": "",
         "members": 1,
         "seed": 0,
+        "process": None,
     }
     assert Manifest.from_json(BOX.to_json()) == BOX
     assert hash(BOX) == hash(replace(BOX, low=[-1, np.float64(0.1)]))

@@ -19,9 +19,11 @@ class Evaluate:
     record: tyro.conf.Positional[Path]
     """Folder of the record: `deadtime train` prints it; a study's is results/paper/NAME."""
     delay: Annotated[
-        int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: that of training)")
+        str | None,
+        tyro.conf.arg(metavar="STEPS|PROCESS", help_behavior_hint="(default: that of training)"),
     ] = None
-    """Steps between choosing an action and executing it."""
+    """Steps between choosing an action and executing it, or a delay that varies, such as
+    uniform:2-6."""
     episodes: int = 100
     """Episodes of each seed."""
     seed: int = 1_000_000
@@ -32,6 +34,7 @@ class Evaluate:
     def run(self) -> int:
         """Evaluate every seed whose policy is recorded, and print the mean return."""
         from deadtime._support.terminal import counted  # noqa: PLC0415  (help needs none of these)
+        from deadtime.delays import as_delay, as_process  # noqa: PLC0415
         from deadtime.learn.evaluate import evaluate  # noqa: PLC0415
         from deadtime.runs import records, statistics  # noqa: PLC0415
         from deadtime.runs.limits import return_limits  # noqa: PLC0415
@@ -40,22 +43,26 @@ class Evaluate:
         result = Result(records.read(self.record, policies=True))
         spec = result.spec
         seeds = sorted(result.replayed)
-        delay = spec.delay if self.delay is None else self.delay
+        trained = as_process(getattr(spec, "channel", spec.delay))
+        process = trained if self.delay is None else as_process(self.delay)
         scores = []
         for seed in seeds:
-            policy = result.policy(seed).at_delay(delay)
-            env = spec.family.gymnasium_form(spec.environment(seed), delay, policy)
+            policy = result.policy(seed).at_delay(as_delay(process))
+            env = spec.family.gymnasium_form(spec.environment(seed), as_delay(process), policy)
             returns = evaluate(policy, env, episodes=self.episodes, seed=self.seed)
             scores.append(float(returns.mean()))
         found = statistics.mean(scores, return_limits(spec))
         if self.json:
-            delays = {"trained_delay": spec.delay, "delay": delay}
+            delays = {
+                name: one.to_json() if one.constant is None else one.constant
+                for name, one in (("trained_delay", trained), ("delay", process))
+            }
             print(
                 json.dumps(delays | {"seeds": seeds, "scores": scores, "return": found.to_json()})
             )
         else:
-            about = f"{spec.agent} in {spec.env}, trained at delay {spec.delay}"
-            print(f"{about}, evaluated at delay {delay}")
+            about = f"{spec.agent} in {spec.env}, trained at delay {trained}"
+            print(f"{about}, evaluated at delay {process}")
             rest = len(result.seeds) - len(seeds)
             others = f"; {counted(rest, 'seed')} without a recorded policy" if rest else ""
             print(f"mean return {found} over {counted(len(seeds), 'seed')}{others}")

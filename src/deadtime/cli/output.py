@@ -27,7 +27,8 @@ def summary(result: Result) -> dict[str, Any]:
     if not isinstance(spec, TabularSpec):
         said["preset"] = spec.preset
     said |= _environment_settings(spec)
-    said["delay"] = spec.delay
+    process = said.pop("process", None)
+    said["delay"] = spec.delay if process is None else process
     if isinstance(spec, TabularSpec):
         said["episodes"] = spec.episodes
     else:

@@ -5,7 +5,7 @@ from deadtime.delays.chain import Chain
 from deadtime.delays.constant import Buffered, Constant, Seconds
 from deadtime.delays.convention import Warmup, check_delay, push
 from deadtime.delays.messages import Categorical, GilbertElliott, Uniform
-from deadtime.delays.parse import PROCESSES, as_process, from_json, parse
+from deadtime.delays.parse import PROCESSES, Delay, as_delay, as_process, from_json, parse
 from deadtime.delays.peers import mjlab_buffer, rlrd_wifi
 from deadtime.delays.pending import PendingActions
 from deadtime.delays.process import DelayProcess
@@ -20,6 +20,7 @@ __all__ = [
     "Categorical",
     "Chain",
     "Constant",
+    "Delay",
     "DelayProcess",
     "GilbertElliott",
     "Held",
@@ -31,6 +32,7 @@ __all__ = [
     "Trace",
     "Uniform",
     "Warmup",
+    "as_delay",
     "as_process",
     "check_delay",
     "from_json",

@@ -17,6 +17,9 @@ from deadtime.delays.peers import mjlab_buffer_from_text, rlrd_wifi_from_text
 from deadtime.delays.process import DelayProcess
 from deadtime.delays.trace import Trace, latencies_from_text
 
+Delay = int | DelayProcess
+"""A constant delay in steps, or the process of any other."""
+
 PROCESSES: dict[str, type[DelayProcess]] = {
     kind.kind: kind
     for kind in (
@@ -61,6 +64,12 @@ def as_process(delay: Any) -> DelayProcess:
         "a delay is a whole number of steps, 0 or more, or a process of deadtime.delays; "
         f"got {delay!r}: for a random delay pass, for example, deadtime.delays.Uniform(2, 6)"
     )
+
+
+def as_delay(delay: Any) -> Delay:
+    """Return a constant delay as a number, and any other as its process."""
+    process = as_process(delay)
+    return process if process.constant is None else process.constant
 
 
 def parse(text: str) -> DelayProcess:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from deadtime._support.names import nearest
+from deadtime.delays import Delay
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -128,7 +129,11 @@ class Family(Protocol[Member]):
         return {}
 
     def gymnasium_form(
-        self, environment: Member, delay: int, policy: object = None, render_mode: str | None = None
+        self,
+        environment: Member,
+        delay: Delay,
+        policy: object = None,
+        render_mode: str | None = None,
     ) -> gym.Env:
         """Return the environment in Gymnasium under a delay, with the warm-up of training.
 

@@ -24,6 +24,7 @@ from gymnasium import error, spaces
 from deadtime._support.ending import same_signals
 from deadtime._support.names import nearest
 from deadtime._support.timeouts import step_timeout
+from deadtime.delays import Delay
 from deadtime.envs.family import Arrows, Draw, Family
 from deadtime.envs.pools import Lane, LocalPool
 from deadtime.envs.timed import TimedEnv
@@ -249,7 +250,7 @@ class GymFamily(Family[Outside]):
     def gymnasium_form(
         self,
         environment: Outside,
-        delay: int,
+        delay: Delay,
         policy: object = None,
         render_mode: str | None = None,
     ) -> gym.Env:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from deadtime._support.names import nearest
+from deadtime.delays import Delay
 from deadtime.envs.family import Family
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class GymnaxFamily(Family):
             )
 
     def gymnasium_form(
-        self, environment: Any, delay: int, policy: object = None, render_mode: str | None = None
+        self, environment: Any, delay: Delay, policy: object = None, render_mode: str | None = None
     ) -> gym.Env:
         """Raise, because environments of gymnax have no Gymnasium form."""
         raise ValueError(

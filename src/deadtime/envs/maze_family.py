@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from deadtime.delays import Delay
 from deadtime.envs.family import Arrows, Draw, Family, Limits
 from deadtime.envs.maze_layout import MOVES, carve
 from deadtime.envs.maze_settings import MazeSettings
@@ -46,7 +47,7 @@ class MazeFamily(Family[MazeSettings]):
     def gymnasium_form(
         self,
         environment: MazeSettings,
-        delay: int,
+        delay: Delay,
         policy: object = None,
         render_mode: str | None = None,
     ) -> gym.Env:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
 
+from deadtime.delays import Delay
 from deadtime.envs.family import Family
 from deadtime.envs.noise import PerturbedSettings
 from deadtime.wrappers.scalar import ActionDelay
@@ -43,7 +44,7 @@ class PhysicalFamily(Family[PerturbedSettings]):
     def gymnasium_form(
         self,
         environment: PerturbedSettings,
-        delay: int,
+        delay: Delay,
         policy: object = None,
         render_mode: str | None = None,
     ) -> gym.Env:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from jaxtyping import Bool, Float, Int
 
+    from deadtime.delays import Delay
+
 LARGEST_RETURN = float(np.finfo(np.float32).max)
 """The largest absolute reward or return; learners and curves use single precision."""
 
@@ -21,7 +23,7 @@ class Lane(NamedTuple):
 
     environment: Any
     """The environment, as the family's `make` returned it."""
-    delay: int
+    delay: Delay
     seed: int
     look_ahead: str = ""
     """The kind of look-ahead through the queue, for families that have one; "" for none."""
@@ -52,6 +54,8 @@ class Played(NamedTuple):
     after: Any = None
     """The observation after the step and before any reset; None for frames."""
     queue_after: Any = None
+    action_age: Any = None
+    """The age of the executed action; None for frames."""
 
     @property
     def over(self) -> Bool[np.ndarray, " n"]:
@@ -111,7 +115,9 @@ class LocalPool:
         self._earned = [0.0] * count
         self._ages = [0] * count
         nothing = [0.0] * count
-        return self._played(nothing, nothing, nothing, [False] * count, [False] * count, self._seen)
+        return self._played(
+            nothing, nothing, nothing, [False] * count, [False] * count, self._seen, [0] * count
+        )
 
     def send(self, actions: np.ndarray) -> None:
         """Keep the action of every lane for `receive`."""
@@ -121,6 +127,7 @@ class LocalPool:
         """Step each lane once, and start the next episode where one ended."""
         after: list[tuple[np.ndarray, np.ndarray]] = []
         executed: list[Any] = []
+        action_ages: list[int] = []
         rewards: list[float] = []
         earned: list[float] = []
         terminations: list[bool] = []
@@ -135,6 +142,7 @@ class LocalPool:
                 rule = f"rewards are finite numbers; {self._name} gave {reward}"
                 raise ValueError(f"{rule}: fix the environment")
             executed.append(info["executed_action"])
+            action_ages.append(info["executed_age"])
             rewards.append(reward)
             self._earned[i] += reward
             self._ages[i] += 1
@@ -145,7 +153,9 @@ class LocalPool:
                 self._earned[i] = 0.0
                 self._ages[i] = 0
                 self._seen[i] = self._view(*env.reset())
-        return self._played(executed, rewards, earned, terminations, truncations, after)
+        return self._played(
+            executed, rewards, earned, terminations, truncations, after, action_ages
+        )
 
     def _played(
         self,
@@ -155,6 +165,7 @@ class LocalPool:
         terminated: list[bool],
         truncated: list[bool],
         after: list[tuple[np.ndarray, np.ndarray]],
+        action_ages: list[int],
     ) -> Played:
         shown, queue = _rows(self._seen)
         goes_on = not any(terminated) and not any(truncated)
@@ -173,6 +184,7 @@ class LocalPool:
             None,
             led_to,
             queue_after,
+            np.array(action_ages, np.int32),
         )
 
     def _view(self, obs: ArrayLike, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

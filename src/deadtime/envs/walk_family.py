@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from deadtime.delays import Delay
 from deadtime.envs.family import Family, Limits
 from deadtime.envs.walk_settings import WalkSettings
 from deadtime.wrappers.scalar import ActionDelay
@@ -44,7 +45,7 @@ class WalkFamily(Family[WalkSettings]):
     def gymnasium_form(
         self,
         environment: WalkSettings,
-        delay: int,
+        delay: Delay,
         policy: object = None,
         render_mode: str | None = None,
     ) -> gym.Env:

@@ -58,7 +58,8 @@ def program_of(spec: DeepRun, device: str) -> Program:
     shares = device == "gpu" and view.credits != "shifted" and view.shown is None
     capacity = capacity_of(spec.longest_delay, _SHARED if shares else _CAPACITIES)
     own = not shares or view.sees == "history"
-    return Program(kind, view if own else None, settings, capacity)
+    shown = view if own else None
+    return Program(kind, shown, settings, capacity, process=spec.process)
 
 
 def parts_of(

@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int
 
 from deadtime.delays.convention import push
 from deadtime.envs.random_queue import random_in_box, random_numbered
+from deadtime.learn import channel as channels
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled
 
 
@@ -70,26 +71,33 @@ def fresh(program: Program, setup: Setup, key: Array) -> Actor:
     return actor_at(program, *start(program, setup, key))
 
 
-def actor_at(program: Program, env: Any, obs: Array, queue: Array) -> Actor:
+def actor_at(program: Program, env: Any, obs: Array, queue: Array, channel: Any) -> Actor:
     """Return an actor at the start of the given episode."""
     shifted = program.view is not None and program.view.credits == "shifted"
     past = program.capacity + 1 if shifted else 0
     history = jnp.tile(obs, (past, 1))
     age = jnp.zeros((), jnp.int32)
-    return Actor(env, obs, queue, history, age, program.learner.new_memory(program))
+    memory = program.learner.new_memory(program)
+    return Actor(env, obs, queue, history, age, memory, channel)
 
 
-def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array]:
-    """Return the start of an episode: environment state, observation, queue."""
+def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array, Any]:
+    """Return the start of an episode: environment state, observation, queue, channel."""
     key_env, key_queue = jax.random.split(key)
     obs, env = program.env.reset_env(key_env, setup.params)
+    queue = warm_up(program, setup, obs, key_queue)
+    return env, obs, queue, channels.first_channel(program, key)
+
+
+def warm_up(program: Program, setup: Setup, obs: Array, key: Array) -> Array:
+    """Return the actions that are pending at the start of an episode."""
     if program.capacity == 0:
-        return env, obs, jnp.zeros((0, *program.action_shape), program.action_type)
+        return jnp.zeros((0, *program.action_shape), program.action_type)
     if hasattr(program.env, "warm_up"):
-        return env, obs, program.env.warm_up(obs, program.capacity, setup.delay)
+        return program.env.warm_up(obs, program.capacity, setup.delay)
     if program.box is not None:
-        return env, obs, random_in_box(key_queue, program.capacity, program.box)
-    return env, obs, random_numbered(key_queue, program.capacity, program.env.num_actions)
+        return random_in_box(key, program.capacity, program.box)
+    return random_numbered(key, program.capacity, program.env.num_actions)
 
 
 def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
@@ -115,38 +123,41 @@ def step(
     of, env = program.learner, program.env
     keys = named_keys(program, now)
     action, memory = of.act(program, setup, learner, actor, keys)
-    executed, queue = push(actor.queue, action, setup.delay)
+    action_age = channels.action_age(program, setup, actor.channel)
+    executed, queue = push(actor.queue, action, action_age)
     obs, state, reward, terminated, _ = env.step_env(
         keys["environment"], actor.env, executed, setup.params
     )
+    channel = channels.next_channel(program, actor.channel, keys["environment"])
     ended = terminated | env.is_truncated(state, setup.params)
     earned = earned + reward
     if hasattr(env, "shaped_reward"):
         shaped = env.shaped_reward(obs) + setup.numbers.shaped_bonus
         reward = jnp.where(setup.numbers.shaped, shaped, reward)
-    done = Done(action, executed, reward, terminated, ended, obs, queue, memory)
+    done = Done(action, executed, reward, terminated, ended, obs, queue, memory, action_age)
     kept = of.record(program, setup, learner, actor, done)
-    after = actor_after(program, actor, done, state, ended, now.start)
+    after = actor_after(program, actor, done, state, channel, now.start)
     left = jnp.where(ended, 0.0, earned)
     return after, left, kept, jnp.where(ended & (now.t < setup.steps), earned, jnp.nan)
 
 
 def actor_after(
-    program: Program, actor: Actor, done: Done, state: Any, ended: Array, start: Any
+    program: Program, actor: Actor, done: Done, state: Any, channel: Any, start: Any
 ) -> Actor:
     """Return the actor after a step: in the same episode, or at the `start` of the next one."""
+    ended = done.ended
 
     def chosen(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(ended, a, b), new, old)
 
-    env, obs, queue = chosen(start, (state, done.obs, done.queue))
+    env, obs, queue, channel = chosen(start, (state, done.obs, done.queue, channel))
     history = actor.history
     if history.shape[0]:
         moved = jnp.concatenate([history[1:], done.obs[None]])
         history = jnp.where(ended, jnp.broadcast_to(obs, history.shape), moved)
     age = jnp.where(ended, 0, actor.age + 1)
     memory = chosen(program.learner.new_memory(program), done.memory)
-    return Actor(env, obs, queue, history, age, memory)
+    return Actor(env, obs, queue, history, age, memory, channel)
 
 
 def turn(
@@ -231,13 +242,15 @@ def held_out(
             actor, earned, going = carry
             key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
             action, memory = program.learner.decide(program, setup, learner, actor, key_model)
-            executed, queue = push(actor.queue, action, setup.delay)
+            action_age = channels.action_age(program, setup, actor.channel)
+            executed, queue = push(actor.queue, action, action_age)
+            channel = channels.next_channel(program, actor.channel, key_env)
             obs, state, reward, terminated, _ = env.step_env(
                 key_env, actor.env, executed, setup.params
             )
             earned = earned + jnp.where(going, reward, 0.0)
             going = going & ~terminated & ~env.is_truncated(state, setup.params)
-            actor = actor._replace(env=state, obs=obs, queue=queue, memory=memory)
+            actor = Actor(state, obs, queue, actor.history, actor.age, memory, channel)
             return (actor, earned, going), None
 
         before = fresh(program, setup, key), jnp.zeros(()), jnp.ones((), bool)

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from deadtime.learn import double_q
+from deadtime.learn.channel import credited
 from deadtime.learn.double_q import Adam, Batch
 from deadtime.learn.forward_model import SIMULATOR, ForwardModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never
@@ -120,7 +121,7 @@ def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tupl
     if program.view is None or program.view.credits != "shifted":
         action = jnp.where(program.code(setup).executed, done.executed, done.action)
         item = Transition(actor.obs, before, action, done.reward, done.obs, after, done.terminated)
-        return item, True
+        return item, credited(program, setup, actor.age, done.action_age)
     past = program.capacity - setup.delay
     path = jnp.concatenate([actor.history, done.obs[None]])
     ends = done.executed, done.reward, path[past + 1], after, done.terminated

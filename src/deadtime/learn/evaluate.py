@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from deadtime._support.checks import check_count
+from deadtime.delays import Delay, DelayProcess, as_delay
 from deadtime.envs.families import environment_settings, family_of, make
 from deadtime.envs.pools import LARGEST_RETURN, Played, Pool
 from deadtime.runtime.policy import check_game, check_place
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def evaluate(
     policy: Any,
     env: Any,
-    delay: int | None = None,
+    delay: int | str | DelayProcess | None = None,
     episodes: int = 100,
     seed: int = 1_000_000,
     *,
@@ -46,28 +47,29 @@ def evaluate(
         raise ValueError(
             f"seed is a whole number, 0 or more; got {seed!r}: each number gives one episode"
         )
-    if delay is not None and hasattr(policy, "at_delay"):
-        policy = policy.at_delay(delay)
+    channel = None if delay is None else as_delay(delay)
+    if channel is not None and hasattr(policy, "at_delay"):
+        policy = policy.at_delay(channel)
     name = env if isinstance(env, str) else ""
     if isinstance(env, str):
         check_game(policy, env)
         settings = environment_settings(env, settings, (), env_kwargs)
-        under = getattr(policy, "delay", 0) if delay is None else delay
+        under = getattr(policy, "channel", 0) if channel is None else channel
         env = delayed_environment(env, settings, under, policy)
     elif settings or env_kwargs:
         raise ValueError(
             f"settings are for environments by name; got {env_kwargs or settings} with {env}: "
             "give them to the environment itself"
         )
-    elif delay is not None:
-        env = ActionDelay(env, delay)
+    elif channel is not None:
+        env = ActionDelay(env, channel)
     check_place(policy, env, name)
     seeds = range(seed, seed + check_count("episodes", episodes))
     return np.array([_episode(policy, env, one) for one in seeds])
 
 
 def delayed_environment(
-    name: str, settings: dict[str, Any], delay: int, policy: Any = None
+    name: str, settings: dict[str, Any], delay: Delay, policy: Any = None
 ) -> gym.Env:
     """Return a named environment as a Gymnasium one, with the delay and the warm-up of training.
 

@@ -28,7 +28,8 @@ def program_of(spec: DeepRun, device: str) -> Program:
     if not spec.family.frames:
         settings = split_settings(spec.learner)[0]
         view = VIEWS[spec.agent]
-        return Program(spec.environment(0), view, settings, spec.delay, spec.envs)
+        environment = spec.environment(0)
+        return Program(environment, view, settings, spec.delay, spec.envs, spec.process)
     view, settings = VIEWS[spec.agent], spec.learner
     shares = device == "gpu" and view.sees != "history"
     room = max(spec.delay, _SHARED_CAPACITY) if shares else spec.delay * view.sees_queue
@@ -78,7 +79,7 @@ def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: int | None = Non
     for spec, seed in pairs:
         family, view = spec.family, VIEWS[spec.agent]
         looks = spec.learner.model if family.looks_ahead and view.predicts else ""
-        under = spec.delay if delay is None else delay
+        under = spec.channel if delay is None else delay
         environment = spec.environment(seed)
         for one in seeds_of(spec, seed, at, count):
             found.append(Lane(environment, under, one, looks))

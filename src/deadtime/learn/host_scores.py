@@ -42,7 +42,7 @@ def scores_under(
 
 def _policy_score(program: Program, spec: Any, seed: int, policy: Any, delay: int | None) -> float:
     """Return the mean score of a policy on held-out episodes."""
-    under = spec.delay if delay is None else delay
+    under = spec.channel if delay is None else delay
     policy = policy.at_delay(under)
     held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
     with closing(spec.family.gymnasium_form(program.env, under)) as env:

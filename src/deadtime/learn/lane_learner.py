@@ -70,7 +70,7 @@ def _learned(
 
     rows = t + jnp.arange(len(done.action)), run.actors, done
     learned, _ = jax.lax.scan(one, (run.learner, run.replay), rows)
-    moved = jax.vmap(partial(actor_after, program))(run.actors, done, (), done.ended, start)
+    moved = jax.vmap(partial(actor_after, program))(run.actors, done, (), (), start)
     return LaneRun(moved, *learned)
 
 
@@ -146,9 +146,10 @@ class LaneLearner:
             ended,
             *reached,
             None,
+            after.action_age,
         )
         done = Done(*step)
-        start = (), after.shown, after.queue
+        start = (), after.shown, after.queue, ()
         first = np.int32(t - program.lanes)
         actions, state = self._learn_and_choose(setups, state, done, start, first)
         return np.asarray(actions), state

@@ -38,4 +38,5 @@ def manifest_of(spec: Run, arrays: Arrays, seed: int = 0) -> Manifest:
             own |= {"seed": seed}
         elif view.predicts:
             own |= {"model": spec.learner.model}
+        own["process"] = getattr(spec, "process", None)
         return Manifest(spec.agent, view.sees, spec.delay, spec.env, **own)

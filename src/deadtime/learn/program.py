@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from deadtime.delays import DelayProcess
 from deadtime.learn.learners import LEARNERS
 from deadtime.runtime.views import Code, View
 
@@ -35,6 +36,8 @@ class Program:
     """The most pending actions."""
     lanes: int = 1
     """The environments of a run, if they are outside the program."""
+    process: DelayProcess | None = None
+    """The process of the ages; None for constant delays, which each setup holds."""
 
     @cached_property
     def learner(self) -> Any:
@@ -112,6 +115,8 @@ class Actor(NamedTuple):
     """Steps since the episode began."""
     memory: Any
     """The learner's memory of the episode; () if there is none."""
+    process: DelayProcess | None = None
+    """The process of the ages; None for constant delays, which each setup holds."""
 
 
 class Done(NamedTuple):
@@ -126,3 +131,5 @@ class Done(NamedTuple):
     obs: Float[Array, " D"]
     queue: Int[Array, " C"]
     memory: Any
+    action_age: Any
+    """The age of the executed action."""

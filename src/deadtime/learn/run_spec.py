@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from deadtime.delays import Delay, DelayProcess
 from deadtime.envs.family import Family
 
 
@@ -72,6 +73,14 @@ class DeepRun(Run, Protocol):
     @property
     def evaluation_delays(self) -> tuple[int, ...]:
         """Other delays under which the policy is evaluated."""
+
+    @property
+    def process(self) -> DelayProcess | None:
+        """The process of the ages; None for a constant delay."""
+
+    @property
+    def channel(self) -> Delay:
+        """The process of the ages or, if it is constant, the delay."""
 
     @property
     def envs(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from deadtime._support.names import nearest
+from deadtime.delays import Delay, DelayProcess, from_json
 from deadtime.delays.convention import check_delay
 from deadtime.envs.families import (
     check_options,
@@ -54,12 +55,16 @@ class DeepSpec:
     """Environments side by side, where they are outside the compiled program; one learner for all. Default: 1; on Atari 8,
     for `recurrent` 16."""
 
+    process: DelayProcess | None = None
+    """The process of the ages, of which `delay` is the longest; None for a constant delay."""
+
     recorded: InitVar[bool] = False
     """Whether a record says this: then it is data, of which only the form is checked."""
 
     def __post_init__(self, recorded: bool) -> None:
         """Raise if this can't be run, before any work is done."""
         object.__setattr__(self, "_is_recorded", recorded)
+        self._read_process()
         self._check_names()
         self._check_numbers()
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
@@ -110,6 +115,36 @@ class DeepSpec:
                 f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best"
             )
 
+    def _read_process(self) -> None:
+        """Turn a process in JSON into one; its longest age is the delay."""
+        if isinstance(self.process, Mapping):
+            object.__setattr__(self, "process", from_json(self.process))
+        if self.process is not None and not self._is_recorded:  # type: ignore[attr-defined]
+            object.__setattr__(self, "delay", self.process.longest)
+
+    def _check_process(self) -> None:
+        """Raise if the agent can't be trained under a delay that varies."""
+        if self.process is None:
+            return
+        view = VIEWS[self.agent]
+        if view.predicts or view.credits == "shifted" or self.family.frames:
+            who = f"agents on {self.env}" if self.family.frames else self.agent
+            raise ValueError(
+                f"{who} can be trained under constant delays only; got {self.process}: pass a "
+                f"whole number such as {self.delay}, or train augmented or oblivious on numbers"
+            )
+        if self.evaluation_delays:
+            raise ValueError(
+                "evaluation_delays go with a constant delay; got "
+                f"{self.evaluation_delays} with {self.process}: leave them out, and evaluate the "
+                "policy under other delays with `deadtime evaluate`"
+            )
+        if not self._is_recorded and not self.process.chain.endless:  # type: ignore[attr-defined]
+            raise ValueError(
+                "training needs a delay that goes on for ever; got a trace of "
+                f"{self.process.chain.size} steps: pass Trace(…, repeat=True)"
+            )
+
     def _check_numbers(self) -> None:
         """Raise if a number of the run is out of range; set those that were left out."""
         object.__setattr__(self, "delay", check_delay(self.delay))
@@ -131,6 +166,7 @@ class DeepSpec:
                 f"{self.agent} learns only from queues of exactly its own delay, {self.delay}; got evaluation_delays "
                 f"{self.evaluation_delays}: leave the others out"
             )
+        self._check_process()
         for name in ("steps", "evaluation_episodes", "envs"):
             value = getattr(self, name)
             if (value, name) != (None, "steps") and (
@@ -251,6 +287,16 @@ class DeepSpec:
         return replace(preset(self.preset, self.family, self.agent), **changes)
 
     @property
+    def delay_text(self) -> str:
+        """The delay in a line of text."""
+        return f"m={self.delay}" if self.process is None else str(self.process)
+
+    @property
+    def channel(self) -> Delay:
+        """The process of the ages or, if it is constant, the delay."""
+        return self.delay if self.process is None else self.process
+
+    @property
     def longest_delay(self) -> int:
         """The longest it meets, in training or evaluation."""
         return max(self.delay, *self.evaluation_delays, 0)
@@ -278,6 +324,8 @@ class DeepSpec:
                 }
             if f.name == "evaluation_delays":
                 value = list(value)
+            if f.name == "process" and value is not None:
+                value = value.to_json()
             if value not in ({}, [], self._usual.get(f.name, f.default)):
                 content[f.name] = value
         return content
@@ -301,19 +349,22 @@ class DeepSpec:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
-        return f"{re.sub('[^A-Za-z0-9_.-]', '-', self.env)}-{self.agent}-m{self.delay}-{self.preset}-{self.id}"
+        """The name of the record's folder."""
+        env = re.sub("[^A-Za-z0-9_.-]", "-", self.env)
+        kind = "m" if self.process is None else self.process.kind
+        return f"{env}-{self.agent}-{kind}{self.delay}-{self.preset}-{self.id}"
 
 
 def deep_spec(
     env: str,
     agent: str,
-    delay: int,
+    channel: Delay,
     options: dict[str, Any],
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> DeepSpec:
     """Sort named options into the run's own, the learner's and the environment's."""
-    own = {f.name for f in fields(DeepSpec)} - {"env", "agent", "delay", "settings", "changes"}
+    named = {"env", "agent", "delay", "process", "settings", "changes"}
+    own = {f.name for f in fields(DeepSpec)} - named
     deep = [kind for kind in LEARNERS.values() if "tabular" not in kind.loops]
     learner = {f.name for kind in deep for f in fields(kind.settings)}
     family = family_of(env)
@@ -324,8 +375,9 @@ def deep_spec(
     return DeepSpec(
         env,
         agent,
-        delay,
+        channel.longest if isinstance(channel, DelayProcess) else channel,
         settings=environment_settings(env, options, own | learner, env_kwargs),
         changes={name: options[name] for name in sorted(learner & options.keys())},
+        process=channel if isinstance(channel, DelayProcess) else None,
         **{name: options[name] for name in own & options.keys()},
     )

@@ -69,7 +69,7 @@ def seconds_needed(runs: Runs, gpus: int, together: bool = False) -> float:
         elif gpus and spec.family.frames:
             shared.append(len(seeds) * spec.length / STEPS_A_SECOND["atari-gpu"])
         elif not gpus or spec.outside:
-            own = () if together else (spec.agent, spec.delay)
+            own = () if together else (spec.agent, spec.delay_text)
             program = spec.family.name, spec.preset, *own
             each = spec.length / STEPS_A_SECOND["atari" if spec.family.frames else spec.preset]
             if not VIEWS[spec.agent].predicts:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
 _SHOWN_SCORES = 5
-_NOT_SETTINGS = ("kind", "env", "agent", "delay", "settings", "learner", "changes")
+_NOT_SETTINGS = ("kind", "env", "agent", "delay", "process", "settings", "learner", "changes")
 """What a spec says beside the settings of its run."""
 
 
@@ -113,7 +113,9 @@ class Result:
         of_the_run = {name: value for name, value in spec.items() if name not in _NOT_SETTINGS}
         settings = {**of_the_run, **spec.get("learner", {}), **spec.get("changes", {})}
         words = ["deadtime", "train", "--env", self.spec.env, "--agent", self.spec.agent]
-        words += ["--delay", str(self.spec.delay)]
+        process = getattr(self.spec, "process", None)
+        delay = self.spec.delay if process is None else json.dumps(process.to_json())
+        words += ["--delay", str(delay)]
         for name, value in settings.items():
             words += ["--set", _argument(name, value)]
         for name, value in spec.get("settings", {}).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from deadtime.delays import DelayProcess, as_delay
 from deadtime.envs.families import family_of
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.record import Record
@@ -16,13 +17,20 @@ Spec = TabularSpec | DeepSpec
 def make_spec(
     env: str,
     agent: str,
-    delay: int,
+    delay: int | str | DelayProcess,
     options: dict[str, Any],
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> Spec:
     """Make a spec by names: tabular or deep, as the environment is."""
-    spec = tabular_spec if family_of(env).loop == "tabular" else deep_spec
-    return spec(env, agent, delay, options, env_kwargs)
+    channel = as_delay(delay)
+    if family_of(env).loop != "tabular":
+        return deep_spec(env, agent, channel, options, env_kwargs)
+    if isinstance(channel, DelayProcess):
+        raise ValueError(
+            f"tabular agents are trained under constant delays only; got {channel}: pass a whole "
+            f"number such as {channel.longest}, or `deadtime plan` for the exact answer"
+        )
+    return tabular_spec(env, agent, channel, options, env_kwargs)
 
 
 def from_canonical(content: dict[str, Any]) -> Spec:

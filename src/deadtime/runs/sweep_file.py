@@ -87,10 +87,10 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
     for key, kind, such in (
         ("environments", str, '["acrobot"]'),
         ("agents", str, '["delayed"]'),
-        ("delays", int, "[0, 5]"),
     ):
-        _check_list(key, asked[key], kind, such, wrong)
-    _check_list("presets", asked["presets"], str, '["best"]', wrong)
+        _check_list(key, asked[key], (kind,), such, wrong)
+    _check_list("delays", asked["delays"], (int, str), '[0, 5, "uniform:2-6"]', wrong)
+    _check_list("presets", asked["presets"], (str,), '["best"]', wrong)
     seeds = _checked_seeds(asked, most, wrong)
     if "presets" in content and all(env in TABULAR for env in asked["environments"]):
         raise wrong(
@@ -182,9 +182,9 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     return content
 
 
-def _check_list(key: str, value: Any, kind: type, such: str, wrong: Any) -> None:
-    what = "words" if kind is str else "whole numbers"
-    good = isinstance(value, list) and value and all(type(one) is kind for one in value)
+def _check_list(key: str, value: Any, kinds: tuple[type, ...], such: str, wrong: Any) -> None:
+    what = "words" if kinds == (str,) else "whole numbers and delay processes"
+    good = isinstance(value, list) and value and all(type(one) in kinds for one in value)
     if not good:
         raise wrong(
             Place("", key),
@@ -288,7 +288,7 @@ _REFUSED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What environments and learners raise for settings of the wrong kind."""
 
 
-def _spec(env: str, agent: str, delay: int, given: Sequence[_Given], wrong: Any) -> Spec:
+def _spec(env: str, agent: str, delay: int | str, given: Sequence[_Given], wrong: Any) -> Spec:
     """Return one run or, if it is refused, raise at the first thing in the file that makes it so."""
     try:
         return _made(env, agent, delay, given)
@@ -301,7 +301,7 @@ def _spec(env: str, agent: str, delay: int, given: Sequence[_Given], wrong: Any)
         raise wrong(Place("", "environments", env), str(error)) from None
 
 
-def _made(env: str, agent: str, delay: int, given: Sequence[_Given]) -> Spec:
+def _made(env: str, agent: str, delay: int | str, given: Sequence[_Given]) -> Spec:
     """Return the spec of a run; later settings replace earlier ones."""
     options = {one.name: one.value for one in given if not one.environment}
     env_kwargs = {one.name: one.value for one in given if one.environment}
@@ -309,8 +309,8 @@ def _made(env: str, agent: str, delay: int, given: Sequence[_Given]) -> Spec:
 
 
 def _attempts(
-    env: str, agent: str, delay: int, given: Sequence[_Given]
-) -> Iterator[tuple[Place, tuple[str, str, int, Sequence[_Given]]]]:
+    env: str, agent: str, delay: int | str, given: Sequence[_Given]
+) -> Iterator[tuple[Place, tuple[str, str, int | str, Sequence[_Given]]]]:
     """Yield the run built up from what nothing is wrong with, one thing at a time."""
     yield Place("", "environments", env), (env, "oblivious", 0, ())
     yield Place("", "agents", agent), (env, agent, 0, ())

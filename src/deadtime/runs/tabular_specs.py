@@ -146,6 +146,11 @@ class TabularSpec:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
+    def delay_text(self) -> str:
+        """The delay in a line of text."""
+        return f"m={self.delay}"
+
+    @property
     def name(self) -> str:
         """What its folder is called."""
         return f"{self.env}-{self.agent}-m{self.delay}-{self.id}"

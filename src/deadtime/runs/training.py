@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any
 
 from deadtime._support.progress import bar
+from deadtime.delays import DelayProcess
 from deadtime.runs.record import joined
 from deadtime.runs.result import Result
 from deadtime.runs.specs import make_spec
@@ -17,13 +18,16 @@ from deadtime.runs.units import Keep, Unit, trained
 def train(
     env: str,
     agent: str = "delayed",
-    delay: int = 0,
+    delay: int | str | DelayProcess = 0,
     seeds: int | Sequence[int] = 1,
     *,
     env_kwargs: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Result:
     """Train an agent under a delay; `seeds` is a number or a list.
+
+    `delay` is a number of steps or a process of `deadtime.delays`, such as ``Uniform(2, 6)``.
+    Agents that see the state or the queue can be trained under a process.
 
     Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`gamma`,
     `learning_rate`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` whatever
@@ -34,5 +38,5 @@ def train(
     chosen = check_seeds(seeds)
     unit = Unit(tuple((spec, seed) for seed in chosen), keep=Keep(chosen))
     steps = "episodes" if isinstance(spec, TabularSpec) else "steps"
-    with bar(f"{spec.env} {spec.agent} m={spec.delay}", unit.work, steps) as advance:
+    with bar(f"{spec.env} {spec.agent} {spec.delay_text}", unit.work, steps) as advance:
         return Result(reduce(joined, trained(unit, None, advance)))

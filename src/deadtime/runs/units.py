@@ -78,7 +78,7 @@ class Unit(NamedTuple):
         """What people call it."""
         spec, seed = self.runs[0]
         more = f" and {len(self.runs) - 1} more" if len(self.runs) > 1 else ""
-        return f"{spec.env} {spec.agent} m={spec.delay} seed {seed}{more}"
+        return f"{spec.env} {spec.agent} {spec.delay_text} seed {seed}{more}"
 
     def to_json(self) -> str:
         """Return the unit as JSON, for another process."""

@@ -26,7 +26,7 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
         raise ValueError(
             f"watch draws mazes, cartpole, acrobot, Atari, and gym:ID that render rgb_array; this is of {name}: name another"
         )
-    env = family.gymnasium_form(environment, policy.delay, policy, render_mode="rgb_array")
+    env = family.gymnasium_form(environment, policy.channel, policy, render_mode="rgb_array")
     check_place(policy, env, name)
     believe = policy.predicted_state if policy.num_states else policy.predicted_observation
     draw, arrows = family.scene(environment, env)

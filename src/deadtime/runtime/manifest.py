@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
 from operator import index
 from typing import Any
@@ -13,6 +13,8 @@ import numpy as np
 
 from deadtime._support.files import from_json
 from deadtime._support.names import nearest
+from deadtime.delays import DelayProcess
+from deadtime.delays import from_json as process_from_json
 from deadtime.delays.convention import check_delay
 from deadtime.runtime.frame_layers import FRAMES, MOST_ACTIONS
 from deadtime.runtime.views import SEES
@@ -72,6 +74,8 @@ class Manifest:
     """The number of forward models."""
     seed: int = 0
     """The seed for drawing among equally good actions of a table."""
+    process: DelayProcess | None = None
+    """The process of the ages, of which `delay` is the longest; None for a constant delay."""
 
     def __post_init__(self) -> None:
         """Raise if a field is not valid; convert lists to tuples."""
@@ -86,6 +90,10 @@ class Manifest:
             if (value := getattr(self, name)) not in words:
                 raise ValueError(f"{what} one of {', '.join(words)}; got {value!r}: train it again")
         object.__setattr__(self, "delay", check_delay(self.delay))
+        if isinstance(self.process, Mapping):
+            object.__setattr__(self, "process", process_from_json(self.process))
+        good = self.process is None or isinstance(self.process, DelayProcess)
+        _check("process", "a delay process", self.process, good)
         if self.encoder == "frames" and not 1 <= _index(self.actions) <= MOST_ACTIONS:
             rule = f"a game has 1 to {MOST_ACTIONS} actions"
             raise ValueError(f"{rule}; got {self.actions}: train it again")
@@ -112,7 +120,8 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as JSON with all its fields."""
-        return json.dumps(asdict(self))
+        process = self.process and self.process.to_json()
+        return json.dumps(asdict(replace(self, process=None)) | {"process": process})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:

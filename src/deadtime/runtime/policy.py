@@ -14,7 +14,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from deadtime._support.files import printable
-from deadtime.delays.convention import check_delay
+from deadtime.delays import Delay, DelayProcess, as_process
 from deadtime.runtime.lstm_cell import Memory
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.predict_inputs import Observed, State, joined, memories_of, rows_of
@@ -24,6 +24,9 @@ class Policy:
     """A trained policy, which chooses an action from an observation and the pending actions."""
 
     delay: int
+    """The delay in steps; of a delay that varies, the longest age."""
+    process: DelayProcess | None
+    """The process of the ages; None for a constant delay."""
     agent: str
     num_actions: int = 0
     """The number of actions; 0 if an action is an array of numbers within a box."""
@@ -48,6 +51,7 @@ class Policy:
         self._manifest = manifest
         self.agent = manifest.agent
         self.delay = manifest.delay
+        self.process = manifest.process
         self.env = manifest.env
         self.sees_queue = manifest.sees == "queue"
         self.num_states = manifest.states
@@ -59,8 +63,13 @@ class Policy:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the policy, with its present delay and environment."""
-        return replace(self._manifest, delay=self.delay, env=self.env)
+        """The policy's manifest, with its present delay and environment."""
+        return replace(self._manifest, delay=self.delay, process=self.process, env=self.env)
+
+    @property
+    def channel(self) -> Delay:
+        """The process of the ages or, if it is constant, the delay."""
+        return self.delay if self.process is None else self.process
 
     def act(self, observation: Any, pending_actions: ArrayLike = ()) -> Any:
         """Return the action to choose now, which is executed after the pending actions."""
@@ -108,16 +117,22 @@ class Policy:
     def reset(self) -> None:
         """Start an episode: a policy with a memory clears it."""
 
-    def at_delay(self, delay: int) -> Self:
-        """Return a copy of the policy for another delay, at the start of an episode."""
-        delay = check_delay(delay)
-        if self.sees_queue and delay != self.delay:
+    def at_delay(self, delay: Delay | str) -> Self:
+        """Return the same policy under another delay, at the start of an episode."""
+        process = as_process(delay)
+        if self.sees_queue and process.longest != self.delay:
             raise ValueError(
                 f"{self.agent} has learned only from queues of exactly {self.delay} actions; "
-                f"got a delay of {delay}: train it with that delay"
+                f"got a delay of {process}: train it with that delay"
+            )
+        if self._manifest.predicts and process.constant is None:
+            raise ValueError(
+                f"{self.agent} predicts where the queue leads, which takes a constant delay; got "
+                f"{process}: pass a whole number such as {process.longest}"
             )
         twin = copy(self)
-        twin.delay = delay
+        twin.delay = process.longest
+        twin.process = process if process.constant is None else None
         twin.reset()
         return twin
 
@@ -181,7 +196,7 @@ class Policy:
     def __repr__(self) -> str:
         """Return the agent, the environment if known, the delay and the sizes."""
         where = f" on {self.env}" if self.env else ""
-        about = f"{self.agent}{where}, delay={self.delay}, {self.sizes}"
+        about = f"{self.agent}{where}, delay={self.channel}, {self.sizes}"
         return printable(f"{type(self).__name__}({about})")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from deadtime.delays import Delay
 from deadtime.runtime.array_checks import Form, check_arrays
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.policy import Policy, fitting
@@ -72,7 +73,7 @@ class TablePolicy(Policy):
             rule = "a model has outcomes of each action"
             raise ValueError(f"{rule}; got none: train it again")
 
-    def at_delay(self, delay: int) -> Self:
+    def at_delay(self, delay: Delay | str) -> Self:
         """Return a copy of the policy for another delay, with a fresh generator for ties."""
         twin = super().at_delay(delay)
         twin._rng = _ties(self._manifest.seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from deadtime.delays import Delay, DelayProcess
 from deadtime.envs.atari.games import Atari
 from deadtime.envs.family import Arrows, Draw, Family
 
@@ -58,11 +59,20 @@ class AtariFamily(Family[Atari]):
         return {"sticky": environment.sticky if "sticky" in given else 0.0}
 
     def gymnasium_form(
-        self, environment: Atari, delay: int, policy: object = None, render_mode: str | None = None
+        self,
+        environment: Atari,
+        delay: Delay,
+        policy: object = None,
+        render_mode: str | None = None,
     ) -> gym.Env:
         """Return the game under a delay, with a look-ahead if `policy` needs one."""
         from deadtime.envs.atari.gym_env import AtariEnv  # noqa: PLC0415  (numba)
 
+        if isinstance(delay, DelayProcess):
+            raise ValueError(
+                f"Atari games take a constant delay; got {delay}: pass a whole number such as "
+                f"{delay.longest}"
+            )
         return AtariEnv(environment, delay, getattr(policy, "looks_ahead", ""))
 
     def pool(self, lanes: Sequence[Lane], name: str) -> AtariPool:
