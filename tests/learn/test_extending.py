@@ -1,4 +1,4 @@
-"""A view, a forward model, a learner and a family from outside: the blocks of docs/extending.md, trained in both loops."""
+"""A view, a model, a learner, a family and a delay process from outside (docs/extending.md)."""
 
 import re
 import signal
@@ -11,6 +11,7 @@ import pytest
 import deadtime
 import deadtime.learn
 from deadtime import runtime
+from deadtime.delays import PROCESSES, as_process
 from deadtime.envs import FAMILIES
 from deadtime.learn import compiled_groups
 from deadtime.learn.deep_training import run_deep
@@ -27,6 +28,7 @@ REGISTRIES = (
     deadtime.learn.FORWARD_MODELS,
     deadtime.learn.LEARNERS,
     FAMILIES,
+    PROCESSES,
 )
 SMALL = {
     "hidden": (8, 8),
@@ -97,6 +99,29 @@ def test_a_view_and_a_forward_model_in_both_loops(mine, env, agent, options, tmp
         return
     scores = deadtime.evaluate(policy, env, episodes=2, seed=held_out(result.seeds[0]))
     assert scores.mean() == result.scores[0]
+
+
+@pytest.mark.parametrize("env", ["follow", "follow-outside"])
+def test_a_delay_process_trains_in_both_loops(mine, env, tmp_path):
+    process = mine.Alternating(2)
+    assert as_process("alternating:low=2") == process
+    result = deadtime.train(env, "reactive", process, steps=6000, evaluation_episodes=20)
+    assert result.record.spec["process"] == {"kind": "alternating", "low": 2}
+    policy = deadtime.load(result.save(tmp_path / "kept"))
+    assert (policy.delay, policy.process) == (3, process)
+    for place in (-0.8, 0.0, 0.8):
+        assert abs(policy.act(np.array([place]), np.zeros((3, 1)))[0] - place / 2) < 0.15
+    scores = deadtime.evaluate(policy, FAMILIES[env].gymnasium_form(None, process), episodes=5)
+    assert scores.mean() > -1.5 - 4 * 3 * (1 / 3 + 1 / 12)
+
+
+def test_a_process_that_is_not_imported_is_refused_in_a_record(mine, tmp_path):
+    folder = deadtime.train("follow", "reactive", mine.Alternating(2), steps=50).save(
+        tmp_path / "r"
+    )
+    del PROCESSES["alternating"]
+    with pytest.raises(ValueError, match="a delay is a whole number of steps or one of"):
+        deadtime.load(folder)
 
 
 def held_out(seed):

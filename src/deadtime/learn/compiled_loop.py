@@ -71,7 +71,7 @@ def fresh(program: Program, setup: Setup, key: Array) -> Actor:
     return actor_at(program, *start(program, setup, key))
 
 
-def actor_at(program: Program, env: Any, obs: Array, queue: Array, channel: Any) -> Actor:
+def actor_at(program: Program, env: Any, obs: Array, queue: Array, channel: Any = ()) -> Actor:
     """Return an actor at the start of the given episode."""
     shifted = program.view is not None and program.view.credits == "shifted"
     past = program.capacity + 1 if shifted else 0

@@ -115,8 +115,8 @@ class Actor(NamedTuple):
     """Steps since the episode began."""
     memory: Any
     """The learner's memory of the episode; () if there is none."""
-    process: DelayProcess | None = None
-    """The process of the ages; None for constant delays, which each setup holds."""
+    channel: Any = ()
+    """The state of the delay process (see `channel`); () outside the program."""
 
 
 class Done(NamedTuple):

@@ -1,0 +1,122 @@
+"""The channel in the compiled loop: which action a step executes, and which rows it leaves."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from deadtime.delays import Constant, GilbertElliott, RandomWalk, Uniform
+from deadtime.learn import compiled_loop
+from deadtime.learn.channel import action_age, first_channel, next_channel
+from deadtime.learn.compiled_groups import program_of, setups_of
+from deadtime.runs.specs import make_spec
+from deadtime.runtime import VIEWS, View
+
+PROCESSES = [Uniform(1, 4), RandomWalk(0, 3, 0.6), GilbertElliott(1, Uniform(2, 5), 0.2, 0.4)]
+SMALL = {"steps": 600, "hidden": (4,), "batch_size": 4, "evaluation_episodes": 1}
+
+
+def program_and_setup(agent, process, **options):
+    spec = make_spec("cartpole", agent, process, SMALL | options)
+    setups = setups_of([(spec, 0)], 1)
+    return program_of(spec, "cpu"), jax.tree.map(lambda leaf: leaf[0], setups)
+
+
+def played(program, setup, steps):
+    """What each step did: the actor before it, what it kept, and the actor after it."""
+    run = compiled_loop.begin(program, setup)
+
+    def step(actor, t):
+        now = compiled_loop.ahead(program, setup, t)
+        after, _, kept, _ = compiled_loop.step(
+            program, setup, run.learner, actor, jnp.zeros(()), now
+        )
+        age = action_age(program, setup, actor.channel)
+        return after, (actor, kept, age)
+
+    return jax.jit(partial(jax.lax.scan, step))(run.actors, jnp.arange(steps))[1]
+
+
+@pytest.fixture
+def reactive(monkeypatch):
+    monkeypatch.setitem(VIEWS, "reactive", View("state", "executed"))
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_a_step_executes_the_action_of_its_age(process, reactive):
+    program, setup = program_and_setup("reactive", process, hidden=(4,))
+    actors, kept, ages = played(program, setup, 400)
+    room = program.capacity
+    starts = np.asarray(actors.age) == 0
+    chosen = np.asarray(actors.queue)
+    found = np.asarray(kept.item.action)
+    for t in range(400 - 1):
+        if starts[t + 1]:
+            continue
+        slots = [*chosen[t], chosen[t + 1][-1]]  # the queue, and the action of this step
+        assert found[t] == slots[room - ages[t]]
+    assert {*np.asarray(ages).tolist()} == {*process.chain.ages.tolist()}
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_a_row_needs_an_action_of_this_episode(process, reactive):
+    program, setup = program_and_setup("reactive", process)
+    actors, kept, ages = played(program, setup, 400)
+    own = np.asarray(ages) <= np.asarray(actors.age)
+    assert (np.asarray(kept.valid) == own).all()
+    assert not own.all()
+
+
+def test_an_agent_that_credits_the_chosen_action_keeps_every_row():
+    program, setup = program_and_setup("augmented", Uniform(1, 4))
+    _, kept, _ = played(program, setup, 100)
+    assert np.asarray(kept.valid).all()
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_the_ages_have_the_stated_law(process, reactive):
+    """Of 2,000 channels, 20 steps after their start: the stationary law, within 5 deviations."""
+    program, setup = program_and_setup("reactive", process)
+
+    def channel(key):
+        first, *others = jax.random.split(key, 21)
+        state = first_channel(program, first)
+        for one in others:
+            state = next_channel(program, state, one)
+        return action_age(program, setup, state)
+
+    ages = jax.jit(jax.vmap(channel))(jax.random.split(jax.random.key(3), 2000))
+    found = np.bincount(ages, minlength=process.longest + 1) / 2000
+    assert (abs(found - process.age_law) < 5 * np.sqrt(0.25 / 2000)).all()
+
+
+def test_a_constant_process_is_the_constant_delay():
+    for agent in ("augmented", "delayed"):
+        one, other = (make_spec("cartpole", agent, delay, SMALL) for delay in (3, Constant(3)))
+        assert one == other
+        assert one.id == other.id
+        assert "process" not in one.canonical()
+
+
+@pytest.mark.parametrize(
+    ("agent", "delay", "words"),
+    [
+        ("delayed", "uniform:1-3", "delayed can be trained under constant delays only"),
+        ("shifted", "walk:0-2", "shifted can be trained under constant delays only"),
+    ],
+)
+def test_agents_that_need_a_constant_delay_say_so(agent, delay, words):
+    with pytest.raises(ValueError, match=words):
+        make_spec("cartpole", agent, delay, {})
+
+
+def test_mazes_need_a_constant_delay():
+    with pytest.raises(ValueError, match="tabular agents are trained under constant delays only"):
+        make_spec("maze", "delayed", "uniform:1-3", {})
+
+
+def test_a_trace_that_ends_is_refused():
+    with pytest.raises(ValueError, match="training needs a delay that goes on for ever"):
+        make_spec("cartpole", "augmented", {"kind": "trace", "ages": [1, 2, 1]}, {})
