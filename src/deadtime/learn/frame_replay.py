@@ -17,6 +17,7 @@ from deadtime.envs.atari.games import SIDE, STACK
 from deadtime.learn.double_q import Batch
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.program import Program, Setup
+from deadtime.runtime.views import Code
 
 _DRAWS = 4
 """The draws for each entry of a batch; the first usable one is taken."""
@@ -54,7 +55,8 @@ def row_of(program: Program, setups: Setup, turn: Turn) -> Row:
 
     The agent did not choose the actions of the warm-up, so they are not credited.
     """
-    executed = np.asarray(setups.view.executed)[:, None]
+    # In NumPy: a comparison on the device would wait for the learning that is queued there.
+    executed = Code(*map(np.asarray, setups.view)).executed[:, None]
     delay = np.asarray(setups.delay)[:, None]
     before, chosen, after = turn
     action = np.where(executed, after.executed, chosen)
