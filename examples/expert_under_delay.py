@@ -1,8 +1,8 @@
-"""What delay does to a fixed expert on CartPole, and what knowing the pending actions is worth.
+"""A fixed expert on CartPole under delay, without and with the pending actions.
 
-The expert is a linear controller that never falls when its actions take effect at once. Under a delay it is run twice:
-acting on the state it sees, and acting on the state that the pending actions will lead to. Prints a table and writes
-out/expert_under_delay.png. Delays may be given as arguments.
+The expert is a linear controller that never falls when its actions take effect at once. Under a
+delay it is run twice: on the state it sees, and on the state that the pending actions lead to. The
+example prints a table and writes out/expert_under_delay.png. Delays may be given as arguments.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""Train an agent of another library on a delayed environment, unchanged: Stable-Baselines3's PPO on CartPole.
+"""Stable-Baselines3's PPO on CartPole under delay: an unchanged agent of another library.
 
-The same learner is trained twice at the same delay, on the observation alone and on (observation, pending actions).
-Needs Stable-Baselines3: pip install stable-baselines3
+The same learner is trained twice at the same delay: on the observation alone, and on the
+observation with the pending actions. Install Stable-Baselines3 first: pip install stable-baselines3
 """
 
 import argparse

@@ -43,9 +43,8 @@ class Report:
         with copied(self.records) as folder:
             if not folder.is_dir():
                 rule = f"records are in a folder; {folder} is none"
-                raise ValueError(
-                    f"{rule}: `deadtime reproduce all --smoke` makes a small one, `results/paper/smoke`"
-                )
+                small = "`deadtime reproduce all --smoke` makes a small one, results/paper/smoke"
+                raise ValueError(f"{rule}: {small}")
             usual = Path("report.html") if is_url(self.records) else folder / "report.html"
             out = self.out or usual
             check_replaced(out)

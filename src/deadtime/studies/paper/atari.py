@@ -1,7 +1,7 @@
-"""The paper's Atari experiments as data, and how they are drawn.
+"""The paper's Atari experiments as data, with their figures and tables.
 
-Training a run takes minutes of a GPU, so the table is filled bit by bit (`deadtime reproduce summary-atari --next N`), in the
-order of `RUNS`, first one seed of everything: what is recorded is shown, whatever is missing.
+A run takes minutes of a GPU, so the table is filled in parts, in the order of `RUNS`:
+`deadtime reproduce summary-atari --next N`. Its figure shows what is recorded so far.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ from deadtime.studies.paper import published
 FIRST = ("atari:MsPacman", "atari:RoadRunner")
 GAMES = (*FIRST, *(env for env in published.TABLE if env.startswith("atari:") and env not in FIRST))
 SEEDS = range(5)
-RNN_AGENTS, RNN_DELAY = ("recurrent", *published.AGENTS), 15
+RNN_AGENTS = ("recurrent", *published.AGENTS)
+RNN_DELAY = 15
 _STEPS = 1_000_000
 _SCORE = attrgetter("training_scores")
-"""The paper's: the mean return of the last 5% of training episodes."""
+"""The paper's score: the mean return of the last 5% of training episodes."""
 
 
 def atari(env: str, agent: str, delay: int, sticky: float = 0.0, steps: int = _STEPS) -> DeepSpec:
-    """A run on a game with the authors' protocol."""
+    """Return a run on a game with the authors' protocol."""
     return DeepSpec(env, agent, delay, "paper", steps, {"sticky": sticky})
 
 
 def _ordered() -> dict[Any, DeepSpec]:
     """By (stickiness, steps, game, agent, delay), what is wanted most first.
 
-    With sticky actions Delayed-Q runs through its queue at every decision, which takes half an hour of a GPU for a million
-    steps: half of them come first, and all of them after the paper's table.
+    With sticky actions Delayed-Q runs through its queue at every decision, which takes half an hour
+    of a GPU for a million steps: half of them come first, and all of them after the paper's table.
     """
     first = ((0.0, _STEPS), (0.25, _STEPS // 2))
     middle = [(*kind, FIRST[0], agent, 15) for kind, agent in product(first, published.AGENTS)]
@@ -73,7 +74,10 @@ def _title(env: str) -> str:
 
 
 def won(results: Results) -> dict[tuple[str, int], bool]:
-    """By game and delay, where all three agents are recorded: whether Delayed-Q has the best mean on the seeds they share."""
+    """Return whether Delayed-Q has the best mean, by game and delay.
+
+    Only cells with records of all three agents count, on the seeds that they share.
+    """
     found = {}
     for sticky, steps, env, _, m in results:
         three = [results.get((sticky, steps, env, agent, m)) for agent in published.AGENTS]
@@ -103,7 +107,10 @@ def _usual(spec: DeepSpec) -> DeepSpec:
 
 
 def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A row a run: ours, the paper's and the verdict, and the difference of Delayed-Q, or the usual look-ahead, to it."""
+    """Return a row for each run: our return, the paper's, and the difference to a first run.
+
+    The first run is that of Delayed-Q, or of the usual look-ahead.
+    """
     rows = []
     for key, result in results.items():
         row: dict[str, Any] = dict(zip(names, key, strict=True))
@@ -251,7 +258,9 @@ EXPERIMENTS = [
     ),
     Experiment(
         "kept-paths",
-        "MsPacman with sticky actions: a new prediction for every decision, and one that is kept while it comes true",
+        "MsPacman with sticky actions: a new prediction for every decision, and one that is kept "
+        "while "
+        "it comes true",
         {(model,): _kept(model) for model in PIXEL_MODELS},
         SEEDS,
         _draw_kept,

@@ -17,7 +17,8 @@ from deadtime.planning.policies import best_queue_aware
 
 def two_state_heat_map(gamma: float, path: Path) -> Path:
     """Draw the optimal delayed value, as a share of the most there is, over p and the delay."""
-    ps, delays = np.linspace(0.5, 1, 11), range(11)
+    ps = np.linspace(0.5, 1, 11)
+    delays = range(11)
     best = np.array(
         [[best_queue_aware(two_state(p, gamma), m, 0, [0] * m).value for m in delays] for p in ps]
     ) * (1 - gamma)
@@ -48,10 +49,15 @@ def two_state_heat_map(gamma: float, path: Path) -> Path:
 def maze_path(
     mdp: MDP, solution: Any, start: tuple[int, ...], leads_to: np.ndarray, path: Path
 ) -> Path:
-    """Draw the most likely path of the optimal policy from (cell, queue): the queue's part dashed, the policy's own solid."""
+    """Draw the most likely path of the optimal policy from a cell and a queue.
+
+    The steps that the queue decides are dashed; those that the policy decides are solid.
+    """
     (first, *queue) = start
-    size, pixels = round(len(leads_to) ** 0.5), 24
-    cells, pending = [first], list(queue)
+    size = round(len(leads_to) ** 0.5)
+    pixels = 24
+    cells = [first]
+    pending = list(queue)
     limit = 10 * size**2 if solution.horizon is None else solution.horizon
     while cells[-1] != size**2 - 1 and len(cells) - 1 < limit:
         pending.append(solution.action(cells[-1], tuple(pending), time=len(cells) - 1))
@@ -61,7 +67,8 @@ def maze_path(
     axes = figure.add_subplot()
     axes.imshow(image)
     rows, columns = np.divmod(np.array(cells), size)
-    x, y = (columns + 0.5) * pixels, (rows + 0.5) * pixels
+    x = (columns + 0.5) * pixels
+    y = (rows + 0.5) * pixels
     given = len(queue) + 1
     axes.plot(x[:given], y[:given], "--", color="#D55E00", label="pending at the start")
     axes.plot(x[given - 1 :], y[given - 1 :], "-", color="#0072B2", label="chosen by the plan")

@@ -1,4 +1,4 @@
-"""Checks of what the paper says about optima and policy iteration (its Sec. 3 and 4, and what Sec. 5 and 6 say of optima)."""
+"""Checks of the paper's statements about optima and policy iteration (Sec. 3 to 6)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from deadtime.studies.paper.stationary_policies import PAPER, exact_rows, sample
 class Verdict(StrEnum):
     """The outcome of a check.
 
-    A statement holds if every case agrees with it, and fails as written if one contradicts it. It is
-    unproven if its proof does not show it, although no case contradicts it.
+    A statement holds if every case agrees with it, and fails as written if one contradicts it. It
+    is unproven if its proof does not show it, although no case contradicts it.
     """
 
     HOLDS = "holds"
@@ -63,11 +63,9 @@ def random_problems(
     """Random MDPs with 2 … largest states, 2 or 3 actions and delays 1 … 3, half of them sparse."""
     rng = np.random.default_rng(seed)
     for k in range(count):
-        states, actions, delay = (
-            int(rng.integers(2, largest + 1)),
-            int(rng.integers(2, 4)),
-            int(rng.integers(1, 4)),
-        )
+        states = int(rng.integers(2, largest + 1))
+        actions = int(rng.integers(2, 4))
+        delay = int(rng.integers(1, 4))
         yield (
             random_mdp(rng, states, actions, float(rng.uniform(0.3, 0.95)), None if k % 2 else 2),
             delay,
@@ -77,14 +75,17 @@ def random_problems(
 
 def two_state_value() -> Finding:
     """Prop. 3.1, for stationary policies and for all."""
-    worst, cases = 0.0, 0
+    worst = 0.0
+    cases = 0
     for p, gamma, m in product((0.5, 0.6, 0.8, 0.95, 1.0), (0.5, 0.9), range(6)):
-        mdp, closed = two_state(p, gamma), two_state_optimum(p, gamma, m)
+        mdp = two_state(p, gamma)
+        closed = two_state_optimum(p, gamma, m)
         found = (
             best_stationary_deterministic(mdp, m, 0, [0] * m).value,
             best_queue_aware(mdp, m, 0, [0] * m).value,
         )
-        worst, cases = max(worst, *(abs(value - closed) for value in found)), cases + 1
+        worst = max(worst, *(abs(value - closed) for value in found))
+        cases += 1
     return Finding(
         cases,
         judged(worst < 1e-8),
@@ -100,7 +101,8 @@ def two_state_monotone() -> Finding:
             for p in np.linspace(0.5, 1, 11)
         ]
     )
-    falls, rises = (np.diff(grid, axis=1) < 1e-9).all(), (np.diff(grid, axis=0) > -1e-9).all()
+    falls = (np.diff(grid, axis=1) < 1e-9).all()
+    rises = (np.diff(grid, axis=0) > -1e-9).all()
     ends = (
         abs(grid[0, 1:] - 1).max() < 1e-8
         and abs(grid[-1] - 2).max() < 1e-8
@@ -118,7 +120,8 @@ def augmentation_optimal() -> Finding:
     worst = 0.0
     problems = list(random_problems(100, 1, largest=2))
     for mdp, delay, rng in problems:
-        delay, horizon = min(delay, 2), 4  # noqa: PLW2901
+        delay = min(delay, 2)  # noqa: PLW2901
+        horizon = 4
         queue = tuple(int(a) for a in rng.integers(mdp.actions, size=delay))
 
         def best(
@@ -150,15 +153,15 @@ def augmentation_optimal() -> Finding:
 
 def evaluation_and_improvement() -> Finding:
     """Random policies evaluated and improved, and the optimum evaluated."""
-    worst, cases, better = 0.0, 0, True
+    worst = 0.0
+    cases = 0
+    better = True
     for mdp, delay, rng in random_problems(200, 2):
         operator = Operator(mdp, delay)
         policy = rng.integers(mdp.actions, size=operator.shape)
-        v, after, greedy = (
-            evaluate(operator, policy),
-            np.empty(operator.shape),
-            np.empty(operator.shape, np.uint8),
-        )
+        v = evaluate(operator, policy)
+        after = np.empty(operator.shape)
+        greedy = np.empty(operator.shape, np.uint8)
         operator.follow(v, after, policy)
         worst = max(worst, float(np.abs(after - v).max()))
         operator.improve(v, after, greedy)
@@ -192,10 +195,11 @@ def lower_bound() -> Finding:
     """Count policy changes on the proof's chain, augmented, and on the same chain stretched.
 
     The proof needs |S||A|^m - 1 changes on the augmented chain, as on a chain of that many states.
-    The stretched chain shows what carries over: each lower bound for Howard's policy iteration on |S|
-    states, at |S|(m+1) states.
+    The stretched chain shows what carries over: each lower bound for Howard's policy iteration on
+    |S| states, at |S|(m+1) states.
     """
-    sizes, delays = (6, 12, 24), range(4)
+    sizes = (6, 12, 24)
+    delays = range(4)
     plain = {S: [_changes(chain(S), m) for m in delays] for S in sizes}
     carried = {S: [_changes(stretched(chain(S), m), m) for m in delays] for S in sizes}
     problems = list(random_problems(100, 3))
@@ -218,22 +222,28 @@ def lower_bound() -> Finding:
 
 def upper_bound() -> Finding:
     """The bound against what mA-PI needs."""
-    closest, cases = 0.0, 0
+    closest = 0.0
+    cases = 0
     for mdp, delay, _ in (
         *random_problems(300, 4),
         *((chain(s), m, None) for s in (4, 8) for m in (1, 2, 3)),
     ):
         size = mdp.states * mdp.actions**delay * (mdp.actions - 1)
         bound = size * np.ceil(np.log(1 / (1 - mdp.gamma)) / np.log(1 / mdp.gamma))
-        closest, cases = max(closest, _changes(mdp, delay) / bound), cases + 1
+        closest = max(closest, _changes(mdp, delay) / bound)
+        cases += 1
     return Finding(
         cases, judged(closest <= 1), f"the count never exceeded {closest:.2g} of the bound"
     )
 
 
 def stationary_suboptimal() -> Finding:
-    """A grid over both numbers of a stationary rule; between its points the value moves by at most spacing/2 / (1-γ)²."""
-    gamma, spacing = 0.9, 0.02
+    """Check stationary rules on a grid.
+
+    Between its points the value moves by at most spacing/2 / (1-γ)².
+    """
+    gamma = 0.9
+    spacing = 0.02
     mdp = alternating(gamma)
     grid = np.arange(0, 1 + spacing / 2, spacing)
     values = [
@@ -243,8 +253,10 @@ def stationary_suboptimal() -> Finding:
     ]
     bound = max(values) + spacing / 2 / (1 - gamma) ** 2
     best = best_markov_deterministic(mdp, 1, 0, [0], 12)
-    detail = f"alternating MDP, γ = 0.9: no stationary policy earns above {np.ceil(100 * bound) / 100:.4g} "
-    detail += f"(best found {max(values):.4g}), a Markov one earns {best.value:.4g} in 12 decisions and the optimum, 10, in all; "
+    detail = "alternating MDP, γ = 0.9: no stationary policy earns above "
+    detail += f"{np.ceil(100 * bound) / 100:.4g} "
+    detail += f"(best found {max(values):.4g}), "
+    detail += f"a Markov one earns {best.value:.4g} in 12 decisions and the optimum, 10, in all; "
     detail += "the paper's own example does not show it: there a stationary policy is optimal"
     return Finding(len(values), judged(bound < best.value), detail)
 
@@ -256,7 +268,8 @@ def _listed(numbers: Iterable[float], digits: int) -> str:
 def stationarity_table() -> Finding:
     """Compare the third row with the best over all policies, and with a guess at its origin."""
     rows = exact_rows()
-    best, printed = rows["best over all policies"], PAPER["non-stationary Markov"]
+    best = rows["best over all policies"]
+    printed = PAPER["non-stationary Markov"]
     sampled = sampled_row(33, repeats=5)
     detail = (
         f"best over all policies {_listed(best, 3)}; the table's third row {_listed(printed, 2)}"
@@ -271,8 +284,9 @@ def stationarity_table() -> Finding:
 
 
 def most_likely() -> Finding:
-    """The rule that acts on the most likely state, and one that draws from the states' probabilities."""
-    cases, best = 0, True
+    """Check the rule that acts on the most likely state, and one that draws a state by its law."""
+    cases = 0
+    best = True
     for p, m in product((0.55, 0.8, 0.95), range(5)):
         mdp = two_state(p, 0.5)
         ahead = np.linalg.matrix_power(mdp.dense[:, 0], m)
@@ -287,5 +301,6 @@ def most_likely() -> Finding:
     return Finding(
         cases,
         judged(best),
-        "acting on the most likely state is optimal; choosing by the states' probabilities earns less",
+        "acting on the most likely state is optimal; choosing by the states' probabilities earns "
+        "less",
     )

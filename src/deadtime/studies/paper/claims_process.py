@@ -1,4 +1,4 @@
-"""Checks of what the paper says about the delayed process, Markov policies and the delayed value (its Sec. 5, App. C and D)."""
+"""Checks of the paper's statements about the delayed process (Sec. 5, App. C and D)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from deadtime.studies.paper.claims_optima import Finding, judged, random_problem
 
 def paths() -> Finding:
     """Path probabilities by enumeration, against exact laws and simulation."""
-    worst, cases = 0.0, 0
+    worst = 0.0
+    cases = 0
     for mdp, delay, rng in random_problems(20, 5, largest=2):
-        delay, length = min(delay, 2), 4  # noqa: PLW2901
+        delay = min(delay, 2)  # noqa: PLW2901
+        length = 4
         queue = rng.integers(mdp.actions, size=delay)
         policy = markov(mdp, rng.dirichlet(np.ones(mdp.actions), (3, mdp.states)))
         law = np.zeros(mdp.states)
@@ -54,7 +56,7 @@ def paths() -> Finding:
 
 
 def _joint(mdp: MDP, policy: Policy, delay: int, queue: np.ndarray, length: int) -> np.ndarray:
-    """The law of (s_0, a_0, s_1, …, a_{length-1}, s_length) from state 0 by Prop. 5.1, as an array."""
+    """Return the law of (s_0, a_0, s_1, …, s_length) from state 0 by Prop. 5.1, as an array."""
     law = np.zeros((mdp.states, *([mdp.actions, mdp.states] * length)))
     for path in np.ndindex(*law.shape[1:]):
         law[(0, *path)] = path_probability(mdp, policy, delay, queue, (0, *path))
@@ -76,13 +78,15 @@ def not_markov() -> Finding:
     return Finding(
         len(gaps[True]) + len(gaps[False]),
         judged(holds),
-        f"P(s_3 | s_2, s_1) varies with s_1 by {np.mean(gaps[True]):.2g} on average at m = 1, by 0 at m = 0",
+        f"P(s_3 | s_2, s_1) varies with s_1 by {np.mean(gaps[True]):.2g} on average at m = 1, by "
+        "0 at m = 0",
     )
 
 
 def independence() -> Finding:
     """Conditional laws from enumerated paths."""
-    worst, cases = 0.0, 0
+    worst = 0.0
+    cases = 0
     for mdp, delay, rng in random_problems(20, 7, largest=2):
         policy = markov(mdp, rng.dirichlet(np.ones(mdp.actions), (2, mdp.states)))
         law = _joint(mdp, policy, min(delay, 2), rng.integers(mdp.actions, size=min(delay, 2)), 4)
@@ -90,7 +94,8 @@ def independence() -> Finding:
         with np.errstate(invalid="ignore"):
             given = joint / joint.sum(axis=2, keepdims=True)
             plain = joint.sum(axis=3) / joint.sum(axis=(2, 3), keepdims=True)[..., 0]
-        worst, cases = max(worst, float(np.nanmax(np.abs(given - plain[..., None])))), cases + 1
+        worst = max(worst, float(np.nanmax(np.abs(given - plain[..., None]))))
+        cases += 1
     return Finding(
         cases, judged(worst < 1e-12), f"P(s_3 | a_3, s_2, a_2) = P(s_3 | s_2, a_2) to {worst:.1g}"
     )
@@ -99,15 +104,16 @@ def independence() -> Finding:
 def markov_twin_gap(
     mdp: MDP, policy: Policy, delay: int, start: int, queue: np.ndarray, steps: int
 ) -> float:
-    """How far Thm. 5.1's equality of laws is from holding for `policy`: the largest |P^π'(s_{t-m}, a_t) - P^π(s_{t-m}, a_t)|.
+    """Return how far Thm. 5.1's equality of laws is from holding for `policy`.
 
-    Equal laws leave π' no choice: where P^π(s_{t-m} = s) > 0 its rule must be P^π(a_t | s_{t-m} = s).
+    It is the largest |P^π'(s_{t-m}, a_t) - P^π(s_{t-m}, a_t)|.
+
+    Equal laws leave π' no choice: where P^π(s_{t-m} = s) > 0 its rule must be
+    P^π(a_t | s_{t-m} = s).
     """
-    ours, theirs, gap = (
-        initial_law(mdp, delay, start, queue),
-        initial_law(mdp, delay, start, queue),
-        0.0,
-    )
+    ours = initial_law(mdp, delay, start, queue)
+    theirs = initial_law(mdp, delay, start, queue)
+    gap = 0.0
     for t in range(steps):
         rule = policy.rule(t)
         chosen = (ours[:, :, None] * rule).sum(axis=1)
@@ -116,10 +122,8 @@ def markov_twin_gap(
             chosen, seen, out=np.full_like(chosen, 1 / mdp.actions), where=seen > 1e-14
         )
         gap = max(gap, float(np.abs(theirs.sum(axis=1)[:, None] * twin - chosen).max()))
-        ours, theirs = (
-            advance(mdp, delay, ours, rule),
-            advance(mdp, delay, theirs, twin[:, None, :]),
-        )
+        ours = advance(mdp, delay, ours, rule)
+        theirs = advance(mdp, delay, theirs, twin[:, None, :])
     return gap
 
 
@@ -144,7 +148,8 @@ def equal_laws() -> Finding:
             )
         )
     detail = f"hidden queue, revealing: laws differ by {example:.3g} (not revealing: {same:.1g}); "
-    detail += f"random MDPs: by up to {max(gaps):.2g}, in {sum(gap > 1e-9 for gap in gaps)} of {len(gaps)}"
+    differ = sum(gap > 1e-9 for gap in gaps)
+    detail += f"random MDPs: by up to {max(gaps):.2g}, in {differ} of {len(gaps)}"
     return Finding(len(gaps) + 2, judged(max(example, *gaps) < 1e-9), detail)
 
 
@@ -152,12 +157,11 @@ def markov_optimal() -> Finding:
     """A counterexample, and deterministic dynamics, where it holds."""
     gamma = 0.9
     mdp = hidden_queue(gamma)
-    best, with_queue = (
-        best_markov_deterministic(mdp, 1, 0, [0], 5),
-        best_queue_aware(mdp, 1, 0, [0]),
-    )
+    best = best_markov_deterministic(mdp, 1, 0, [0], 5)
+    with_queue = best_queue_aware(mdp, 1, 0, [0])
     rng = np.random.default_rng(9)
-    worst, cases = 0.0, 100
+    worst = 0.0
+    cases = 100
     for _ in range(cases):
         delay = int(rng.integers(1, 4))
         fixed = MDP(np.eye(3)[rng.integers(3, size=(3, 2))], rng.normal(size=(3, 2)), 0.7)
@@ -166,7 +170,8 @@ def markov_optimal() -> Finding:
         found = best_markov_deterministic(fixed, delay, 0, queue, 12)
         slack = 0.7**12 * np.abs(fixed.r).max() / 0.3
         worst = max(worst, abs(whole - found.value) - slack)
-    detail = f"hidden queue, γ = 0.9: best Markov {best.value:.6g} = γ(½+¼γ), queue known {with_queue.value:.6g} = γ(½+½γ); "
+    detail = f"hidden queue, γ = 0.9: best Markov {best.value:.6g} = γ(½+¼γ), "
+    detail += f"queue known {with_queue.value:.6g} = γ(½+½γ); "
     detail += (
         f"equal on {cases} deterministic MDPs"
         if worst <= 1e-9
@@ -176,8 +181,14 @@ def markov_optimal() -> Finding:
 
 
 def deterministic_markov() -> Finding:
-    """Randomized Markov policies, made deterministic one decision at a time, against the best deterministic one."""
-    above, lost, cases, horizon = -np.inf, 0.0, 0, 4
+    """Check randomized Markov policies against the best deterministic one.
+
+    They are made deterministic one decision at a time.
+    """
+    above = -np.inf
+    lost = 0.0
+    cases = 0
+    horizon = 4
     for mdp, delay, rng in random_problems(30, 10, largest=2):
         queue = rng.integers(mdp.actions, size=min(delay, 2))
         best = best_markov_deterministic(mdp, len(queue), 0, queue, horizon).value
@@ -191,19 +202,24 @@ def deterministic_markov() -> Finding:
                     rules[at] = action
                     tried.append((_truncated(mdp, markov(mdp, rules), queue, horizon), action))
                 after, rules[at] = max(tried, key=lambda pair: pair[0])
-                lost, value = max(lost, value - after), after
-            above, cases = max(above, value - best), cases + 1
+                lost = max(lost, value - after)
+                value = after
+            above = max(above, value - best)
+            cases += 1
     holds = above < 1e-10 and lost < 1e-10
     return Finding(
         cases,
         judged(holds),
-        f"a decision made deterministic never lost ({lost:.1g}); none exceeded the best deterministic policy",
+        f"a decision made deterministic never lost ({lost:.1g}); none exceeded the best "
+        "deterministic policy",
     )
 
 
 def _truncated(mdp: MDP, policy: Policy, queue: np.ndarray, horizon: int) -> float:
     """The delayed value of the first `horizon` decisions."""
-    delay, law, total = len(queue), initial_law(mdp, len(queue), 0, queue), 0.0
+    delay = len(queue)
+    law = initial_law(mdp, len(queue), 0, queue)
+    total = 0.0
     for t in range(horizon + delay):
         executed = np.broadcast_to(policy.rule(t), (*law.shape, mdp.actions))
         reward = mdp.r[:, :, None] if delay else mdp.r[:, None]
@@ -223,7 +239,8 @@ def _recursions(
 ) -> tuple[float, float, float]:
     """v_0 from state 0, and what the paper's m-step form and the one-step form make of it."""
     value = at_queue(mdp, delay, exact_values(mdp, policy, delay), 0, queue)
-    P, rules = mdp.dense, [policy.rule(k)[:, 0] for k in range(delay)]
+    P = mdp.dense
+    rules = [policy.rule(k)[:, 0] for k in range(delay)]
     laws = [np.eye(mdp.actions)[a] for a in queue]
     end = np.eye(mdp.states)[0]
     for law in laws:
@@ -247,7 +264,7 @@ def _recursions(
 
 
 def recursion(periodic: bool) -> Finding:
-    """The m-step form and the one-step form against exact values, for periods m (`periodic`) and 4."""
+    """Check both forms against exact values, for periods m (`periodic`) and 4."""
     rng = np.random.default_rng(11)
     gaps: dict[int, list[float]] = {1: [], 2: [], 3: []}
     one_step = 0.0
@@ -259,7 +276,8 @@ def recursion(periodic: bool) -> Finding:
             gaps[delay].append(abs(value - paper))
             one_step = max(one_step, abs(value - stepped))
     shown = ", ".join(f"{max(gap):.2g}" for gap in gaps.values())
-    detail = f"the m-step form is off by up to {shown} at m = 1, 2, 3; the one-step form by {one_step:.1g}"
+    detail = f"the m-step form is off by up to {shown} at m = 1, 2, 3; "
+    detail += f"the one-step form by {one_step:.1g}"
     return Finding(24, judged(all(max(gap) < 1e-9 for gap in gaps.values())), detail)
 
 
@@ -284,5 +302,6 @@ def history() -> Finding:
             whole = [x for pair in zip(path, actions, strict=False) for x in pair] + [path[4]]
             weight = path_probability(mdp, remembers, 1, [0], whole)
             total += weight * sum(0.9 ** (k - 1) * mdp.r[path[k], actions[k]] for k in range(1, 4))
-    detail = f"hidden queue: a policy of past states earns {total:.6g}, the best that sees only the present one {best:.6g}"
+    detail = f"hidden queue: a policy of past states earns {total:.6g}, "
+    detail += f"the best that sees only the present one {best:.6g}"
     return Finding(1, judged(total <= best + 1e-9), detail)

@@ -1,6 +1,7 @@
 """The paper's CartPole and Acrobot experiments as data.
 
-Noise falls on masses and lengths, as in the authors' code, under both presets, so that both stand beside the paper's table.
+Noise changes masses and lengths, as in the authors' code, under both presets: so both can stand
+beside the paper's table.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from deadtime.studies.experiment import Experiment
 from deadtime.studies.paper import physical_figures as show
 from deadtime.studies.paper import published
 
-SEEDS, FEWER = range(10), range(5)
+SEEDS = range(10)
+FEWER = range(5)
 
 
 def physical(

@@ -1,4 +1,4 @@
-"""How the CartPole and Acrobot experiments are drawn and tabulated, and the values that each varies."""
+"""Figures and tables of the CartPole and Acrobot experiments, and the values that each varies."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def draw_causes(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "causes.png")
 
 
-SWEPT_ENVS, SWEPT = ("noisy-cartpole", "noisy-acrobot"), (0, 1, 2, 3, 5, 7, 10, 15, 20, 25)
+SWEPT_ENVS = ("noisy-cartpole", "noisy-acrobot")
+SWEPT = (0, 1, 2, 3, 5, 7, 10, 15, 20, 25)
 
 
 def draw_sweep(results: Results, root: Path) -> Path:
@@ -146,7 +147,8 @@ def _panels(
     return save_picture(figure, root / "figures" / f"{name}.png")
 
 
-MAP_NOISES, MAP_DELAYS = (0.0, 0.05, 0.1, 0.15, 0.2), (0, 5, 10, 15, 20, 25)
+MAP_NOISES = (0.0, 0.05, 0.1, 0.15, 0.2)
+MAP_DELAYS = (0, 5, 10, 15, 20, 25)
 
 
 def draw_map(results: Results, root: Path) -> Path:

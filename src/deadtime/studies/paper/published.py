@@ -1,4 +1,4 @@
-"""The paper's numbers as data: its summary of 42 comparisons (App. D.1), and what becomes of one beside ours."""
+"""The paper's numbers as data: its summary of 42 comparisons (App. D.1) and its statements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from deadtime.runs.statistics import Estimate
 
-AGENTS, DELAYS = ("delayed", "augmented", "oblivious"), (5, 15, 25)
+AGENTS = ("delayed", "augmented", "oblivious")
+DELAYS = (5, 15, 25)
 
 
 class Value(NamedTuple):
@@ -17,7 +18,7 @@ class Value(NamedTuple):
 
 
 def _row(*numbers: float | None) -> dict[tuple[str, int], Value]:
-    """By (agent, delay), from the row as it is printed: for each delay the three agents' means and spreads."""
+    """Return values by agent and delay, from a row of means and spreads as it is printed."""
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
     keys = ((agent, m) for m in DELAYS for agent in AGENTS)
     return {
@@ -152,7 +153,10 @@ TABLE = {
         1418, 148, 431, 77, 605, 66, 461, 185, 97, 65, 225, 19, 130, 42, 72, 22, 67, 35
     ),
 }
-"""By environment and (agent, delay). Augmented-Q on the mazes at m = 25 did not fit the authors' memory."""
+"""Values by environment and (agent, delay).
+
+Augmented-Q on the mazes at m = 25 did not fit the authors' memory.
+"""
 
 
 def wins(env: str, delay: int) -> bool:
@@ -166,7 +170,7 @@ def wins(env: str, delay: int) -> bool:
 
 
 def verdict(ours: Estimate, theirs: Value) -> str:
-    """Say where our interval lies to the paper's mean ± spread: above, below, or "agrees" where they overlap.
+    """Return where our interval lies: "above" or "below" the paper's mean ± spread, or "agrees".
 
     Without an interval there is no verdict, and the answer is empty.
     """
@@ -179,47 +183,64 @@ def verdict(ours: Estimate, theirs: Value) -> str:
 
 NOTES = {
     "summary-paper": (
-        "Where ours lies below the paper's, causes were tested: without terminal transitions, as in the authors' code, most of "
-        "the gap on CartPole closes; the gap on Acrobot is explained by neither of the two mistakes that were found there."
+        "Where ours lies below the paper's, causes were tested: without terminal transitions, as "
+        "in the authors' code, most of "
+        "the gap on CartPole closes; the gap on Acrobot is explained by neither of the two "
+        "mistakes that were found there."
     ),
     "random-delay-exact": (
-        "In the chain and the mazes a receiver that waits earns more at every spread than one that executes the newest "
-        "action, even if the agent sees each age before it chooses. In the two-state MDP waiting earns less once the "
-        "latency can be 0. An age that is seen one step later is worth hardly more than one that is never seen."
+        "In the chain and the mazes a receiver that waits earns more at every spread than one "
+        "that executes the newest "
+        "action, even if the agent sees each age before it chooses. In the two-state MDP waiting "
+        "earns less once the "
+        "latency can be 0. An age that is seen one step later is worth hardly more than one that "
+        "is never seen."
     ),
     "stationarity": (
-        "The row of non-stationary policies lies above what any policy can earn, so it can't be an expected return. Our guess, "
+        "The row of non-stationary policies lies above what any policy can earn, so it can't be "
+        "an expected return. Our guess, "
         "which fits the numbers: it is the largest of many noisy estimates. "
-        "That some problem needs a non-stationary policy is true nonetheless; another example shows it."
+        "That some problem needs a non-stationary policy is true nonetheless; another example "
+        "shows it."
     ),
     "complexity": (
-        "Augmented-Q's table does grow exponentially with the delay. The theorem that policy iteration on it needs "
+        "Augmented-Q's table does grow exponentially with the delay. The theorem that policy "
+        "iteration on it needs "
         "exponentially many iterations is unproven: its proof does not show it."
     ),
-    "point-estimates": "The paper has no such experiment. It says that the most likely state is the one to act on.",
+    "point-estimates": "The paper has no such experiment. It says that the most likely state is "
+    "the one to act on.",
 }
-"""By name of an experiment: what became of the paper's statement, where that takes words."""
+"""Remarks on our results, by the name of the experiment."""
 
 SAYS = {
     "summary": (
-        "Mean return against the delay; lines are ours with their intervals, crosses the paper's table with its spreads.",
-        "Delayed-Q is best in 39 of 42 comparisons (18 of them in mazes, CartPole and Acrobot, all of which it wins).",
+        "Mean return against the delay; lines are ours with their intervals, crosses the paper's "
+        "table with its spreads.",
+        "Delayed-Q is best in 39 of 42 comparisons (18 of them in mazes, CartPole and Acrobot, "
+        "all of which it wins).",
     ),
     "stationarity": (
-        "Discounted return against the delay in a two-state MDP: the paper's estimates as crosses, exact values as lines.",
-        "Non-stationary policies earn more than stationary ones: 1.82 against 1.59 at m = 1, 1.38 against 1.02 at m = 5.",
+        "Discounted return against the delay in a two-state MDP: the paper's estimates as "
+        "crosses, exact values as lines.",
+        "Non-stationary policies earn more than stationary ones: 1.82 against 1.59 at m = 1, "
+        "1.38 against 1.02 at m = 5.",
     ),
     "random-delay-exact": (
-        "Exact values against the range of a uniform latency in three problems, for agents that see the age of a step "
-        "before they choose, one step later or never, and for a receiver that waits for the longest latency.",
+        "Exact values against the range of a uniform latency in three problems, for agents that "
+        "see the age of a step "
+        "before they choose, one step later or never, and for a receiver that waits for the "
+        "longest latency.",
         "",
     ),
     "convergence": (
         "Return during training in mazes, under several noises and delays.",
-        "Delayed-Q outperforms the rest for all delays; Oblivious-Q fails for every m > 0; Augmented-Q slows as m grows.",
+        "Delayed-Q outperforms the rest for all delays; Oblivious-Q fails for every m > 0; "
+        "Augmented-Q slows as m grows.",
     ),
     "complexity": (
-        "Episodes until the return reaches 0.5, against the delay, with an exponential and a linear fit.",
+        "Episodes until the return reaches 0.5, against the delay, with an exponential and a "
+        "linear fit.",
         "Augmented-Q needs exponentially many in m, Delayed-Q linearly many.",
     ),
     "heatmap-maze": (
@@ -232,7 +253,8 @@ SAYS = {
     ),
     "maze-size": (
         "Return over maze sizes at m = 5.",
-        "Performance drops exponentially with the size, which shows a high sensitivity to the number of states.",
+        "Performance drops exponentially with the size, which shows a high sensitivity to the "
+        "number of states.",
     ),
     "delay-sweep": (
         "Return in mazes against the delay.",
@@ -240,11 +262,13 @@ SAYS = {
     ),
     "delay-sweep-physical": (
         "Greedy return on Noisy CartPole and Noisy Acrobot against the delay.",
-        "Delayed-Q is superior over a wide range; on Noisy Acrobot it does better at m = 25 than the others at m = 2.",
+        "Delayed-Q is superior over a wide range; on Noisy Acrobot it does better at m = 25 than "
+        "the others at m = 2.",
     ),
     "convergence-physical": (
         "Training return on Noisy CartPole.",
-        "Oblivious-Q fails from m = 5 on, Augmented-Q is moderate up to 15, Delayed-Q best at every delay.",
+        "Oblivious-Q fails from m = 5 on, Augmented-Q is moderate up to 15, Delayed-Q best at "
+        "every delay.",
     ),
     "model-gap": (
         "Delayed-Q with its learned model and with the simulator in its place.",
@@ -255,28 +279,34 @@ SAYS = {
         "The delay is forgotten after training: shorter ones even improve the return.",
     ),
     "point-estimates": (
-        "A walk with momentum: the law of the position twenty steps on, and what acting on mode, mean or whole law earns.",
+        "A walk with momentum: the law of the position twenty steps on, and what acting on mode, "
+        "mean or whole law earns.",
         "",
     ),
     "summary-atari": (
-        "Mean training return against the delay in eight Atari games; lines are ours, crosses the paper's table.",
+        "Mean training return against the delay in eight Atari games; lines are ours, crosses "
+        "the paper's table.",
         "Delayed-Q is best in 21 of 24 comparisons on Atari.",
     ),
     "convergence-atari": (
         "Training return on MsPacman, a panel a delay.",
-        "Delayed-Q is best at every delay; the gap is small at m = 5 and grows; at m = 25 the other two perform the same.",
+        "Delayed-Q is best at every delay; the gap is small at m = 5 and grows; at m = 25 the "
+        "other two perform the same.",
     ),
     "rnn": (
-        "Training return on Frostbite of a recurrent policy that is not told of the delay, beside the three agents.",
+        "Training return on Frostbite of a recurrent policy that is not told of the delay, "
+        "beside the three agents.",
         "A recurrent policy does not improve upon Augmented-Q or Oblivious-Q.",
     ),
     "kept-paths": (
-        "Training return on MsPacman with sticky actions, with a new path through the queue for every decision and with one "
+        "Training return on MsPacman with sticky actions, with a new path through the queue for "
+        "every decision and with one "
         "that is kept for as long as it comes true.",
         "",
     ),
     "whole-law": (
-        "Acting on the most likely state against acting on the whole law, where agents explore much.",
+        "Acting on the most likely state against acting on the whole law, where agents explore "
+        "much.",
         "",
     ),
     "tuning": (
@@ -284,7 +314,8 @@ SAYS = {
         "",
     ),
     "causes": (
-        "Delayed-Q's training return with two mistakes of the authors' code, one at a time and both.",
+        "Delayed-Q's training return with two mistakes of the authors' code, one at a time and "
+        "both.",
         "",
     ),
     "plain-reward": (
@@ -292,4 +323,7 @@ SAYS = {
         "",
     ),
 }
-"""By name or id of an experiment: what its figure shows, and what the paper states of its own, in our words, if it has one."""
+"""What each figure shows, and the paper's statement in our words, by name or id of an experiment.
+
+The statement is empty where the paper has none.
+"""

@@ -160,9 +160,11 @@ def _section(experiment: Experiment, results: Results, folder: Path, command: st
     return f"""<section id="{name}"><h2>{escape(experiment.title)}</h2>{text}
 <figure id="figure-{name}"><a class="close" href="#{name}">Close</a>
 <img alt="{escape(shows)}" src="data:image/png;base64,{picture}">
-<figcaption>{escape(shows)} <a class="open" href="#figure-{name}">Full size</a></figcaption></figure>
+<figcaption>{escape(shows)} <a class="open" href="#figure-{name}">Full size</a>
+</figcaption></figure>
 {beside}<details><summary>All numbers</summary>{_table(rows)}</details>
-<p class="soft"><span class="csv"><a download="{name}.csv" href="data:text/csv;base64,{data}">CSV</a> ·</span>
+<p class="soft"><span class="csv">
+<a download="{name}.csv" href="data:text/csv;base64,{data}">CSV</a> ·</span>
 {shown_command}{escape(_provenance(experiment, results))}</p></section>
 """
 

@@ -1,4 +1,4 @@
-"""Comparisons of Delayed-Q with other agents, and of our returns with the paper's, in the report."""
+"""The report's comparisons: Delayed-Q with other agents, and our returns with the paper's."""
 
 from __future__ import annotations
 

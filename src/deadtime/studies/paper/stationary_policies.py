@@ -1,10 +1,10 @@
-"""The paper's stationarity table (App. C.4), exact values, and a guess at the origin of its third row.
+"""The paper's stationarity table (App. C.4), exact values, and a guess at its third row.
 
-The table gives the best return of stationary and of non-stationary Markov policies in the two-state MDP,
-p = 0.8, γ = 0.5, horizon 10. No policy of any kind can exceed the closed form there, and the third row
-does. Our guess is that each Markov policy was judged by a few sampled paths of its own, and that the row
-gives the largest estimate. The paper says only that it searched all deterministic policies by simulation.
-With 33 paths a policy, the guess fits its numbers to 0.04.
+The table gives the best return of stationary and of non-stationary Markov policies in the two-state
+MDP, p = 0.8, γ = 0.5, horizon 10. No policy of any kind can exceed the closed form there, and the
+third row does. Our guess is that each Markov policy was judged by a few sampled paths of its own,
+and that the row gives the largest estimate. The paper says only that it searched all deterministic
+policies by simulation. With 33 paths a policy, the guess fits its numbers to 0.04.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from deadtime.planning.policies import (
     best_stationary_deterministic,
 )
 
-P_FLIP, GAMMA, HORIZON = 0.8, 0.5, 10
+P_FLIP = 0.8
+GAMMA = 0.5
+HORIZON = 10
 PAPER = {
     "stationary (theoretical)": (2.0, 1.6, 1.36, 1.216, 1.129, 1.077),
     "stationary": (1.99, 1.59, 1.32, 1.22, 1.11, 1.02),
@@ -31,14 +33,16 @@ PAPER = {
 
 @numba.njit(cache=True)
 def _largest_estimate(delay, decisions, paths, p, gamma, seed):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """The largest over all Markov policies of a mean return over `paths` paths, each policy on paths of its own."""
+    """Return the largest mean return over all Markov policies, each on `paths` paths of its own."""
     np.random.seed(seed)  # numba's own generator
     best = -1.0
     for policy in range(4**decisions):
         total = 0.0
         for _ in range(paths):
-            flips, state = 0, 0
-            discount, code = 1.0, policy
+            flips = 0
+            state = 0
+            discount = 1.0
+            code = policy
             recent = np.zeros(delay + 1, np.int64)
             for t in range(decisions + delay):
                 recent[t % (delay + 1)] = state
@@ -59,7 +63,7 @@ def _largest_estimate(delay, decisions, paths, p, gamma, seed):  # type: ignore[
 def sampled_row(
     paths: int, seed: int = 0, repeats: int = 3, delays: Iterable[int] = range(1, 6)
 ) -> list[float]:
-    """Return the third row by our guess: 10 - m decisions, each policy judged by its own `paths` paths."""
+    """Return the third row by our guess: 10 - m decisions, each policy on paths of its own."""
     return [
         float(
             np.mean(

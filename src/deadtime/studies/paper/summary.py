@@ -1,6 +1,7 @@
-"""The paper's summary: Delayed-Q against both baselines in six environments at three delays, under each preset.
+"""The paper's summary: Delayed-Q against both baselines in six environments at three delays.
 
-The mazes have one setting, our own, whatever the preset; CartPole and Acrobot follow the preset. So the two are counted apart.
+The mazes have one setting, our own, for both presets; CartPole and Acrobot follow the preset. So
+the two are counted apart.
 """
 
 from __future__ import annotations
@@ -29,12 +30,17 @@ from deadtime.studies.paper.physical_figures import ENVS, mean_score, score_of
 from deadtime.studies.paper.tabular import maze
 
 MAZES = {"maze": "Maze", "noisy-maze": "Noisy Maze"}
-DELAYS, SEEDS = (0, *published.DELAYS), range(10)
+DELAYS = (0, *published.DELAYS)
+SEEDS = range(10)
 LIMITS = {"maze": (-1.05, 1.05), "cartpole": (0, 510), "acrobot": (-510, -40)}
 
 
 def _spec(preset: str, env: str, agent: str, delay: int) -> TabularSpec | DeepSpec:
-    """Mazes have one setting, whatever the preset; the noise of Noisy Maze is 0.1 here, the paper does not say its own."""
+    """Return a run of the summary.
+
+    Mazes have one setting for both presets. The noise of Noisy Maze is 0.1 here; the paper does not
+    state its own.
+    """
     return (
         maze(agent, delay, 0.1 if "noisy" in env else 0.0)
         if env in MAZES
@@ -43,7 +49,7 @@ def _spec(preset: str, env: str, agent: str, delay: int) -> TabularSpec | DeepSp
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """Ours and the paper's, the verdict on both, and the paired difference to Delayed-Q."""
+    """Return a row for each run: our return, the paper's, a verdict, and the paired difference."""
     rows = []
     for (preset, env, agent, m), result in results.items():
         row: dict[str, Any] = {"preset": preset, "environment": env, "agent": agent, "delay": m}
@@ -62,7 +68,7 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
 
 
 def won(results: Results) -> dict[tuple[str, int], bool]:
-    """By environment and delay: whether our Delayed-Q has the best mean of the score that is compared."""
+    """Return whether our Delayed-Q has the best mean score, by environment and delay."""
     found = {}
     for preset, env, _, m in results:
         if m:
@@ -75,7 +81,7 @@ def won(results: Results) -> dict[tuple[str, int], bool]:
 
 
 class Standing(NamedTuple):
-    """How Delayed-Q comes out of all comparisons."""
+    """How Delayed-Q compares with the other agents, and with its returns in the paper."""
 
     won: int
     won_in_the_paper: int
@@ -83,7 +89,7 @@ class Standing(NamedTuple):
     verdicts: Counter[str]
     """How often its return lies above the paper's, agrees, lies below."""
     beats: dict[str, statistics.Estimate]
-    """By other agent: the part of its runs that earn more than the other's of the same seed; ties count half."""
+    """By other agent: the share of runs that beat its run of the same seed; ties count half."""
 
 
 def standing(preset: str, results: Results, envs: Collection[str]) -> Standing:
@@ -110,13 +116,15 @@ def standing(preset: str, results: Results, envs: Collection[str]) -> Standing:
 
 _SCORES = {
     "paper": "return of the last tenth of training, as in the paper.",
-    "best": "greedy return beside the paper's training return; CartPole is trained on a shaped reward.",
+    "best": "greedy return beside the paper's training return; CartPole is trained on a shaped "
+    "reward.",
 }
 
 
 def _draw(results: Results, root: Path) -> Path:
     """Return against the delay in the six environments, the paper's values as crosses."""
-    preset, seeds = next(iter(results))[0], len(next(iter(results.values())).seeds)
+    preset = next(iter(results))[0]
+    seeds = len(next(iter(results.values())).seeds)
     figure, axes = new_figure(13, 7.4, 2, 3)
     for axis, (env, title) in zip(axes.T.flat, (MAZES | ENVS).items(), strict=True):
         pairs = product(published.AGENTS, DELAYS)
@@ -142,10 +150,12 @@ def _draw(results: Results, root: Path) -> Path:
             ylabel=("training return" if preset == "paper" else "greedy return"),
         )
     shared_legend(figure, axes)
-    mazes, rest = standing(preset, results, MAZES), standing(preset, results, ENVS)
+    mazes = standing(preset, results, MAZES)
+    rest = standing(preset, results, ENVS)
     lines = [
         f"Delayed-Q has the best mean in {mazes.won} of {mazes.of} maze cells (our settings) "
-        f"and in {rest.won} of {rest.of} cells of CartPole and Acrobot (preset {preset}); in the paper in all.",
+        f"and in {rest.won} of {rest.of} cells of CartPole and Acrobot (preset {preset}); in the "
+        "paper in all.",
         f"CartPole and Acrobot: {_SCORES[preset]} {statistics.seeds_shown(seeds)}. "
         f"deadtime reproduce summary --preset {preset}",
     ]

@@ -1,7 +1,8 @@
 """The paper's tabular experiments as data.
 
-Step size and exploration were chosen once, by `tuning`, on mazes that no other experiment uses; they are the same for every
-agent (`QLearning`), but for `whole-law`, which is about exploration. Everything else runs on the mazes of seeds 0 … 19.
+Step size and exploration were chosen once, by `tuning`, on mazes that no other experiment uses.
+They are the same for every agent (`QLearning`), except in `whole-law`, which is about exploration.
+All other experiments run on the mazes of seeds 0 … 19.
 """
 
 from __future__ import annotations

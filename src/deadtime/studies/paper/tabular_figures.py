@@ -1,4 +1,4 @@
-"""How the paper's tabular experiments are drawn and tabulated, and the values that each varies."""
+"""Figures and tables of the paper's tabular experiments, and the values that each varies."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _EPISODES = (1.0, math.inf)
 
 
 def tabular(result: Result) -> TabularSpec:
-    """Its spec, which is tabular."""
+    """Return the spec of a tabular result."""
     spec = result.spec
     assert isinstance(spec, TabularSpec)
     return spec
 
 
 def estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A row a run: its key, the greedy and the training return, and the paired difference to Delayed-Q where there is one."""
+    """Return a row for each run: its key, greedy and training return, seeds, episodes, seconds."""
     rows = []
     for key, result in results.items():
         row = dict(zip(names, key, strict=True)) | columns(result, "return")
@@ -49,7 +49,7 @@ def estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _best(root: Path, results: Results, keys: Any) -> dict[int, tuple[float, bool]]:
-    """The ceiling of each delay among the keys (…, delay)."""
+    """Return the optimum of each delay, or a bound, and whether it is exact."""
     found = {}
     for key in keys:
         result = results[key]
@@ -58,11 +58,12 @@ def _best(root: Path, results: Results, keys: Any) -> dict[int, tuple[float, boo
     return found
 
 
-NOISES, DELAYS = (0.0, 0.05, 0.1, 0.2), (0, 5, 15, 25)
+NOISES = (0.0, 0.05, 0.1, 0.2)
+DELAYS = (0, 5, 15, 25)
 
 
 def draw_convergence(results: Results, root: Path) -> Path:
-    """Learning curves: a row a noise, a column a delay."""
+    """Draw learning curves: a row for each noise, a column for each delay."""
     shown = [agent for agent in AGENTS if not VIEWS[agent].solves_offline]
     figure, axes = new_figure(12, 9.5, len(NOISES), len(DELAYS), sharex=True, sharey=True)
     for (i, p), (j, m) in product(enumerate(NOISES), enumerate(DELAYS)):
@@ -84,16 +85,18 @@ def draw_convergence(results: Results, root: Path) -> Path:
         handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False
     )
     figure.suptitle(
-        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0.0, 0].seeds))}: deadtime reproduce convergence"
+        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0.0, 0].seeds))}: deadtime "
+        "reproduce convergence"
     )
     return save_picture(figure, root / "figures" / "convergence.png")
 
 
 def convergence_table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """Final returns beside the optimum, Delayed-Q and the paper."""
+    """Return final returns beside the optimum, Delayed-Q's and the paper's."""
     rows = estimates(results, ("agent", "noise", "delay"))
     for row, result in zip(rows, results.values(), strict=True):
-        p, m = row["noise"], row["delay"]
+        p = row["noise"]
+        m = row["delay"]
         best, exact = _best(root, results, [("delayed", p, m)])[m]
         less = difference(results["delayed", p, m], result)
         row.update(difference_columns("delayed_minus_this", less))
@@ -119,12 +122,14 @@ def draw_sweep(results: Results, root: Path) -> Path:
     axes[1].set_ylabel("")
     axes[1].get_legend().remove()
     figure.suptitle(
-        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0.0, 0].seeds))}: deadtime reproduce delay-sweep"
+        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0.0, 0].seeds))}: deadtime "
+        "reproduce delay-sweep"
     )
     return save_picture(figure, root / "figures" / "delay-sweep.png")
 
 
-MAP_NOISES, MAP_DELAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), (0, 5, 10, 15, 20, 25)
+MAP_NOISES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+MAP_DELAYS = (0, 5, 10, 15, 20, 25)
 
 
 def draw_heat_map(results: Results, root: Path) -> Path:
@@ -145,7 +150,8 @@ def draw_heat_map(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "heatmap-maze.png")
 
 
-SIZES, SIZED = (5, 10, 15, 20), ("delayed", "augmented", "oblivious", "mbs")
+SIZES = (5, 10, 15, 20)
+SIZED = ("delayed", "augmented", "oblivious", "mbs")
 
 
 def draw_sizes(results: Results, root: Path) -> Path:
@@ -185,7 +191,8 @@ def draw_sizes(results: Results, root: Path) -> Path:
         axis.legend(frameon=False, fontsize=8)
     axes[0].set_ylabel("greedy return after 5,000 episodes")
     figure.suptitle(
-        f"delay 5, {statistics.seeds_shown(len(results['delayed', 0.0, 10].seeds))}: deadtime reproduce maze-size"
+        f"delay 5, {statistics.seeds_shown(len(results['delayed', 0.0, 10].seeds))}: deadtime "
+        "reproduce maze-size"
     )
     return save_picture(figure, root / "figures" / "maze-size.png")
 
@@ -198,7 +205,7 @@ BUDGET = 200_000
 
 
 def growth(results: Results) -> dict[str, tuple[float, float]]:
-    """Fits of the mean number of episodes against m: Augmented-Q's factor a step of delay, Delayed-Q's line."""
+    """Fit the mean number of episodes against m: exponential for Augmented-Q, else linear."""
     means = {a: [np.mean(results[a, m].record.episodes) for m in ms] for a, ms in GROWTH.items()}
     slope, start = np.polyfit(GROWTH["augmented"], np.log(means["augmented"]), 1)
     gain, base = np.polyfit(GROWTH["delayed"], means["delayed"], 1)
@@ -214,7 +221,8 @@ def draw_growth(results: Results, root: Path) -> Path:
     fits = growth(results)
     for agent, delays in GROWTH.items():
         found = [statistics.mean(results[agent, m].record.episodes, _EPISODES) for m in delays]
-        color, (base, gain) = COLORS[agent], fits[agent]
+        color = COLORS[agent]
+        (base, gain) = fits[agent]
         spread = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
         axes.errorbar(
             delays,
@@ -242,7 +250,8 @@ def draw_growth(results: Results, root: Path) -> Path:
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=9)
     axes.set_title(
-        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0].seeds))}: deadtime reproduce complexity",
+        f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0].seeds))}: deadtime "
+        "reproduce complexity",
         fontsize=10,
     )
     return save_picture(figure, root / "figures" / "complexity.png")
@@ -267,7 +276,8 @@ def growth_table(results: Results, root: Path) -> list[dict[str, Any]]:
     return rows
 
 
-STEP_SIZES, EPSILONS = (0.03, 0.1, 0.3, 1.0), (0.0, 0.01, 0.05, 0.2)
+STEP_SIZES = (0.03, 0.1, 0.3, 1.0)
+EPSILONS = (0.0, 0.01, 0.05, 0.2)
 
 
 def _tuning_means(results: Results) -> np.ndarray:
@@ -298,7 +308,8 @@ def draw_tuning(results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / "tuning.png")
 
 
-LAW_NOISES, LAW_EPSILON = (0.1, 0.2), 0.05
+LAW_NOISES = (0.1, 0.2)
+LAW_EPSILON = 0.05
 
 
 def draw_whole_law(results: Results, root: Path) -> Path:
@@ -313,13 +324,14 @@ def draw_whole_law(results: Results, root: Path) -> Path:
         axis.set_ylabel("")
     seeds = len(results["delayed", LAW_NOISES[0], 0].seeds)
     figure.suptitle(
-        f"10×10 mazes, ε = {LAW_EPSILON:g}, {statistics.seeds_shown(seeds)}: deadtime reproduce whole-law"
+        f"10×10 mazes, ε = {LAW_EPSILON:g}, {statistics.seeds_shown(seeds)}: deadtime reproduce "
+        "whole-law"
     )
     return save_picture(figure, root / "figures" / "whole-law.png")
 
 
 def whole_law_table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """The same in numbers, with paired differences."""
+    """Return the numbers of the figure, with paired differences."""
     rows = estimates(results, ("agent", "noise", "delay"))
     for row in rows:
         at = row["noise"], row["delay"]

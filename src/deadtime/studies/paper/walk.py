@@ -1,9 +1,11 @@
 """What a prediction is worth in the random walk with momentum: its mode, its mean, or all of it.
 
-The paper says that a point estimate, "e.g. ML or MAP", of the walk's future is x = 0. That is the mean. At long delays the law
-has two peaks at ±Z, so the most likely x is ±Z, and acting on it is right about |x| where acting on the mean is not. A forward
-model rolled step by step gives a third point: each step's most likely successor, which runs away from 0 and ends at |x| + m.
-None of the three is safe: only the whole law is never worse. All lines are exact; the points are trained agents.
+The paper says that a point estimate, "e.g. ML or MAP", of the walk's future is x = 0. That is the
+mean. At long delays the law has two peaks at ±Z, so the most likely x is ±Z, and acting on it is
+right about |x| where acting on the mean is not. A forward model rolled step by step gives a third
+point: each step's most likely successor, which runs away from 0 and ends at |x| + m. None of the
+three is safe: only the whole law is never worse. All lines are exact; the points are trained
+agents.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def law_after(walk: WalkSettings, steps: int) -> Float[np.ndarray, "x y"]:
     away = np.where(x == 0, 0.5, walk.momentum)
     right = np.where(x < 0, 1 - away, away)
     kernel = np.diag(right[:-1], 1) + np.diag(1 - right[1:], -1)
-    kernel[0, 0], kernel[-1, -1] = 1 - right[0], right[-1]
+    kernel[0, 0] = 1 - right[0]
+    kernel[-1, -1] = right[-1]
     return np.linalg.matrix_power(kernel, steps)
 
 
@@ -60,17 +63,18 @@ def goes_far(
 
 
 def exact_return(walk: WalkSettings, delay: int, predictor: str) -> float:
-    """The expected return of acting on a prediction; the warm-up's random actions are right half the time."""
+    """Return the expected return of acting on a prediction.
+
+    The warm-up's random actions are right half the time.
+    """
     x = np.arange(-walk.length, walk.length + 1)
     laws = law_after(walk, delay)
     far = goes_far(walk, delay, laws, predictor)
     ends_far = laws[:, np.abs(x) > walk.near].sum(axis=1)
     pays = np.where(far, ends_far, 1 - ends_far)
-    now, step, earned = (
-        np.eye(len(x))[walk.length],
-        law_after(walk, 1),
-        0.5 * min(delay, walk.length),
-    )
+    now = np.eye(len(x))[walk.length]
+    step = law_after(walk, 1)
+    earned = 0.5 * min(delay, walk.length)
     for _ in range(walk.length - delay):
         earned += float(now @ pays)
         now = now @ step
@@ -80,7 +84,8 @@ def exact_return(walk: WalkSettings, delay: int, predictor: str) -> float:
 def _draw(results: Results, root: Path) -> Path:
     walk = WalkSettings()
     figure, (left, right) = new_figure(11, 4.4, 1, 2)
-    x, law = np.arange(-walk.length, walk.length + 1), law_after(walk, 20)[walk.length]
+    x = np.arange(-walk.length, walk.length + 1)
+    law = law_after(walk, 20)[walk.length]
     seen = law > 1e-9
     left.bar(x[seen], law[seen], width=1.6, color="#999999")
     left.axvspan(
@@ -126,7 +131,8 @@ def _draw(results: Results, root: Path) -> Path:
     right.grid(alpha=0.25)
     right.legend(frameon=False, fontsize=8)
     figure.suptitle(
-        f"Walk with momentum {walk.momentum:g}, {statistics.seeds_shown(len(results['delayed', 0].seeds), '')}: "
+        f"Walk with momentum {walk.momentum:g}, "
+        f"{statistics.seeds_shown(len(results['delayed', 0].seeds), '')}: "
         "deadtime reproduce point-estimates"
     )
     return save_picture(figure, root / "figures" / "point-estimates.png")
