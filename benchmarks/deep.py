@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from deadtime.envs import family_of
+from deadtime.learn import preset
 from deadtime.learn.compiled_groups import CHUNK_STEPS, program_of, setups_of, width_of
 from deadtime.learn.compiled_loop import begin_all, run_chunk
 from deadtime.learn.memory import bytes_a_run
-from deadtime.learn.presets import preset
 from deadtime.learn.program import Program
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runtime.views import VIEWS

@@ -10,7 +10,7 @@ import numpy as np
 from plain import Plain
 
 from deadtime.envs.maze_layout import carve, finite
-from deadtime.learn.settings import QLearning
+from deadtime.learn import QLearning
 from deadtime.learn.tabular_q import new_agent, run_episodes
 from deadtime.runtime.views import VIEWS
 

@@ -14,7 +14,7 @@ from deadtime.learn import frame_actor_critic, host_programs, host_scores, train
 from deadtime.learn.a2c import Memory, new_state, nothing, step_loss
 from deadtime.learn.frame_a2c import Came, new_frame_actor_critic
 from deadtime.learn.frame_actor_critic import FRAME_ACTOR_CRITIC, FrameActorCritic
-from deadtime.learn.frame_networks import MOST_ACTIONS, with_arrays
+from deadtime.learn.frame_networks import MOST_ACTIONS
 from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.program import Program, Setup
@@ -433,9 +433,9 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
     setups = host_programs.setups_of(program, [(spec, 0)])
     assert program == program_of(spec.learner, 4)
     like = jax.eval_shape(lambda: new_frame_actor_critic(jax.random.key(0), spec.learner))
-    net = with_arrays(
-        like, {name.partition("/")[2]: array for name, array in result.record.policies.items()}
-    )
+    arrays = {name.partition("/")[2]: array for name, array in result.record.policies.items()}
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(like)]
+    net = jax.tree.unflatten(jax.tree.structure(like), [arrays[path] for path in paths])
     learner = new_state(jax.tree.map(lambda leaf: leaf[None], net), spec.learner)
     frames, memory, chosen = (
         np.random.default_rng(0).integers(0, 256, (30, 1, 2, *SHOWN), np.uint8),

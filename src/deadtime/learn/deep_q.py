@@ -6,7 +6,7 @@ Each step decides, stores a transition and updates all networks once. Every func
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from deadtime.learn import double_q
 from deadtime.learn.channel import credited
 from deadtime.learn.double_q import Adam, Batch
-from deadtime.learn.forward_model import SIMULATOR, ForwardModel
+from deadtime.learn.forward_model import SIMULATOR, ForwardModel, TrainedModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never
 from deadtime.learn.networks import MLP, layer_arrays, new_mlp
 from deadtime.learn.program import Actor, Done, Program, Setup
@@ -158,18 +158,18 @@ def updated(
     )
     finite = jnp.isfinite(loss)
     rate = learning_rate(setup, t)
-    of = _model(program)
     model = state.model
-    if not of.learns:
+    if not _model(program).learns:
         q, moments = _adam(program).descend(state.q, gradient, state.moments, rate)
     else:
-        model = of.seen(model, item, keep)
-        weights = of.weights(model)
-        error, slope = jax.value_and_grad(partial(of.loss, program, model), 0)(weights, batch)
+        trained = cast("TrainedModel", _model(program))
+        model = trained.seen(model, item, keep)
+        weights = trained.weights(model)
+        error, slope = jax.value_and_grad(partial(trained.loss, program, model))(weights, batch)
         finite &= jnp.isfinite(error) | ~jnp.asarray(program.code(setup).predicts)
         both = (state.q, weights), (gradient, slope)
         (q, weights), moments = _adam(program).descend(*both, state.moments, rate)
-        model = of.with_weights(model, weights)
+        model = trained.with_weights(model, weights)
     updates = state.updates + 1
     target = double_q.followed(q, state.target, updates, numbers.target_period_updates, numbers.tau)
     return QState(q, target, model, moments, updates, state.diverged_at), finite
@@ -201,10 +201,11 @@ class DeepQ:
             inputs = d + per_action * program.queue_room
             used = d + per_action * setup.delay * program.code(setup).sees_queue
         q = new_mlp(key_q, (inputs, *settings.hidden, actions), used)
-        of = _model(program)
-        model = of.init(program, key_model)
-        learning = (q, of.weights(model)) if of.learns else q
-        moments = _adam(program).init(learning)
+        model = _model(program).init(program, key_model)
+        weights: Any = q
+        if _model(program).learns:
+            weights = q, cast("TrainedModel", _model(program)).weights(model)
+        moments = _adam(program).init(weights)
         return QState(q, q, model, moments, jnp.zeros((), jnp.int32), never())
 
     def new_replay(self, program: Program) -> Replay:

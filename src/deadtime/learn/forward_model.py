@@ -28,7 +28,7 @@ class ForwardModel(Protocol):
     """A kind of forward model; the state of a run holds its weights and scales."""
 
     learns: bool
-    """Whether it has weights to train."""
+    """Whether it has weights to train; then it is a `TrainedModel`."""
 
     def init(self, program: Program, key: Array) -> Any:
         """Return the state of a new model."""
@@ -37,6 +37,16 @@ class ForwardModel(Protocol):
         self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array
     ) -> Float[Array, "members D"]:
         """Return each member's prediction of the observation when the next action is executed."""
+
+    def arrays(self, state: Any) -> dict[str, Any]:
+        """Return the arrays of a policy's model (see `runtime.forward_models`).
+
+        "inputs/mean" is among the arrays, with the shape of an observation.
+        """
+
+
+class TrainedModel(ForwardModel, Protocol):
+    """A forward model with weights to train."""
 
     def weights(self, state: Any) -> Any:
         """Return the weights to train."""
@@ -49,12 +59,6 @@ class ForwardModel(Protocol):
 
     def loss(self, program: Program, state: Any, weights: Any, batch: Transition) -> Any:
         """Return the loss of weights on a batch."""
-
-    def arrays(self, state: Any) -> dict[str, Any]:
-        """Return the arrays of a policy's model (see `runtime.forward_models`).
-
-        "inputs/mean" is among the arrays, with the shape of an observation.
-        """
 
 
 class Scale(eqx.Module):
@@ -190,24 +194,6 @@ class SimulatorModel:
             return roll(partial(step, k), start, actor.queue, setup.delay)[0]
 
         return jax.vmap(member)(jnp.arange(program.settings.members))
-
-    def weights(self, state: ModelState) -> tuple[()]:
-        """Return no weights."""
-        return ()
-
-    def with_weights(self, state: ModelState, weights: tuple[()]) -> ModelState:
-        """Return the state as it is."""
-        return state
-
-    def seen(self, state: ModelState, item: Transition, keep: Any) -> ModelState:
-        """Return the state as it is."""
-        return state
-
-    def loss(
-        self, program: Program, state: ModelState, weights: tuple[()], batch: Transition
-    ) -> float:
-        """Return no loss."""
-        return 0.0
 
     def arrays(self, state: ModelState) -> dict[str, Any]:
         """Return what a policy needs to predict."""

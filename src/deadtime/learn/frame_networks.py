@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
-from deadtime._support.files import check_fit
 from deadtime.learn.a2c import Norm
 from deadtime.learn.networks import new_orthogonal
 from deadtime.learn.settings import PixelQ
@@ -113,14 +112,6 @@ def named_arrays(net: Any) -> dict[str, np.ndarray]:
         jax.tree_util.keystr(path): np.asarray(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(net)
     }
-
-
-def with_arrays(like: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a network of the shape of `like` from its arrays."""
-    check_fit(arrays, named_arrays(like))
-    return jax.tree_util.tree_map_with_path(
-        lambda path, _: jnp.asarray(arrays[jax.tree_util.keystr(path)]), like
-    )
 
 
 def one_hot_queue(queue: Int[Array, " C"], delay: Any, sees: Any) -> Float[Array, " n"]:

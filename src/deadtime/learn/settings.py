@@ -133,23 +133,15 @@ class DoubleQ:
 
 
 @dataclass(frozen=True)
-class A2C:
-    """The settings of the recurrent agent; the defaults are those of Stable-Baselines."""
+class _Recurrent:
+    """The settings that the recurrent agents share; the defaults are those of Stable-Baselines."""
 
-    kind: ClassVar[str] = "a2c"
-
-    hidden: tuple[int, ...] = (64, 64)
-    """The layers between the observation and the LSTM."""
     lstm: int = 256
     layer_norm: bool = True
     """Whether the inputs and the cell of the LSTM are normalized."""
-    actors: int = 16
-    """The environments of a run; steps are counted over all of them."""
     rollout: int = 5
     """The steps of each environment between two updates; gradients go through all of them."""
     learning_rate: float = 7e-4
-    learning_rate_fall: float = 0.0
-    """The part of the learning rate that is gone by the last step; it falls linearly."""
     gamma: float = 0.99
     value_weight: float = 0.25
     entropy_weight: float = 0.01
@@ -160,6 +152,20 @@ class A2C:
     rms_start: float = 1.0
     """The initial mean square of RMSprop. TensorFlow has 1, which makes the first hundreds of
     updates small."""
+
+
+@dataclass(frozen=True)
+class A2C(_Recurrent):
+    """The settings of the recurrent agent."""
+
+    kind: ClassVar[str] = "a2c"
+
+    hidden: tuple[int, ...] = (64, 64)
+    """The layers between the observation and the LSTM."""
+    actors: int = 16
+    """The environments of a run; steps are counted over all of them."""
+    learning_rate_fall: float = 0.0
+    """The part of the learning rate that is gone by the last step; it falls linearly."""
     reward_scale: float = 1.0
     """The factor of rewards in learning."""
     shaped: bool = False
@@ -207,33 +213,14 @@ class PixelQ:
 
 
 @dataclass(frozen=True)
-class PixelA2C:
-    """The settings of the recurrent agent on frames; the defaults are those of Stable-Baselines.
-
-    Its actors are the environments of the run.
-    """
+class PixelA2C(_Recurrent):
+    """The settings of the recurrent agent on frames; its actors are the environments of the run."""
 
     kind: ClassVar[str] = "pixel-a2c"
 
     channels: tuple[int, ...] = (32, 64, 64)
     hidden: int = 512
     """The units between the convolutions and the LSTM."""
-    lstm: int = 256
-    layer_norm: bool = True
-    """Whether the inputs and the cell of the LSTM are normalized."""
-    rollout: int = 5
-    """The steps of each environment between two updates; gradients go through all of them."""
-    learning_rate: float = 7e-4
-    gamma: float = 0.99
-    value_weight: float = 0.25
-    entropy_weight: float = 0.01
-    gradient_norm: float = 0.5
-    """The norm to which longer gradients are clipped."""
-    rms_decay: float = 0.99
-    rms_epsilon: float = 1e-5
-    rms_start: float = 1.0
-    """The initial mean square of RMSprop. TensorFlow has 1, which makes the first hundreds of
-    updates small."""
     clip_rewards: bool = True
     """Whether learning uses only the sign of rewards; scores are of the game itself."""
     life_loss: bool = True
