@@ -1,4 +1,7 @@
-"""Packages that a command does not import: help, status and plans start fast. Times are in benchmarks, not here."""
+"""Packages that a command does not import, so that help, status and plans start fast.
+
+Times are measured in benchmarks, not here.
+"""
 
 import json
 import subprocess

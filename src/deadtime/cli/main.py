@@ -68,14 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(_HELP.format(commands="\n".join(lines)), end="")
         return
     try:
-        last = None if arguments is not None else partial(_say_interrupted, given)
+        last = None if arguments is not None else partial(_print_interrupted, given)
         with ending.interruptible(last=last):
             command = _parsed(given)
             limit = getattr(command, "limits", None) and command.limits.step_timeout
             with limited_steps(limit), extras_needed(_EXTRA.get(given[0], "learn")):
                 status = command.run()
     except KeyboardInterrupt as pressed:
-        _say_interrupted(given)
+        _print_interrupted(given)
         status = 128 + ending.number_of(pressed)
     except StepTimeoutError as error:
         print(f"deadtime: {error}", file=sys.stderr)
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(status)
 
 
-def _say_interrupted(given: list[str]) -> None:
+def _print_interrupted(given: list[str]) -> None:
     """Print what an interrupted command keeps, and how to resume it."""
     kept = ""
     if given and given[0] in _TRAIN:

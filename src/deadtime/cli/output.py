@@ -9,47 +9,46 @@ from rich.table import Table
 
 from deadtime._support.terminal import counted
 from deadtime.runs import statistics
-from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Result
+from deadtime.runs.returns import mean_return
 from deadtime.runs.specs import Spec
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runtime.views import VIEWS
 
 _ESTIMATE = ("mean", "low", "high")
 _APART = ("kind", "settings", "learner", "changes")
-"""What a spec says of itself that a summary says in words of its own."""
+"""Keys of a spec whose content a summary shows in another form."""
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """Return the settings and scores of a training."""
+    """Return the settings and scores of a training, by name."""
     spec = result.spec
-    said = {name: value for name, value in spec.canonical().items() if name not in _APART}
+    shown = {name: value for name, value in spec.canonical().items() if name not in _APART}
     if not isinstance(spec, TabularSpec):
-        said["preset"] = spec.preset
-    said |= _environment_settings(spec)
-    process = said.pop("process", None)
-    said["delay"] = spec.delay if process is None else process
+        shown["preset"] = spec.preset
+    shown |= _environment_settings(spec)
+    process = shown.pop("process", None)
+    shown["delay"] = spec.delay if process is None else process
     if isinstance(spec, TabularSpec):
-        said["episodes"] = spec.episodes
+        shown["episodes"] = spec.episodes
     else:
-        said["steps"] = spec.length
-    said["seeds"] = len(result.seeds)
+        shown["steps"] = spec.length
+    shown["seeds"] = len(result.seeds)
     if not isinstance(spec, TabularSpec) and spec.outside:
-        said["envs"] = spec.envs
-    said |= _learner_settings(spec)
-    limits = return_limits(spec)
-    said |= {
-        "greedy_return": statistics.mean(result.scores, limits).to_json(),
-        "training_return": statistics.mean(result.training_scores, limits).to_json(),
+        shown["envs"] = spec.envs
+    shown |= _learner_settings(spec)
+    shown |= {
+        "greedy_return": mean_return(result).to_json(),
+        "training_return": mean_return(result, result.training_scores).to_json(),
         "scores": [round(score, 6) for score in result.record.scores],
         "seconds_of_all_seeds": round(sum(result.record.seconds), 3),
     }
     if result.diverged:
-        said["diverged"] = result.diverged
+        shown["diverged"] = result.diverged
     if result.untrained:
         seeds = f"seeds {result.untrained}"
-        said["never_updated"] = f"{seeds}: there was never enough to learn from, train longer"
-    return said
+        shown["never_updated"] = f"{seeds}: there was never enough to learn from, train longer"
+    return shown
 
 
 def _learner_settings(spec: Spec) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def _learner_settings(spec: Spec) -> dict[str, Any]:
 
 
 def _environment_settings(spec: Spec) -> dict[str, Any]:
-    """Return the environment's settings, those at their default too where they matter."""
+    """Return the environment's settings, with the defaults that matter."""
     environment = spec.environment(0)
     names = ("size", "noise", "perturb", "sticky")
     usual = {name: getattr(environment, name) for name in names if hasattr(environment, name)}
@@ -74,27 +73,28 @@ def _environment_settings(spec: Spec) -> dict[str, Any]:
     return usual | spec.settings
 
 
-def settings_table(said: dict[str, Any]) -> Table:
+def settings_table(shown: dict[str, Any]) -> Table:
     """Return names and values as a table without a head."""
     table = Table("", "", show_header=False)
-    for name, value in said.items():
+    for name, value in shown.items():
         table.add_row(name.replace("_", " "), _plain(value))
     return table
 
 
 def nothing_trained(asked: int, noun: str) -> str:
-    """Return the line for a command whose runs had all been recorded before."""
+    """Return the message of a command whose runs were all recorded before."""
     which = f"the {noun} is" if asked == 1 else f"all {counted(asked, noun)} are"
     return f"{which} recorded already: nothing was trained"
 
 
 def estimate(found: dict[str, Any]) -> str:
-    """Return a mean and its interval in words."""
+    """Return a mean and its interval as text."""
     numbers = (np.nan if found[name] is None else found[name] for name in _ESTIMATE)
     return str(statistics.Estimate(*numbers))
 
 
 def _plain(value: Any) -> str:
+    """Return a value as the text of a cell."""
     if isinstance(value, dict) and set(value) == {*_ESTIMATE}:
         return estimate(value)
     if isinstance(value, list) and all(isinstance(item, float) for item in value):
