@@ -1,4 +1,4 @@
-"""Gymnasium environments for tests of the host loop: known Q-values, known transitions, and spaces that are refused."""
+"""Gymnasium environments for tests of the host loop: known values, transitions, refused spaces."""
 
 import gymnasium as gym
 import numpy as np
@@ -26,7 +26,7 @@ class ProbeEnv(gym.Env):
 
 
 class DiaryEnv(gym.Env):
-    """Observations say which environment, episode and step this is, and what was executed; ends are of all three kinds."""
+    """An environment that shows its number, episode, step and executed action."""
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
     ends = ((5, True, False), (4, False, True), (7, True, True), (3, False, True))

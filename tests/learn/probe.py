@@ -1,4 +1,4 @@
-"""An environment whose Q-values are known: the state flips at each step, and the action that names it pays 1."""
+"""An environment with known Q-values: the state flips at each step; the matching action earns 1."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -57,7 +57,7 @@ class RecallState(NamedTuple):
 
 @dataclass(frozen=True)
 class Recall(Probe):
-    """Shows 0 or 1 at random; the action that names what was shown a step ago pays 1. The first step pays nothing."""
+    """An environment that shows 0 or 1 at random; the action that names the last one earns 1."""
 
     def reset_env(self, key, params):
         shown = jax.random.bernoulli(key).astype(jnp.float32)

@@ -1,4 +1,4 @@
-"""The compiled recurrent learner: known answers, the delay, and itself in other chunks and company."""
+"""The compiled recurrent learner: known answers, the delay, and the same bits in other chunks."""
 
 import json
 from dataclasses import replace
@@ -121,7 +121,7 @@ def test_actions_are_executed_when_their_time_comes(delay):
 
 
 def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
-    """One update by hand: returns and loss of a rollout that truncates nothing, from a network evaluated step by step."""
+    """One update by hand: returns and loss of a rollout, from a network evaluated step by step."""
     env, settings = (
         make("cartpole"),
         A2C(hidden=(8,), lstm=8, actors=2, rollout=3, layer_norm=False),
@@ -169,7 +169,7 @@ def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
 
 
 def test_cut_off_episodes_are_worth_what_could_still_come():
-    """The value after an episode's last step is that of its final observation with the memory of that episode."""
+    """The value after an episode's last step uses its final observation and its memory."""
     program, setup = program_of(Recall(), SMALL, 0), pick(setup_of(Recall(), (0,), SMALL), 0)
     run = pick(begin_all(program, jax.tree.map(lambda leaf: leaf[None], setup)), 0)
     net, actor = run.learner.net, pick(run.actors, 0)
@@ -214,7 +214,7 @@ def test_training_ends_with_the_last_whole_rollout():
 
 @pytest.mark.full
 def test_returns_are_told_at_their_step():
-    """Recall's episodes last 20 steps, so all eight actors end in the 20th of theirs: environment steps 152 to 159."""
+    """Episodes of Recall last 20 steps, so all eight actors end one at the steps 152 to 159."""
     _, _, _, returns = trained(Recall(), (0,), WIDE, 0, [160, 160])
     assert np.flatnonzero(~np.isnan(returns[:, 0])).tolist() == [*range(152, 160), *range(312, 320)]
 

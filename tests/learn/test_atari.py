@@ -1,4 +1,4 @@
-"""Training on Atari: decisions under a delay, records, resuming, several games at once, the commands."""
+"""Training on Atari: decisions under a delay, records, resuming, several games, the commands."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def lively():
 
 @pytest.mark.parametrize("delay", [1, 7, 25])
 def test_frozen_delayed_q_decides_as_the_undelayed_agent_does(lively, delay):
-    """Without stickiness: what it chooses at t is what the undelayed agent chooses at t + m, begun after the m random steps."""
+    """Without stickiness, its action at t is the one of an undelayed agent at t + m."""
     policy, env = lively.at_delay(delay), AtariEnv(Atari("MsPacman", sticky=0.0), delay, "fresh")
     obs, info = env.reset(seed=5)
     undelayed = Lane(Game("MsPacman", 0, 0.0, seed=5))
@@ -113,7 +113,7 @@ def test_frozen_delayed_q_decides_as_the_undelayed_agent_does(lively, delay):
 
 
 def test_a_look_ahead_is_for_who_acts_on_it(lively):
-    """And it is never taken for granted: without one a delayed policy is refused, as is a second delay."""
+    """A delayed policy is refused without a prediction, and so is a second delay."""
     assert {
         game.look_ahead for game in host_programs.lanes_of([(spec_of("delayed"), 0)], 3, 0)
     } == {"fresh"}
@@ -201,7 +201,7 @@ def test_a_worker_that_dies_costs_its_episodes_only(monkeypatch):
 
 
 def test_games_agents_and_delays_side_by_side():
-    """As on a GPU: one program for games of 3, 4, 9 and 18 actions; each is given actions of its own."""
+    """As on a GPU: one program for games of 3, 4, 9 and 18 actions, each with its own actions."""
     specs = [
         spec_of("delayed", 4, "atari:Freeway"),
         spec_of("augmented", 2, "atari:Breakout"),
@@ -266,7 +266,8 @@ def test_what_a_spec_says():
         ({"changes": {"channels": (4, 4)}}, "those of three convolutions; got"),
         (
             {"settings": {"stickiness": 1}},
-            "atari:MsPacman has no setting 'stickiness'; did you mean 'sticky'.: it takes sticky, max_episode_steps",
+            "atari:MsPacman has no setting 'stickiness'; did you mean 'sticky'.: "
+            "it takes sticky, max_episode_steps",
         ),
     ):
         with pytest.raises(ValueError, match=words):
@@ -362,7 +363,10 @@ def test_a_table_is_filled_bit_by_bit(tmp_path, capsys):
 
 def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed):
     delayed.save(tmp_path / "one")
-    hide = "import sys; sys.modules['ale_py'] = None; from deadtime.cli import main; sys.argv[0] = 'deadtime'; sys.exit(main())"
+    hide = (
+        "import sys; sys.modules['ale_py'] = None; from deadtime.cli import main; "
+        "sys.argv[0] = 'deadtime'; sys.exit(main())"
+    )
     words = ["train", "--env", "atari:MsPacman", "--seeds", "1"]
     done = subprocess.run(
         [sys.executable, "-c", hide, *words],

@@ -1,4 +1,4 @@
-"""Checkpoints: what can't be written costs nothing but the checkpoint, and what no run wrote is refused."""
+"""Checkpoints: a failed write costs the checkpoint only, and a foreign file is refused."""
 
 import json
 import os
@@ -120,7 +120,8 @@ def test_a_full_disk_is_said_once_a_run(tmp_path, capfd):
             f"deadtime: warning: a checkpoint can't be written to {tmp_path}/{name} ("
         )
         assert line.endswith(
-            "): the run continues, but an interruption would lose its progress; free some space there"
+            "): the run continues, but an interruption would lose its progress; "
+            "free some space there"
         )
 
 

@@ -1,4 +1,4 @@
-"""The compiled deep learner: its parts against hand-computed arrays, the whole against known values and itself."""
+"""The compiled deep learner: parts against arrays by hand, the whole against known values."""
 
 import os
 import subprocess
@@ -190,7 +190,7 @@ def test_rolling_is_repeated_one_step_application(kind, hidden):
 
 @pytest.mark.full
 def test_a_number_that_never_changes_does_not_spoil_the_others():
-    """It has no scale of its own; divided by a tiny one, its rounding would drown what the others say."""
+    """A constant number has no scale; divided by a tiny one, its rounding would hide the others."""
     model = forward_model.new_model(jax.random.key(0), "change", 3, 2, (16, 16), 1)
     model = jax.tree.map(
         lambda leaf: leaf + 0.1 * jax.random.uniform(jax.random.key(1), leaf.shape), model
@@ -270,9 +270,14 @@ def test_replay_gives_back_what_was_stored():
     for i in range(9):
         n = jnp.float32(i)
         item = Transition(
-            jnp.array([n, -n]), jnp.array([i, i + 1, i + 2]), jnp.int32(i % 3), n / 2, jnp.array([n + 1, -n - 1]),
-            jnp.array([i + 1, i + 2, i + 3]), i % 2 == 0,
-        )  # fmt: skip
+            obs=jnp.array([n, -n]),
+            queue=jnp.array([i, i + 1, i + 2]),
+            action=jnp.int32(i % 3),
+            reward=n / 2,
+            next_obs=jnp.array([n + 1, -n - 1]),
+            next_queue=jnp.array([i + 1, i + 2, i + 3]),
+            terminated=i % 2 == 0,
+        )
         replay = store(replay, item, i != 4)
     assert replay.stored == 8
     batch = sample(replay, jax.random.key(0), 300, 2)
@@ -292,7 +297,7 @@ def test_replay_gives_back_what_was_stored():
     ("agent", "delays"), [("delayed", (0, 2)), ("augmented", (0, 2)), ("oblivious", (0, 2))]
 )
 def test_known_values(agent, delays, merged):
-    """γ = ½, so a pay of 1 at every later step is worth 1; Oblivious-Q under a delay has no values to be right about."""
+    """With γ = ½, a reward of 1 at every later step has the value 1."""
     program, setups, runs, _ = trained(Probe(), agent, delays, SMALL, 2, 6000, merged)
     assert (np.asarray(runs.learner.diverged_at) < 0).all()
     for i, delay in enumerate(delays):
@@ -412,7 +417,7 @@ def test_a_program_has_room_for_the_longest_delay_that_it_meets():
 
 @pytest.mark.parametrize("delay", [full(1), 4])
 def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay):
-    """Frozen random parameters, deterministic dynamics: what Delayed-Q executes from step m on is what undelayed Q would."""
+    """With deterministic dynamics, Delayed-Q executes undelayed Q's actions from step m on."""
     env, settings = make("cartpole"), replace(SMALL, model="simulator", hidden=(16, 16))
     program, bare = (
         program_of(env, "delayed", settings, delay),
@@ -511,11 +516,14 @@ def test_deep_ids():
     base = DeepSpec("cartpole", "delayed", 5)
     assert base.id == DeepSpec("cartpole", "delayed", 5, changes={"batch_size": 128.0}).id
     others = [
-        DeepSpec("cartpole", "delayed", 5, "paper"), DeepSpec("cartpole", "delayed", 6), DeepSpec("cartpole", "oblivious", 5),
-        DeepSpec("noisy-cartpole", "delayed", 5), DeepSpec("cartpole", "delayed", 5, steps=7),
+        DeepSpec("cartpole", "delayed", 5, "paper"),
+        DeepSpec("cartpole", "delayed", 6),
+        DeepSpec("cartpole", "oblivious", 5),
+        DeepSpec("noisy-cartpole", "delayed", 5),
+        DeepSpec("cartpole", "delayed", 5, steps=7),
         DeepSpec("cartpole", "delayed", 5, changes={"gamma": 0.9}),
         DeepSpec("cartpole", "delayed", 5, settings={"noise": 0.2}),
-    ]  # fmt: skip
+    ]
     assert len({spec.id for spec in [base, *others]}) == 8
 
 
@@ -559,7 +567,7 @@ def test_gymnax_environments_train_though_their_parameters_hold_arrays():
     [full({}, 10.0), ({"double": False}, 20.0), full({"terminals": False}, 10.0)],
 )
 def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
-    """One update, whose direction tells its aim: Q picks action 0, worth 10 to the target network, which prefers action 1."""
+    """One update: Q picks action 0, of value 10 in the target network, which prefers action 1."""
     settings = replace(SMALL, batch_size=1, gamma=1.0, **change)
     program, setup = (
         program_of(Probe(), "oblivious", settings, 0),
@@ -658,11 +666,12 @@ def test_stopping_during_evaluation_keeps_the_run(tmp_path, monkeypatch):
 
 @pytest.mark.full
 def test_two_processes_give_the_same_bits():
-    """On a GPU too, where kernels that were chosen by timing them would differ from process to process."""
+    """On a GPU too, where kernels chosen by timing would differ between processes."""
     script = """
 import deadtime
 result = deadtime.train("noisy-cartpole", "delayed", delay=7, seeds=2, steps=1200)
-print(result.curve.returns.tolist(), result.policy(1).q_values([0.01, 0.02, 0.03, 0.04], [0, 1, 1, 0, 1, 0, 0]).tolist())
+values = result.policy(1).q_values([0.01, 0.02, 0.03, 0.04], [0, 1, 1, 0, 1, 0, 0])
+print(result.curve.returns.tolist(), values.tolist())
 """
     environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
     both = [

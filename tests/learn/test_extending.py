@@ -187,7 +187,8 @@ def test_runs_are_interrupted_resumed_and_recorded(mine, env, steps, tmp_path):
 
 
 def test_a_sweep_and_its_page_show_agents_of_ones_own(mine, tmp_path):
-    grid = 'environments = ["follow"]\nagents = ["reactive", "oblivious"]\ndelays = [0, 2]\nseeds = 1\n'
+    names = 'environments = ["follow"]\nagents = ["reactive", "oblivious"]\n'
+    grid = f"{names}delays = [0, 2]\nseeds = 1\n"
     (tmp_path / "s.toml").write_text(f"{grid}[overrides]\nsteps = 100\n")
     for words in (["sweep", "s.toml", "--engine", "inline"], ["report", "s"]):
         command, _ = start("-c", COMMAND, *words, cwd=tmp_path)

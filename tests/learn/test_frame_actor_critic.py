@@ -1,4 +1,4 @@
-"""The recurrent learner on frames: a second implementation, a probe that needs memory, and the whole of it on Breakout."""
+"""The recurrent learner on frames: a second implementation, a memory probe, and Breakout."""
 
 from dataclasses import replace
 from threading import Event
@@ -74,7 +74,7 @@ def pick(tree, i):
 
 
 def test_actions_that_a_game_lacks():
-    """They have no probability, no part of the entropy, and no gradient; the others are as if there were no more."""
+    """Missing actions have no probability, entropy or gradient, and do not change the others."""
     net, frames = new(TINY), np.random.default_rng(0).integers(0, 256, SHOWN, np.uint8)
     memory = Memory(jnp.linspace(-1, 2, TINY.lstm), jnp.linspace(0.5, -0.5, TINY.lstm))
 
@@ -98,7 +98,7 @@ def test_actions_that_a_game_lacks():
 
 
 def test_first_weights_are_stable_baselines_own():
-    """Orthogonal: √2 up to the hidden layer, 1 after it; the first layer takes in that frames are of the size of 255."""
+    """Orthogonal weights: √2 up to the hidden layer, 1 after it; the first layer divides by 255."""
     net = jax.tree.map(np.asarray, new(PixelA2C(channels=(4, 8, 8), hidden=16, lstm=32)))
     first, *others = net.torso.weights
     before, after = (
@@ -116,7 +116,7 @@ def test_first_weights_are_stable_baselines_own():
 @pytest.mark.parametrize("life_loss", [False, True])
 @pytest.mark.parametrize("clip_rewards", [False, True])
 def test_what_is_learned_of_a_turn(life_loss, clip_rewards):
-    """A lane each: nothing special, terminated, a life lost, cut off, cut off as a life was lost, a worker that died."""
+    """One lane each: a plain step, terminated, life lost, truncated, both, and a dead worker."""
     program = program_of(
         replace(TINY, rollout=3, life_loss=life_loss, clip_rewards=clip_rewards), 6
     )
@@ -268,7 +268,7 @@ ENDS = {
 
 
 def test_against_a_second_implementation():
-    """On the first data that suits: where an activation lies within rounding of 0, the two may take different sides of it."""
+    """On the first suitable data: with an activation within rounding of 0, the two may differ."""
     for seed in (1, 2, 3, 0):
         try:
             return compare_with_a_second_implementation(seed)
@@ -339,7 +339,7 @@ def test_a_loss_that_is_not_finite_is_the_end_of_a_run_alone():
 
 @pytest.mark.full
 def test_what_was_shown_a_step_ago_is_remembered():
-    """The left or the right is bright, at random; the action that names the side before pays. Half of them do by chance."""
+    """The left or the right is bright at random; the action that names the last side earns 1."""
     settings = replace(
         TINY,
         lstm=16,

@@ -49,7 +49,7 @@ def played_of(shown, queue, age, frame):
 
 
 def turns(rng, program, runs, count, delay=0):
-    """Random turns of games that end now and then, and what every stack was: (turn, run, lane) -> frames."""
+    """Random turns of games with ends, and all stacks: (turn, run, lane) -> frames."""
     at = runs, program.lanes
     age, stacks, found = np.zeros(at, np.int32), np.zeros((*at, 4, 84, 84), np.uint8), []
     fresh = np.ones(at, bool)
@@ -183,7 +183,7 @@ def test_a_sampled_transition_is_one_that_was_played(count, executed):
 
 
 def probe(steps=900):
-    """A game of two frames: dark, then bright, then over. In the bright one action 1 pays 1; nothing else pays."""
+    """A game of two frames, dark and bright; only action 1 in the bright one earns 1."""
     program = program_of(
         replace(TINY, gamma=0.5, clip_rewards=False, target_period_updates=20), 0, 4
     )

@@ -1,4 +1,4 @@
-"""The learner on Gymnasium environments: what it stores, what it learns, and that it is the compiled loop's twin."""
+"""The host loop: its replay buffer, its learning, and its equality with the compiled loop."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def spec_of(env, agent="delayed", delay=0, steps=100, envs=1, preset="paper", **
 
 
 def trained(spec, seed=0):
-    """A run without its evaluation and record: its program, its setup, where it stands, and the episodes that ended."""
+    """A run without evaluation and record: its program, setup, state and ended episodes."""
     program = host_programs.program_of(spec, "cpu")
     group = HostGroup(program, [(spec, seed)])
     group.begin()
@@ -88,7 +88,7 @@ def test_known_values(agent, delay, envs):
 
 
 def expected_rows(spec, seed, chosen):
-    """The replay of a plain loop over the environments one by one, given what was chosen; and the returns of its episodes."""
+    """The replay buffer and the returns of a plain loop over the environments, from the actions."""
     m, rows, ended = spec.delay, [], []
     envs = [
         deadtime.ActionDelay(gym.make(spec.env.removeprefix("gym:")), m) for _ in range(spec.envs)
@@ -247,7 +247,7 @@ def plain(setup):
 
 @pytest.mark.full
 def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers(compiled_well):
-    """Welch's t of log returns in the second half, 8 runs against 16; it would tell if the chosen action were stored."""
+    """Welch's t of log returns in the second half, 8 runs against 16; it detects chosen actions."""
     spec = spec_of("gym:CartPole-v1", "delayed", 4, 2000, epsilon_decay=0.995, skipped_delays=0)
     runs, half = [np.array(trained(spec, seed)[3]) for seed in range(8)], spec.length // 2
     outside = np.log([ended[ended[:, 0] >= half, 1].mean() for ended in runs])
@@ -351,12 +351,14 @@ REFUSALS = [
     ),
     (
         {"env": SPACES, "axes": 2},
-        "take observations of one axis (Box); .* has .*: wrap it, for example in gymnasium.wrappers.FlattenObservation",
+        "take observations of one axis (Box); .* has .*: wrap it, "
+        "for example in gymnasium.wrappers.FlattenObservation",
     ),
     ({"env": SPACES, "axes": 0}, ".* has Discrete(5): wrap it"),
     (
         {"env": SPACES, "axes": 2, "side": 84},
-        "(84, 84), float32), and images are supported only as Atari frames: choose an environment that gives numbers",
+        "(84, 84), float32), and images are supported only as Atari frames: "
+        "choose an environment that gives numbers",
     ),
     (
         {"env": DIARY, "first": 1},
@@ -370,7 +372,8 @@ REFUSALS = [
     ({"env": "gym:"}, "can't make '' with no settings (Malformed environment ID"),
     (
         {"env": "gym:nowhere:Thing-v0"},
-        "needs a module that can't be imported (No module named 'nowhere'): install the module, or run",
+        "needs a module that can't be imported (No module named 'nowhere'): "
+        "install the module, or run",
     ),
     ({"env": "gim:CartPole-v1"}, "choose one of .*, gymnax:NAME, gym:ID"),
     (
@@ -379,14 +382,16 @@ REFUSALS = [
     ),
     (
         {"model": "simulator"},
-        "model='simulator' looks ahead in the environment itself, and gym:CartPole-v1 can't be copied",
+        "model='simulator' looks ahead in the environment itself, "
+        "and gym:CartPole-v1 can't be copied",
     ),
     ({"shaped": True}, "gym:CartPole-v1 has no shaped reward"),
     ({"agent": "mbs"}, "gym:CartPole-v1 has no agent 'mbs'"),
     ({"agent": "distribution"}, "gym:CartPole-v1 has no agent 'distribution'"),
     (
         {"learning_rat": 0.1},
-        "has no setting 'learning_rat'; did you mean 'learning_rate'?: it takes sutton_barto_reward",
+        "has no setting 'learning_rat'; did you mean 'learning_rate'?: "
+        "it takes sutton_barto_reward",
     ),
     ({"render_mode": "human"}, "gym:CartPole-v1 has no setting 'render_mode'"),
     ({"env": DIARY, "bad": object()}, "settings of a run are numbers, strings, lists and dicts"),
@@ -446,7 +451,7 @@ def test_rewards_are_finite_for_the_learner_too(value, monkeypatch):
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf"), -1e39, 3e38])
 def test_scores_that_are_none_are_no_normal_end(value, tmp_path, monkeypatch):
-    """An environment that goes wrong in evaluation only: nothing is recorded, and what was learned is kept."""
+    """An environment that fails in evaluation only: no record is written, the checkpoint stays."""
     usual = GymFamily.gymnasium_form
     spec = spec_of(PROBE, "oblivious", steps=60, hidden=(4,), batch_size=4)
 
@@ -458,7 +463,8 @@ def test_scores_that_are_none_are_no_normal_end(value, tmp_path, monkeypatch):
     monkeypatch.setattr(GymFamily, "gymnasium_form", wrong)
     with pytest.raises(
         ValueError,
-        match="rewards are finite numbers; .* gave .* in evaluation, and with it a return of .*: mend the environment",
+        match="rewards are finite numbers; .* gave .* in evaluation, and with it a return of .*: "
+        "mend the environment",
     ):
         train_recorded(spec, 1, tmp_path)
     assert not (tmp_path / spec.name).exists()

@@ -1,4 +1,4 @@
-"""Policies act without their simulator, say what they are, and refuse environments that are not theirs."""
+"""Policies act without their simulator, describe themselves, and refuse other environments."""
 
 from dataclasses import replace
 
@@ -180,7 +180,8 @@ def test_a_policy_of_frames_needs_no_emulator(agent, monkeypatch):
     monkeypatch.setattr("deadtime.envs.atari.games.installed", lambda: False)
     policy = Result(record).policy()
     assert policy.act(FRAMES, [0] * delay) in range(9)
-    expected = f"NetworkPolicy({agent} on atari:MsPacman, delay={delay}, frames of shape (4, 84, 84) -> 9 actions)"
+    shape = "frames of shape (4, 84, 84) -> 9 actions"
+    expected = f"NetworkPolicy({agent} on atari:MsPacman, delay={delay}, {shape})"
     assert repr(policy) == str(policy) == expected
     for wrong in (0, 19, -1):
         with pytest.raises(
@@ -215,10 +216,8 @@ def test_results_and_policies_say_what_they_are():
     many = Result(
         record_with(replace(spec, delay=0), arrays, range(7), [0.98765, -12.34, np.nan, 1, 2, 3, 4])
     )
-    assert (
-        repr(many)
-        == "Result(noisy-cartpole, recurrent, delay 0, 7 seeds: 0.988, -12.3, nan, 1.000, 2.000, ...)"
-    )
+    scores = "0.988, -12.3, nan, 1.000, 2.000, ..."
+    assert repr(many) == f"Result(noisy-cartpole, recurrent, delay 0, 7 seeds: {scores})"
     deep = NetworkPolicy(deep_manifest(delay=5, actions=2, model="change"), DEEP)
     assert repr(deep) == str(deep) == "NetworkPolicy(delayed, delay=5, 4 numbers -> 2 actions)"
 
@@ -325,7 +324,8 @@ def test_gymnasium_environments_with_other_spaces():
     ):
         with pytest.raises(
             ValueError,
-            match=f"of its training, 3 numbers -> 2 actions; {env} has observations .*: train a policy",
+            match=f"of its training, 3 numbers -> 2 actions; {env} has observations .*: "
+            "train a policy",
         ):
             deadtime.evaluate(policy, env, episodes=1, **settings)
     for env in (gym.make("CartPole-v1"), deadtime.ActionDelay(gym.make("Pendulum-v1"), 2)):
@@ -349,14 +349,16 @@ def test_a_recorded_policy_of_other_sizes_than_its_environment():
     for numbers, actions in ((4, 3), (5, 2)):
         with pytest.raises(
             ValueError,
-            match=f"a policy has the sizes of its environment; got .*{numbers} numbers -> {actions}",
+            match="a policy has the sizes of its environment; got .*"
+            f"{numbers} numbers -> {actions}",
         ):
             Result(record_with(spec, recurrent_arrays(numbers, actions))).policy()
 
 
 @pytest.mark.parametrize("delay", [0, 1, 3, 4])
 def test_what_sees_the_queue_knows_no_other_delay(delay):
-    words = f"augmented has learned only from queues of exactly 2 actions; got a delay of {delay}: train it with that delay"
+    rule = "augmented has learned only from queues of exactly 2 actions"
+    words = f"{rule}; got a delay of {delay}: train it with that delay"
     table = deadtime.train("maze", "augmented", delay=2, size=3, episodes=20).policy()
     frames = Result(pixel_record("augmented", delay=2)).policy()
     queue = {"q/0/weight": np.zeros((2, 8), np.float32)}

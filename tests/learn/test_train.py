@@ -256,7 +256,7 @@ def test_a_failed_write_leaves_the_old_record(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("how", [signal.SIGINT, full(signal.SIGTERM)])
 def test_interruption_keeps_what_was_finished(how, tmp_path):
-    """Seeds 0 and 1 are recorded; the rest are so many that some are done and some are not when the signal comes."""
+    """Seeds 0 and 1 are recorded; when the signal comes, some of the others are done."""
     arguments = ["train", *SMALL[:-1], "100000", "--delay", "2"]
     first = json.loads(run(*arguments, "--seeds", 2, "--json", cwd=tmp_path).stdout)
     folder = tmp_path / first["record"]

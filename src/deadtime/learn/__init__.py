@@ -1,8 +1,8 @@
 """Learning under a delay: learners, forward models, loops and the trainer.
 
 `deadtime.train` and `deadtime.evaluate` are the functions to train and evaluate an agent. This
-package lists the learners and forward models, to which you can add your own, and their settings. The
-other modules are internal.
+package lists the learners and forward models, to which you can add your own, and their settings.
+The other modules are internal.
 """
 
 from deadtime.learn.learners import LEARNERS, Learner, learners_of
