@@ -114,7 +114,7 @@ def processes(rounds: int = 30) -> None:
     """Print the cost for each state and action under processes, as a multiple of that under a constant delay."""
     import numba
 
-    from deadtime.delays import Constant, GilbertElliott, PerEpisode, RandomWalk, Uniform
+    from deadtime.delays import GilbertElliott, PerEpisode, RandomWalk, Uniform
     from deadtime.planning.augmented import Operator
     from deadtime.planning.channel import channel_of
     from deadtime.planning.channel_operator import ChannelOperator
@@ -128,7 +128,6 @@ def processes(rounds: int = 30) -> None:
     for longest in (5, 7):
         named = {
             "constant": Operator(mdp, longest),
-            "constant, as a process": Constant(longest),
             "uniform latencies": Uniform(2, longest),
             "random walk": RandomWalk(0, longest),
             "Gilbert–Elliott": GilbertElliott(Uniform(0, 2), Uniform(2, longest), 0.1, 0.3),

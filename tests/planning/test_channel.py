@@ -119,7 +119,9 @@ def test_any_chain(data):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("states", "actions", "delay"), [(5, 3, 5), (25, 4, 3), (3, 2, 1)])
+@pytest.mark.parametrize(
+    ("states", "actions", "delay"), [(5, 3, 0), (5, 3, 5), (25, 4, 3), (3, 2, 1)]
+)
 def test_a_constant_through_the_general_path_gives_the_same_bits(states, actions, delay, method):
     mdp = random_mdp(np.random.default_rng(delay), states, actions, 0.9)
     usual = solve(mdp, delay, method)
@@ -128,6 +130,17 @@ def test_a_constant_through_the_general_path_gives_the_same_bits(states, actions
     assert np.array_equal(answer.values, usual.values.ravel())
     assert np.array_equal(answer.policy, usual.policy.ravel())
     assert (answer.iterations, answer.residual) == (usual.iterations, usual.residual)
+
+
+def test_channel_states_of_one_age_are_a_constant_delay():
+    mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
+    usual = solve(mdp, 2, tol=1e-10)
+    moves = np.array([[0.3, 0.7], [0.6, 0.4]])
+    solution = solve(
+        mdp, FromChain(Chain(np.array([2, 2]), moves, np.array([0.5, 0.5]))), tol=1e-10
+    )
+    for values in solution.values:
+        np.testing.assert_allclose(values, usual.values, atol=1e-9)
 
 
 def test_processes_that_are_constant_are_solved_as_whole_numbers():

@@ -98,6 +98,12 @@ def channel_of(process: DelayProcess) -> Channel:
     return Channel(ages, lengths, _by_length(moves, lengths), start / start.sum(), chain.longest)
 
 
+def constant_channel(delay: int) -> Channel:
+    """Return the channel of one state and one age."""
+    age = np.array([delay])
+    return Channel(age, age, csr_array(np.ones((1, 1))), np.ones(1), delay)
+
+
 def _reachable(chain: Any) -> tuple[Int[np.ndarray, " N"], csr_array]:
     """Return the states that an episode can reach, in order, and the transitions among them."""
     size = chain.size

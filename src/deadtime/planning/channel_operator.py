@@ -9,7 +9,7 @@ At age 0 the executed action u is a itself. The agent sees c and s before it cho
 Values are one flat array. Channel state c has a block of S·A^L(c) numbers, its queue of L(c) actions oldest first. A sweep
 goes through the queues q' in pieces that stay in the cache. For each piece it first takes the expectation over the
 channel's moves, for all s' at once. So it costs nnz(P) and few multiplications more for each state and action.
-A channel of one state makes the sweep of `augmented.Operator`, bit for bit.
+A constant delay is a channel of one state.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numba
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
-from deadtime.planning.augmented import on_threads
 from deadtime.planning.channel import Channel
 from deadtime.planning.mdp import MDP
+from deadtime.planning.threads import on_threads
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -20,15 +20,14 @@ from scipy.sparse.linalg import splu
 
 from deadtime.planning.augmented import (
     Operator,
-    changes,
     check_memory,
     delayed_reward,
-    on_threads,
     pending_reward,
     queue_shape,
 )
 from deadtime.planning.mdp import MDP, check_augmented_state
 from deadtime.planning.process import Policy, queue_aware
+from deadtime.planning.threads import changes, on_threads
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -117,8 +116,7 @@ def solve_augmented(
 ) -> Solution:
     """Return the optimum of the augmented problem by one of `METHODS`; `solvers.solve` checks the arguments."""
     check_contraction(mdp, horizon)
-    operator = Operator(mdp, delay)
-    size = operator.policy_type(0).nbytes
+    size = np.min_scalar_type(mdp.actions - 1).itemsize
     if horizon is not None:
         what = f"the problem with horizon {horizon}"
         check_memory(
@@ -127,6 +125,7 @@ def solve_augmented(
     else:
         check_memory(mdp, delay, 16 + 2 * size)
     shape = queue_shape(mdp, delay)
+    operator = Operator(mdp, delay)
     answer = solve_operator(operator, method, tol, horizon, max_iterations)
     lead = () if horizon is None else (horizon,)
     return Solution(

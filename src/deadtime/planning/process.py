@@ -14,8 +14,9 @@ import numba
 import numpy as np
 
 from deadtime.delays.convention import check_delay
-from deadtime.planning.augmented import check_memory, on_threads, queue_shape
+from deadtime.planning.augmented import check_memory, queue_shape
 from deadtime.planning.mdp import MDP, check_augmented_state, check_index
+from deadtime.planning.threads import on_threads
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -1,0 +1,42 @@
+"""Work on all values at once, and on as many threads as it is worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+_PIECE = 4096
+_SMALL = 200_000
+"""Up to so many operations one thread is faster: waking the others would take longer."""
+
+
+@numba.njit(parallel=True, cache=True)
+def changes(after, before):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Return the least and the greatest change, and the largest absolute value before it, in one pass."""
+    pieces = (len(after) + _PIECE - 1) // _PIECE
+    low, high, largest = np.empty(pieces), np.empty(pieces), np.empty(pieces)
+    for i in numba.prange(pieces):
+        least, most, size = np.inf, -np.inf, 0.0
+        for j in range(i * _PIECE, min((i + 1) * _PIECE, len(after))):
+            change = after[j] - before[j]
+            least = min(least, change)
+            most = max(most, change)
+            size = max(size, abs(before[j]))
+        low[i], high[i], largest[i] = least, most, size
+        if not (least - least == 0.0 and most - most == 0.0):  # a NaN hides from min and max
+            low[i] = np.nan
+    return low.min(), high.max(), largest.max()
+
+
+def on_threads(work: int, kernel: Any, *arguments: Any) -> Any:
+    """Call a kernel, on one thread if there is little work."""
+    if work > _SMALL:
+        return kernel(*arguments)
+    allowed = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        return kernel(*arguments)
+    finally:
+        numba.set_num_threads(allowed)
