@@ -29,7 +29,7 @@ import deadtime
 from deadtime.cli import main as command_line
 
 REFERENCE = Path(__file__).parent / "reference"
-HELP_COLUMNS = 92
+HELP_COLUMNS = 88
 _CODE = re.compile(r"(``?[^`]+``?)")
 
 
@@ -118,7 +118,7 @@ def write_reference(app: Sphinx) -> None:
 
 def _leave_out_missing(app: Sphinx, page: str, source: list[str]) -> None:
     """Leave pages that are not written yet out of the tables of contents."""
-    for missing in ("delays", "exact"):
+    for missing in ("delays",):
         if not (Path(app.srcdir) / f"{missing}.md").exists():
             source[0] = source[0].replace(f"\n{missing}\n", "\n")
 
