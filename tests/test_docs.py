@@ -109,6 +109,7 @@ def test_pictures_show_the_returns_of_the_records(tmp_path):
     assert scores.mean[-1] == float(row["greedy"])
     assert scores.low[-1] < scores.mean[-1] < scores.high[-1]
     pictures.draw(tmp_path)
+    _module("delay_pictures").draw(tmp_path)
     drawn = {path.name for path in tmp_path.iterdir()}
     assert drawn == {path.name for path in (DOCS / "pictures").glob("*.svg")}
 

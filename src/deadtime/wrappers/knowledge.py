@@ -35,6 +35,8 @@ class AgeKnowledge:
         self.constant = process.constant is not None
         self.shown = observed != "never" and not self.constant
         """Whether ages are shown that the agent could not know otherwise."""
+        self.unknown_at_reset = self.shown and observed == "hindsight"
+        """Whether the info of a reset differs from that of a step."""
         self._counts = np.zeros(0, np.int64)
         if self.shown:
             now, after = process.chain.pending_now, process.chain.pending_after
@@ -42,7 +44,7 @@ class AgeKnowledge:
 
     def at_reset(self, age: Any) -> dict[str, Any]:
         """Return the info of a reset; the first step will read `age`."""
-        if self.shown and self.observed == "hindsight":
+        if self.unknown_at_reset:
             return {"action_age": _filled(age, NOT_YET), "pending_count": self._all(age)}
         return self.after_step(age, age)
 

@@ -97,6 +97,7 @@ class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         random = self.process.constant is None
         self._ages = AgeStream(self.process, ACTIONS) if random else None
         self._age = self._delay
+        self._known = self.knowledge.after_step(self._age, self._age) if not random else {}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -118,14 +119,17 @@ class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         age = self._age
         executed, pending = self._pending.push(action, age)
         obs, reward, terminated, truncated, info = self.env.step(executed)
-        if self._ages is not None:
+        if self._ages is None:
+            known = self._known
+        else:
             self._age = self._ages.advance(terminated or truncated)
+            known = self.knowledge.after_step(age, self._age)
         info = {
             **info,
             "executed_action": executed,
             "executed_age": age,
             "pending_actions": pending,
-            **self.knowledge.after_step(age, self._age),
+            **known,
         }
         return obs, reward, terminated, truncated, info
 

@@ -127,7 +127,7 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
             lambda leaf: np.swapaxes(leaf, 0, 1), self.single_action_space, self._pending.actions
         )
         known = self.knowledge.after_step(self._executed_ages, self._ages.now)
-        if started is not None and started.any():
+        if self.knowledge.unknown_at_reset and started is not None:
             first = self.knowledge.at_reset(self._ages.now)
             known = {name: np.where(started, first[name], now) for name, now in known.items()}
         every = {"pending_actions": queue, **known}
