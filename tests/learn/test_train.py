@@ -116,7 +116,7 @@ def test_policies_are_trained_again_where_they_were_not_kept(tmp_path):
     assert not (folder / "policies.npz").exists()
     with pytest.raises(
         ValueError,
-        match="holds policies of no seed, only scores .*: train it with `deadtime train --env maze",
+        match="holds scores but no policies .*: train it with `deadtime train --env maze",
     ):
         bare.policy(0)
     kept, _ = train_recorded(spec, 2, tmp_path)

@@ -230,7 +230,7 @@ def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(
         "failed: cartpole oblivious m=1 seed 1: RuntimeError: no luck (test_engines.py, line "
         in shown
     )
-    assert "1 of 4 failed; the same command tries only these again" in shown
+    assert "1 of 4 failed; run the same command to retry only these" in shown
     assert everything(tmp_path).items() < expected.items()
     assert len(everything(tmp_path)) == 11
     assert Status(tmp_path).run() == 1
@@ -270,7 +270,7 @@ def test_a_full_disk_loses_nothing_that_was_done(tmp_path, expected, monkeypatch
     monkeypatch.setattr(records, "add", full)
     with pytest.raises(
         OSError,
-        match=r"records can't be written to .* \(No space left on device\): what is recorded stays",
+        match=r"records can't be written to .* \(No space left on device\): finished records are kept",
     ):
         train_missing(ASKED, tmp_path, Where("inline"))
     monkeypatch.setattr(records, "add", add)
@@ -298,7 +298,7 @@ def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeyp
         patched.setattr(driver, "whole", full_disk)
         with pytest.raises(
             OSError,
-            match=r"records can't be written to .* \(No space left on device\): what is recorded stays",
+            match=r"records can't be written to .* \(No space left on device\): finished records are kept",
         ):
             train_missing([(CART, [0])], tmp_path, Where("inline"))
     assert not (tmp_path / ".status.json").exists()
@@ -346,7 +346,7 @@ def test_words_for_what_is_wrong(tmp_path):
         (Where("lokal"), "no engine is called 'lokal'; did you mean 'local'"),
         (
             Where("local", "auto"),
-            "an address is that of a Ray cluster; got 'auto' without --engine ray",
+            "--address is the address of a Ray cluster; got 'auto' without --engine ray",
         ),
         (Where(retries=-1), "retries are 0 or more; got -1"),
     ):
@@ -396,7 +396,7 @@ def test_a_status_that_no_driver_wrote(tmp_path, capsys):
     for content in ('{"units": "many"}', "[]", '{"units": 1}', "{", '{"driver": 1, "driver": 2}'):
         (tmp_path / ".status.json").write_text(content)
         with pytest.raises(
-            ValueError, match=r"\.status\.json is not what a driver writes|no sweep or reproduce"
+            ValueError, match=r"\.status\.json is no status file of a driver|no status file found"
         ):
             Status(tmp_path).run()
     shown = {"units": 1, "done": 0, "work": 1, "work_done": 0, "seconds": 1.0, "running": []}

@@ -107,7 +107,7 @@ def test_the_copy_of_the_sweep(what, theirs, outside):
 @pytest.mark.parametrize("what", HOSTILE)
 def test_the_status(what, theirs, outside):
     HOSTILE[what](theirs / ".status.json", outside)
-    why = ".status.json is not what a driver writes (.status.json is no plain file but a link, pipe or the like): delete it"
+    why = ".status.json is no status file of a driver (.status.json is no plain file but a link, pipe or the like): delete it"
     assert why in run("status", theirs).stderr
     assert swept(theirs).returncode == 0, "a driver puts its own in that place"
     assert run("status", theirs).returncode == 0
@@ -345,7 +345,7 @@ def test_provenance_of_many_seeds_is_joined_in_one_pass():
 def test_a_url_where_a_folder_belongs(tmp_path):
     for command in (["train"], ["compare"]):
         found = run(*command, "--env", "maze", "--out", "s3://bucket/x", cwd=tmp_path)
-        why = "records go to a folder of this machine here; got the URL s3:/bucket/x: write a sweep, `deadtime sweep FILE.toml"
+        why = "this command writes to a folder of this machine; got the URL s3:/bucket/x: write a sweep"
         assert (found.returncode, why in found.stderr) == (2, True)
     assert not [*tmp_path.iterdir()]
     assert local_folder(Path("a:b/c")) == Path("a:b/c")
@@ -485,8 +485,8 @@ def test_a_status_that_no_driver_writes(changes, tmp_path):
     for more in ([], ["--json"]):
         found = run("status", tmp_path, *more)
         assert found.returncode == 2
-        assert found.stderr.startswith("deadtime: .status.json is not what a driver writes (")
-        assert found.stderr.endswith("): delete it, the next one writes it anew\n")
+        assert found.stderr.startswith("deadtime: .status.json is no status file of a driver (")
+        assert found.stderr.endswith("): delete it, the next driver writes a new one\n")
 
 
 def test_words_of_a_status_are_shown(tmp_path, capsys):

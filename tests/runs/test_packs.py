@@ -424,13 +424,13 @@ HOSTILE = {
         ordinary(["a", "b"], zipfile.ZIP_DEFLATED),
         "members are stored as they are; a/run.json is compressed",
     ),
-    "of another program": (ordinary(["a", "b"]), "which deadtime never writes"),
+    "of another program": (ordinary(["a", "b"]), "that deadtime never writes"),
     "encrypted": (encrypted(archive(GOOD)), "members are not encrypted; a/run.json is"),
-    "overlapping": (overlapping(archive(GOOD)), "members overlap or have odd attributes"),
+    "overlapping": (overlapping(archive(GOOD)), "members overlap or have attributes"),
     "empty": (b"", "it is empty"),
     "of many disks": (
         archive(GOOD)[:-18] + b"\1" + archive(GOOD)[-17:],
-        "its end says what deadtime never writes",
+        "its end has values that deadtime never writes",
     ),
 }
 
@@ -464,7 +464,7 @@ def test_links_in_an_archive(tmp_path):
     (tmp_path / "x.zip").write_bytes(
         content[:at] + struct.pack("<I", 0o120777 << 16) + content[at + 4 :]
     )
-    with pytest.raises(ValueError, match="members overlap or have odd attributes"):
+    with pytest.raises(ValueError, match="members overlap or have attributes"):
         records.exists(tmp_path / "a")
 
 
@@ -679,7 +679,7 @@ def test_records_without_policies(made, tmp_path):
     assert Result(record).command == command
     for found in (run("evaluate", tmp_path / spec.name), run("watch", tmp_path / spec.name)):
         assert found.returncode == 2
-        assert "holds policies of no seed, only scores" in found.stderr
+        assert "holds scores but no policies" in found.stderr
         assert f"train it with `{command}`" in found.stderr
     found = run(*command.split()[1:], "--out", tmp_path)
     assert found.returncode == 0

@@ -106,7 +106,7 @@ def test_what_could_not_be_put_is_put_by_the_next_driver(url, expected, monkeypa
         raise OSError("can't be reached (no route to host)")
 
     monkeypatch.setattr(Store, "put", down)
-    words = r"can't be written to file://.* \(can't be reached .*: what is recorded stays"
+    words = r"can't be written to file://.* \(can't be reached .*: finished records are kept"
     with pytest.raises(OSError, match=words), opened(url) as (root, at):
         train_missing(ASKED[:1], root, Where("inline"), at)
     monkeypatch.setattr(Store, "put", put)

@@ -498,7 +498,7 @@ def test_modules_that_are_trusted(evil, folder, marker, monkeypatch):
     assert records.read(folder).seeds == [0, 1]
     monkeypatch.delitem(sys.modules, "evil_module")
     monkeypatch.setenv("DEADTIME_IMPORT", "other,evil_module")
-    with pytest.raises(ValueError, match="was made with another version"):
+    with pytest.raises(ValueError, match="this record is outdated"):
         Result(records.read(folder)).spec  # noqa: B018
     assert not marker.exists(), "to read takes no module"
     from_canonical(spec_of(evil, "deep")).environment(0)

@@ -165,7 +165,7 @@ def test_what_a_terminal_would_obey_and_other_versions(tmp_path, capsys):
     text = page(tmp_path, "2026-01-03")
     assert "\x1b" not in text
     assert "&lt;b&gt;?[2J" in text
-    why = f"{tmp_path}/{other} was made by another version of what it uses: train it again"
+    why = f"{tmp_path}/{other} is outdated, since a part that it uses has changed: train it again"
     assert why in text
     assert f"not shown: {why}" in capsys.readouterr().err
 

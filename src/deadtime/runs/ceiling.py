@@ -1,4 +1,4 @@
-"""The most that any agent can earn in an episode: the exact optimum over its steps, averaged over the random warm-up."""
+"""Ceilings: the largest return of any agent, exact over an episode and averaged over warm-ups."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 _FILE = "ceilings.json"
 Kept = dict[str, dict[str, list[Any]]]
-"""Solved optima, each with the delay it was solved at, by spec and seed."""
+"""Optima and the delays at which they were solved, by spec and seed."""
 LARGEST = 6
-"""The largest delay at which noisy dynamics are solved here; its optimum bounds that of every longer delay."""
+"""The largest delay at which noisy dynamics are solved; it bounds the optima of longer delays."""
 
 
 class Ceiling(NamedTuple):
-    """The optimal return, exact if `delay` is the one asked for, else an upper bound: what a shorter delay allows."""
+    """The optimal return at `delay`, which is an upper bound for every longer delay."""
 
     value: float
     delay: int
 
 
 def ceiling(environment: Any, delay: int, largest: int = LARGEST) -> Ceiling:
-    """The optimum of a finite environment under a delay, or under the longest shorter one that is solved here.
+    """Return the optimum of a finite environment under a delay, or under a shorter delay as a bound.
 
-    A shorter delay can only help: an agent that may decide later can also decide earlier, and draw at random what the
-    warm-up draws.
+    A shorter delay can only help: an agent that may decide later can also decide earlier, and draw
+    the warm-up's random actions itself.
     """
     finite = environment.finite()
     P, r = environment.model()
     mdp = MDP(P, r, gamma=1.0)
-    with suppress(ValueError):  # more distinct predictions than that: merging does not help here
+    with suppress(ValueError):  # too many distinct predictions
         solution = solve(
             mdp, delay, "beliefs", horizon=finite.max_steps, max_classes=2 * mdp.states
         )
@@ -57,7 +57,9 @@ def ceiling(environment: Any, delay: int, largest: int = LARGEST) -> Ceiling:
 
 
 def _by_beliefs(mdp: MDP, solution: BeliefSolution, start: int) -> float:
-    classes, state, earned = np.eye(mdp.states)[start], np.eye(mdp.states)[start], 0.0
+    classes = np.eye(mdp.states)[start]
+    state = np.eye(mdp.states)[start]
+    earned = 0.0
     for step in solution.beliefs.extend:
         earned += float(state @ mdp.r.mean(axis=1))
         state = _moved(mdp, state)
@@ -68,15 +70,16 @@ def _by_beliefs(mdp: MDP, solution: BeliefSolution, start: int) -> float:
 
 
 def _moved(mdp: MDP, law: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
-    """The law after one uniformly random action."""
+    """Return the law of the state after one uniformly random action."""
     return np.repeat(law / mdp.actions, mdp.actions) @ mdp.P
 
 
 def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
-    """Backwards through the steps; once a sweep changes nothing that could add up to 1e-9, the rest change no more."""
+    """Solve backwards through the steps, until further sweeps change less than 1e-9 in all."""
     check_memory(mdp, delay, 24)
     operator = Operator(mdp, delay)
-    v, after = np.zeros(operator.shape), np.empty(operator.shape)
+    v = np.zeros(operator.shape)
+    after = np.empty(operator.shape)
     policy = np.zeros(operator.shape, operator.policy_type)
     for step in range(horizon):
         operator.improve(v, after, policy, tie=0.0)
@@ -89,7 +92,7 @@ def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
 def mean_ceiling(
     root: Path, spec: TabularSpec, seeds: Sequence[int], largest: int = LARGEST
 ) -> Ceiling:
-    """Return the mean over seeds, kept in `root` so that a figure is drawn without solving anything twice."""
+    """Return the mean ceiling over seeds; solved ones are kept in a file in `root`."""
     known = kept(root)
     version = family_of(spec.env).version
     about = json.dumps([spec.env, spec.settings, spec.delay, largest, version], sort_keys=True)
@@ -106,7 +109,7 @@ def mean_ceiling(
 
 
 def keep(root: Path, known: Kept) -> None:
-    """Write optima to the file in `root` that keeps them."""
+    """Write optima to the file in `root`."""
     root.mkdir(parents=True, exist_ok=True)
     text = json.dumps(known | {"digest": _digest(known)}, indent=1, sort_keys=True)
     with whole(root / _FILE) as part:
@@ -114,7 +117,7 @@ def keep(root: Path, known: Kept) -> None:
 
 
 def kept(root: Path) -> Kept:
-    """Return the optima that are kept in `root`."""
+    """Return the optima in the file in `root`."""
     path = root / _FILE
     try:
         known = files.from_json(files.plain(path))

@@ -97,7 +97,7 @@ class Comparison:
         if lost:
             raise OSError(
                 f"{counted(lost, 'run')} failed, for the reasons above: "
-                "the same command tries only these again"
+                "run the same command to retry only these"
             )
         records_of = {key: records.read(out / spec.name) for key, spec in specs.items()}
         rows = list(self.seeds)

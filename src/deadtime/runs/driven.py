@@ -1,4 +1,4 @@
-"""The driver of a folder of records: its lock, and the status that it leaves for others to see."""
+"""The lock of a folder's driver, and the status file that it writes for `deadtime status`."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ STATUS, _LOCK = ".status.json", ".driver"
 _SWEEP = {"units": int, "done": int, "work": int, "work_done": int, "seconds": float}
 _RUNNING = {"name": str, "work": int, "done": int, "attempt": int, "since": float}
 _FAILED = {"name": str, "reason": str}
-"""What a status says of a sweep, and of each unit that runs or failed."""
+"""The fields of a status: of a sweep, and of each unit that runs or failed."""
 
 
 @contextmanager
 def alone(
     root: Path, remedy: str = "name another folder, --out NAME", place: str = ""
 ) -> Iterator[None]:
-    """Be the only driver of a folder, or on this machine of a `place`; the lock goes with the process."""
+    """Lock a folder for one driver; `place` is its name in errors. The lock ends with the process."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock = _opened(root, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise OSError(f"records can't be written to {root} ({error.strerror}): {remedy}") from error
     try:
-        if not _locked(
-            lock, fcntl.LOCK_EX, tries=20
-        ):  # one who only looks whether it is driven is gone in a moment
+        if not _locked(lock, fcntl.LOCK_EX, tries=20):  # `is_driven` holds it for a moment
             who = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
             raise ValueError(
-                f"one driver at a time works in a folder; {who} works in {place or root}: wait for it, or stop it"
+                f"one driver at a time works in a folder; {who} works in {place or root}: "
+                "wait for it, or stop it"
             )
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"process {os.getpid()} on {platform.node()}".encode(), 0)
@@ -46,7 +45,7 @@ def alone(
 
 
 def is_driven(root: Path) -> bool:
-    """Return whether a driver works in a folder now."""
+    """Return whether a driver works in a folder at present."""
     try:
         lock = _opened(root, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -67,7 +66,7 @@ def _opened(root: Path, flags: int) -> int:
 
 
 def _locked(lock: int, how: int, tries: int = 1) -> bool:
-    """Return whether the lock could be taken, in a twentieth of a second a try."""
+    """Take the lock and return True, or return False after `tries` tries, 0.05 s apart."""
     for again in range(tries):
         sleep(0.05 * bool(again))
         with suppress(BlockingIOError):
@@ -77,7 +76,7 @@ def _locked(lock: int, how: int, tries: int = 1) -> bool:
 
 
 def last_status(root: Path) -> dict[str, Any]:
-    """Return the status that the last driver of a folder left; empty if there is none."""
+    """Return the status of a folder's last driver, or an empty dict."""
     try:
         content = files.plain(root / STATUS)
     except (FileNotFoundError, NotADirectoryError):
@@ -88,7 +87,7 @@ def last_status(root: Path) -> dict[str, Any]:
 
 
 def read_status(content: bytes) -> dict[str, Any]:
-    """Return a status: numbers where numbers belong, words that a terminal does not obey, and nothing else."""
+    """Return a checked status: known fields of the right types, and text without control codes."""
     try:
         status = {"driver": "", "beat": 0, "written": ""} | files.from_json(content)
         found = _like(status, {"driver": str, "beat": int, "written": str})
@@ -116,5 +115,5 @@ def _like(content: dict[str, Any], form: Mapping[str, type]) -> dict[str, Any]:
 
 def _not_ours(why: Exception) -> ValueError:
     return ValueError(
-        f"{STATUS} is not what a driver writes ({why}): delete it, the next one writes it anew"
+        f"{STATUS} is no status file of a driver ({why}): delete it, the next driver writes a new one"
     )

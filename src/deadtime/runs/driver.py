@@ -1,7 +1,8 @@
-"""The driver of every command that trains: units are started, recorded, retried or given up.
+"""The driver of every command that trains: it starts units, records them, and retries failed ones.
 
-One driver at a time works in the folder of a sweep or a study, and leaves a status there. The records of a unit go to a file
-of their own first, so that they are added all or none, whenever the driver dies or the disk is full.
+One driver at a time works in the folder of a sweep or a study, where it writes a status file. A
+unit's records are first written to one file, so that all or none are added, even if the driver dies
+or the disk is full.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from deadtime.runs.where import ENGINES, Where
 
 _UNITS = ".units"
 _UNIT_BYTES = 2**28
-"""The largest file of a unit's records, which have few policies and small ones."""
+"""The largest file of a unit's records; few of them keep policies, and small ones."""
 _LOOK_EVERY_SECONDS = 1.0
 _LONG_SECONDS = 60
 """Commands of one driver say how long they take; others do if they take longer than this."""
 
 
 def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> int:
-    """Do all units of what is missing, and return how many runs could not be done."""
+    """Train the missing runs, and return the number of runs that failed."""
     if not left:
         if how.alone:
             Sweep([], root, 0, how, store).show(last=True)
@@ -63,13 +64,13 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
         for unit, reason in failed:
             console(stderr=True).print(f"failed: {unit.name}: {reason}", soft_wrap=True)
         console(stderr=True).print(
-            f"{len(failed)} of {len(units)} failed; the same command tries only these again"
+            f"{len(failed)} of {len(units)} failed; run the same command to retry only these"
         )
     return sum(len(unit.runs) for unit, _ in failed)
 
 
 def _compiling(how: How) -> AbstractContextManager[None]:
-    """Compile with less care what hardly trains."""
+    """Return a context that compiles faster, to slower programs, for runs that hardly train."""
     if not how.together:
         return nullcontext()
     with uninterrupted():
@@ -85,10 +86,10 @@ class How:
     keep: Keep = Keep()  # noqa: RUF009  (it is never changed)
     """The policies that records keep."""
     alone: bool = True
-    """Whether this is the one driver of the folder, which leaves a status for others to see; else
-    several may add to the same folder at once, and the first error ends the command."""
+    """Whether this is the folder's only driver, which writes a status file. Otherwise several may add
+    to the folder at once, and the first error ends the command."""
     together: bool = False
-    """Whether runs hardly train: they share programs that are compiled with less care."""
+    """Whether runs hardly train: they then share programs that are compiled faster."""
 
 
 def check(where: Where) -> None:
@@ -100,14 +101,15 @@ def check(where: Where) -> None:
         )
     if where.address and where.engine != "ray":
         raise ValueError(
-            f"an address is that of a Ray cluster; got {where.address!r} without --engine ray: add it"
+            f"--address is the address of a Ray cluster; got {where.address!r} without --engine ray: "
+            "add that"
         )
     if where.retries < 0:
         raise ValueError(f"retries are 0 or more; got {where.retries}: 2 are usual")
 
 
 def has_failed_units(root: Path, store: Store | None) -> bool:
-    """Return whether the last driver's status says that a unit failed."""
+    """Return whether the last status file lists failed units."""
     return bool((last_status(root) if store is None else store.status()).get("failed"))
 
 
@@ -129,9 +131,8 @@ def _engine(left: Runs, where: Where, how: How) -> tuple[Any, list[Unit], int]:
         import jax  # noqa: PLC0415  (it takes a while to load)
 
     gpus = gpus_here()
-    if where.engine == "local" or (
-        len(gpus) > 1 and not where.engine
-    ):  # then this process takes no GPU itself
+    if where.engine == "local" or (len(gpus) > 1 and not where.engine):
+        # This process takes no GPU itself.
         jax.config.update("jax_platforms", "cpu")
         return Local(gpus), units_of(left, "gpu" if gpus else "cpu"), len(gpus)
     with uninterrupted():
@@ -148,7 +149,7 @@ def _usual(units: list[Unit]) -> str:
 
 
 def finish_writing(root: Path, store: Store | None) -> None:
-    """Add the records that a driver which died had put aside whole."""
+    """Add the records of finished units that a driver which died left in files."""
     for path in sorted((root / _UNITS).glob("*.npz")) if files.is_folder(root / _UNITS) else []:
         _add(root, path, store)
 
@@ -175,7 +176,7 @@ def _add_record(root: Path, record: Record, store: Store | None) -> None:
 
 @dataclass
 class Sweep:
-    """Units on their way."""
+    """The units of one command, and their progress."""
 
     units: list[Unit]
     root: Path
@@ -190,8 +191,9 @@ class Sweep:
     _looked: float = -_LOOK_EVERY_SECONDS
 
     def run(self, engine: Engine) -> list[tuple[Unit, str]]:
-        """Until all is done or given up."""
-        waiting, attempts = deque(self.units), Counter[str]()
+        """Run all units, and return those that failed in every attempt, with the reasons."""
+        waiting = deque(self.units)
+        attempts = Counter[str]()
         files.is_folder(self.root / CHECKPOINTS)
         checkpoints = self.checkpoints
         runs = counted(sum(len(unit.runs) for unit in self.units), "run")
@@ -245,7 +247,7 @@ class Sweep:
 
     @contextmanager
     def checkpoints_noted(self) -> Iterator[None]:
-        """Note afterwards which checkpoints there are of units that were running: what is said last tells of them."""
+        """Note the checkpoints of interrupted units, which the command's last message names."""
         try:
             yield
         finally:
@@ -259,7 +261,7 @@ class Sweep:
         self.show()
 
     def _record(self, unit: Unit, those: list[Record]) -> None:
-        """Write a unit's records: the one driver of a folder puts them aside first, so that none is lost."""
+        """Write a unit's records; the only driver of a folder writes them to one file first."""
         try:
             if self.how.alone:
                 self._put_aside(unit, those)
@@ -267,9 +269,10 @@ class Sweep:
                 for record in those:
                     _add_record(self.root, record, self.store)
         except OSError as error:
+            place = self.store.url if self.store else self.root
             raise OSError(
-                f"records can't be written to {self.store.url if self.store else self.root} ({error.strerror or error}): "
-                "what is recorded stays; mend that, and the same command goes on"
+                f"records can't be written to {place} ({error.strerror or error}): finished records "
+                "are kept; fix the cause and run the same command again"
             ) from error
 
     def _put_aside(self, unit: Unit, those: list[Record]) -> None:
@@ -282,7 +285,7 @@ class Sweep:
             aside.parent.rmdir()
 
     def show(self, last: bool = False) -> None:
-        """Let others look on, once a second; if that can't be written, what matters says so when it can't be either."""
+        """Write the status file, at most once a second; failures are ignored."""
         if not self.how.alone or (not last and monotonic() - self._looked < _LOOK_EVERY_SECONDS):
             return
         self._looked = monotonic()

@@ -1,7 +1,7 @@
-"""Where units of work are done: in this process or in processes of this machine; `cluster` has Ray.
+"""Engines that run units on this machine: in this process, or in worker processes.
 
-An engine starts units and tells what becomes of them; all else is the driver's (`run`): what is recorded, tried again, given
-up, shown. Whatever an engine loses is lost with it alone: a unit that is done is written whole, by the driver, before the next.
+An engine starts units and reports events. The driver does the rest: it records, retries, gives up
+and shows progress. `ray_engine` has the engine for clusters.
 """
 
 from __future__ import annotations
@@ -31,34 +31,37 @@ from deadtime.runs.units import Unit, reason, trained
 
 
 class Event(NamedTuple):
-    """What an engine tells of a unit: its records, why it failed, or else that it has progressed."""
+    """An event of a unit: its records, the reason why it failed, or its progress."""
 
     unit: Unit
     progress: int = 0
     records: list[Record] | None = None
     failed: str = ""
     error: Exception | None = None
-    """The exception that made it fail, where it was raised in this process."""
+    """The exception behind `failed`, if it was raised in this process."""
 
 
 class Engine(Protocol):
-    """Somewhere to do units."""
+    """An engine: it runs units, several at a time."""
 
     def start(self, unit: Unit, checkpoints: str) -> bool:
-        """Begin a unit, if there is room for it now."""
+        """Start a unit and return True, or return False if there is no room for it now."""
 
     def events(self) -> Iterator[Event]:
-        """What has happened; waits a moment for something to."""
+        """Yield new events, after waiting a moment for one."""
 
     def close(self) -> None:
-        """Stop what is running; units write checkpoints."""
+        """Stop all units; they write checkpoints."""
 
 
 class Inline:
-    """Threads of this process: on a CPU a deep run a core; tabular units have threads of their own."""
+    """The engine of threads in this process: on a CPU one deep run a core.
+
+    A tabular unit runs alone, since it starts threads of its own.
+    """
 
     def __init__(self, width: int = 1, together: bool = False):
-        """Do up to `width` units at a time; `together` is for runs that hardly train (see `trained`)."""
+        """Run up to `width` units at a time; `together` is for runs that hardly train."""
         self._pool = ThreadPoolExecutor(width)
         self._width = width
         self._together = together
@@ -68,7 +71,7 @@ class Inline:
         self._memory = free_memory()
 
     def start(self, unit: Unit, checkpoints: str) -> bool:
-        """Begin a unit, if a thread and the memory for it are free."""
+        """Start a unit if a thread and enough memory are free."""
         running = [*self._running.values()]
         wide = any(isinstance(one.runs[0][0], TabularSpec) for one in [*running, unit])
         full = len(running) >= (1 if wide else self._width)
@@ -83,7 +86,7 @@ class Inline:
         self._progress.put((unit, n))
 
     def events(self) -> Iterator[Event]:
-        """Tell what has happened; wait a moment for something to."""
+        """Yield new events, after waiting a moment for one."""
         done, _ = wait_for(self._running, 0.2, FIRST_COMPLETED)
         steps: dict[str, tuple[Unit, int]] = {}
         while not self._progress.empty():
@@ -96,7 +99,7 @@ class Inline:
             yield _ended(self._running.pop(future), future)
 
     def finish(self) -> Iterator[Event]:
-        """Stop what is running: checkpoints are written, and the steps until then are reported."""
+        """Stop all units, and yield the events of those that give records."""
         self._stopped.set()
         for future, unit in [*self._running.items()]:
             event = _ended(unit, future)
@@ -104,13 +107,13 @@ class Inline:
                 yield event
 
     def close(self) -> None:
-        """Stop what is running, and wait until checkpoints are written."""
+        """Stop all units, and wait until they have written checkpoints."""
         self._stopped.set()
         self._pool.shutdown(cancel_futures=True)
 
 
 def _ended(unit: Unit, future: Future[list[Record]]) -> Event:
-    """Return the event of a unit's end; waits for it."""
+    """Wait for a unit's end, and return its event."""
     try:
         return Event(unit, records=future.result())
     except Exception as error:
@@ -118,7 +121,7 @@ def _ended(unit: Unit, future: Future[list[Record]]) -> Event:
 
 
 def event_of(unit: Unit, content: bytes) -> Event:
-    """Return the event of a unit's end from what its process sent."""
+    """Return the event of a unit's end from the message of its process."""
     if content[:1] == DONE:
         return Event(unit, records=from_bytes(content[1:]))
     return Event(unit, failed=content[1:].decode())
@@ -128,7 +131,7 @@ class _Worker:
     """A process that does one unit at a time."""
 
     def __init__(self, gpu: str, narrow: bool, group: int):
-        """Start it, on one GPU or on none, for units of one core or of more, in the group of a guard."""
+        """Start the process in a guard's group, on one GPU or none, for narrow or wide units."""
         ours, its = socket.socketpair()
         device = {"CUDA_VISIBLE_DEVICES": gpu, "JAX_PLATFORMS": "" if gpu else "cpu"} | (
             {CORES: "1"} if narrow else {}
@@ -146,11 +149,13 @@ class _Worker:
         self.connection = Connection(ours.detach())
         self.unit: Unit | None = None
         self.last = False
-        """Whether it ends after the unit that it does now."""
-        self.gpu, self.narrow = gpu, narrow
+        """Whether the process ends after its present unit."""
+        self.gpu = gpu
+        self.narrow = narrow
+        """Whether its units need one core."""
 
     def end(self) -> None:
-        """End a process that has nothing to do."""
+        """End an idle process."""
         self.connection.close()
         try:
             self.process.wait(GRACE_SECONDS)
@@ -160,21 +165,20 @@ class _Worker:
 
 
 class Local:
-    """Processes of this machine: one a core, and for what needs a GPU one a GPU."""
+    """The engine of worker processes on this machine: one a core, and one a GPU for units on GPUs."""
 
     def __init__(self, gpus: Sequence[str] = ()):
-        """They start when there is something to do; `gpus` are called as CUDA_VISIBLE_DEVICES does."""
-        self._cores, self._gpus = cores(), list(gpus)
+        """Start no process yet; `gpus` have the names of CUDA_VISIBLE_DEVICES."""
+        self._cores = cores()
+        self._gpus = list(gpus)
         self._workers: list[_Worker] = []
         self._guard: Guard | None = None
         self._memory = free_memory()
 
     def start(self, unit: Unit, checkpoints: str) -> bool:
-        """Give it to a process that has nothing to do, if what it needs is free."""
+        """Give a unit to an idle process, if its cores, memory and GPU are free."""
         running = [worker.unit for worker in self._workers if worker.unit is not None]
-        alike = [
-            one for one in running if one.gpus == unit.gpus
-        ]  # what is on a GPU takes its memory there
+        alike = [one for one in running if one.gpus == unit.gpus]  # on a GPU, memory is the GPU's
         full = running and (
             sum(min(one.cpus, self._cores) for one in [*running, unit]) > self._cores
             or (not unit.gpus and sum(one.memory for one in alike) + unit.memory > self._memory)
@@ -188,16 +192,15 @@ class Local:
         ]
         worker = idle[0] if idle else self._new(unit)
         worker.unit = unit
-        with suppress(OSError):  # it has died: `events` finds out
+        with suppress(OSError):  # it died: `events` reports that
             worker.connection.send_bytes(f"{checkpoints}\n{unit.to_json()}".encode())
         return True
 
     def _new(self, unit: Unit) -> _Worker:
         taken = {worker.gpu for worker in self._workers if worker.unit is not None}
         free = [gpu for gpu in self._gpus if gpu not in taken]
-        for other in [
-            one for one in self._workers if unit.gpus and one.gpu == free[0]
-        ]:  # idle, and of another width
+        idle = [one for one in self._workers if unit.gpus and one.gpu == free[0]]
+        for other in idle:  # of another width
             self._workers.remove(other)
             other.end()
         self._guard = self._guard or Guard()
@@ -207,7 +210,7 @@ class Local:
         return self._workers[-1]
 
     def events(self) -> Iterator[Event]:
-        """What processes tell, and that they have died."""
+        """Yield the events of the processes, their deaths included."""
         busy = {worker.connection: worker for worker in self._workers if worker.unit is not None}
         for connection in wait(list(busy), timeout=0.5):
             worker = busy[connection]  # type: ignore[index]
@@ -233,7 +236,7 @@ class Local:
                 yield event_of(unit, content)
 
     def close(self) -> None:
-        """End all processes: together they have the grace period, and longer while one writes its checkpoint."""
+        """End all processes within the grace period, or later while one writes its checkpoint."""
         with unhurried():
             try:
                 for worker in self._workers:
@@ -243,7 +246,7 @@ class Local:
                 with suppress(subprocess.TimeoutExpired):
                     for worker in self._workers:
                         worker.process.wait(WRITING_SECONDS + GRACE_SECONDS)
-            finally:  # also if someone does not want to wait
+            finally:  # also after a second interrupt
                 if self._guard is not None:
                     self._guard.end()
                 while self._workers:
@@ -253,14 +256,13 @@ class Local:
 
 
 def gpus_here() -> list[str]:
-    """This machine's GPUs that may be used, without taking any."""
-    visible, platforms = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("JAX_PLATFORMS", "")
+    """Return the names of the GPUs that may be used, without initializing any."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    platforms = os.environ.get("JAX_PLATFORMS", "")
     if platforms and not {"cuda", "gpu"} & {*platforms.split(",")}:
         return []
     if visible is not None:
-        return [
-            *takewhile(lambda gpu: gpu not in ("", "-1"), visible.split(","))
-        ]  # CUDA too goes no further
+        return [*takewhile(lambda gpu: gpu not in ("", "-1"), visible.split(","))]  # as CUDA does
     if not shutil.which("nvidia-smi"):
         return []
     listed = subprocess.run(
@@ -271,7 +273,6 @@ def gpus_here() -> list[str]:
 
 def _how_it_ended(code: int) -> str:
     if code == -9:
-        return (
-            "its process was killed (SIGKILL): by someone, or because there was too little memory"
-        )
-    return f"its process ended with {f'signal {-code}' if code < 0 else f'exit status {code}'}; its output is above"
+        return "its process was killed (SIGKILL), perhaps because memory ran out"
+    how = f"signal {-code}" if code < 0 else f"exit status {code}"
+    return f"its process ended with {how}; its output is above"

@@ -1,4 +1,4 @@
-"""The drawings that experiments share; each draws into given axes and leaves words to the caller."""
+"""Drawings that experiments share. Each draws into given axes; callers write titles."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def order_of(agent: str) -> tuple[int, str]:
 
 
 def color_of(agent: str) -> str:
-    """Return the colour of an agent; those that a user adds share four, in the order of their names."""
+    """Return an agent's colour; agents that a user adds share four colours, in order of name."""
     if agent in COLORS:
         return COLORS[agent]
     others = sorted({*VIEWS, agent} - {*COLORS})
@@ -54,7 +54,7 @@ def color_of(agent: str) -> str:
 def new_figure(
     width: float, height: float, rows: int = 1, columns: int = 1, **how: Any
 ) -> tuple[Figure, Any]:
-    """A figure and its axes."""
+    """Return a figure and its axes."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **how)
 
@@ -99,7 +99,7 @@ def _line(axes: Axes, agent: str, x: Any, found: list[statistics.Estimate]) -> N
 
 
 def _optimum(axes: Axes, best: Mapping[int, tuple[float, bool]]) -> None:
-    """Solid where it is exact, dashed where a shorter delay's optimum bounds it."""
+    """Draw the optimum: solid where exact, dashed where it is a shorter delay's optimum."""
     delays = sorted(best)
     exact = [m for m in delays if best[m][1]]
     bounds = [m for m in delays if not best[m][1]]
@@ -159,7 +159,7 @@ def heat_map(
     span: tuple[float, float] = (-1, 1),
     digits: str = ".2f",
 ) -> Any:
-    """Numbers in their cells, coloured over `span`."""
+    """Draw a table of numbers whose cells are coloured over `span`."""
     image = axes.imshow(
         values, origin="lower", aspect="auto", cmap="cividis", vmin=span[0], vmax=span[1]
     )
@@ -180,7 +180,7 @@ def heat_map(
 
 
 def shared_legend(figure: Figure, axes: np.ndarray) -> None:
-    """One for all axes."""
+    """Draw one legend for all axes."""
     handles: dict[str, Any] = {}
     for axis in axes.flat:
         handles |= {

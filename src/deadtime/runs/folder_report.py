@@ -1,4 +1,4 @@
-"""A user's own records as experiments: whatever a folder holds that no experiment of the paper asks for."""
+"""A user's own records as experiments: the records that no experiment of the paper needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from deadtime.runs.tabular_specs import TabularSpec
 
 _APART = ("agent", "delay")
 _LEARNER = ("changes", "learner")
-"""What a record says of how its agent learns; agents with other settings may stand in one figure."""
+"""The fields of the learner's settings; agents with other settings may share a figure."""
 _LONGEST_TITLE = 500
 _SHOWN = 20
 _CURVES = 5
@@ -59,8 +59,7 @@ class Comparison:
 def refused(root: Path, also: Iterable[str] = ()) -> dict[str, str]:
     """Return the records and packs in a folder that can't be shown, by name, each with the reason.
 
-    They can't be read, or were made by another version. Under the names `also` there is a record,
-    nothing, or what is refused.
+    They can't be read, or another version wrote them. The names `also` are checked too.
     """
     found = pack_archive.unreadable(root)
     for folder in sorted(root / name for name in {*records.names(root), *also}):
@@ -69,7 +68,7 @@ def refused(root: Path, also: Iterable[str] = ()) -> dict[str, str]:
                 record = records.read(folder)
                 if from_canonical(record.spec).id != record.id:
                     found[folder.name] = (
-                        f"{folder} was made by another version of what it uses: train it again"
+                        f"{folder} is outdated, since a part that it uses has changed: train it again"
                     )
         except (ValueError, OSError, ImportError, MemoryError) as error:
             found[folder.name] = str(error)
@@ -77,9 +76,9 @@ def refused(root: Path, also: Iterable[str] = ()) -> dict[str, str]:
 
 
 def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Comparison, Results]]:
-    """Return one comparison for each environment and its settings, with its results, from the records in a folder.
+    """Return a comparison, with its results, of each environment and settings in a folder.
 
-    Records are left out if they or their folders have one of the names `but`.
+    Records with a name in `but` are left out.
     """
     together: dict[str, dict[tuple[str, int], list[Result]]] = {}
     for folder in (root / name for name in records.names(root)):
@@ -105,7 +104,7 @@ def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Comparison,
 
 
 def _parted(about: str, group: Mapping[tuple[str, int], list[Result]]) -> Groups:
-    """One group or, where an agent has several settings at one delay, one for each of those; of copies the first."""
+    """Divide a group so that each agent has one setting at each delay; of copies take the first."""
     if all(len({result.record.id for result in those}) == 1 for those in group.values()):
         return {about: {key: those[0] for key, those in group.items()}}
     parts: Groups = {}
@@ -176,15 +175,16 @@ def _figure(title: str, results: Results) -> Figure:
 
 
 def seeds_of(results: Results) -> str:
-    """Say how many seeds there are."""
+    """Return the number of seeds in words."""
     counts = sorted({len(result.seeds) for result in results.values()})
     one = f"{counts[0]} seed{'s' * (counts[0] > 1)}"
     return one if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table: returns, and how the first agent compares to each on the same seeds."""
-    rows, first = [], next(iter(results))[0]
+    """Return a table's rows: returns, and paired differences between the first agent and each."""
+    rows = []
+    first = next(iter(results))[0]
     for (agent, m), result in results.items():
         row: dict[str, Any] = {"agent": agent, "delay": m} | columns(result)
         less = difference(results[first, m], result) if (first, m) in results else None
@@ -195,7 +195,7 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
 
 
 def _first(seeds: list[int]) -> str:
-    """List seeds, of very many the first."""
+    """List seeds, or the first of very many."""
     return f"[{', '.join(map(str, seeds[:_SHOWN]))}{', …' * (len(seeds) > _SHOWN)}]"
 
 

@@ -1,7 +1,7 @@
-"""A folder that another takes the place of, with the user's own files carried over.
+"""Replacement of a folder by another, which keeps the user's own files.
 
-Every step is a renaming, or deletes what the successor has. So whenever a process ends, what was written
-and the user's files are in one of the two folders, and the next process finishes the work.
+Every step renames, or deletes a file that the new folder has. So whenever a process is killed, all
+files are in one of the two folders, and the next process finishes the replacement.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def old_of(folder: Path) -> Path:
 
 
 def put(part: Path, folder: Path, names: Collection[str]) -> None:
-    """Put `part` in the place of a folder whose own files have `names`; the user's files stay in it."""
+    """Replace a folder, whose own files have `names`, by `part`; the user's files are kept."""
     if is_folder(folder):
         _flush(part)
         folder.rename(old_of(folder))
@@ -45,7 +45,7 @@ def put(part: Path, folder: Path, names: Collection[str]) -> None:
 
 
 def settled(folder: Path, names: Collection[str]) -> bool:
-    """Finish what a process was replacing when it ended, and return whether there is a folder."""
+    """Finish a replacement that was interrupted, and return whether the folder exists."""
     old = old_of(folder)
     if not is_folder(old):
         return is_folder(folder)
@@ -68,7 +68,7 @@ def _free(path: Path) -> Path:
 
 
 def _flush(folder: Path) -> None:
-    """Put a folder and its files on the disk, before what they replace is deleted."""
+    """Flush a folder and its files to the disk."""
     for path in (*folder.iterdir(), folder):
         found = os.open(path, os.O_RDONLY)
         try:

@@ -27,7 +27,9 @@ from typing import BinaryIO, NamedTuple
 
 from deadtime._support import files
 
-RUN, CURVES, POLICIES = "run.json", "curves.npz", "policies.npz"
+RUN = "run.json"
+CURVES = "curves.npz"
+POLICIES = "policies.npz"
 FILES = (CURVES, POLICIES, RUN)
 """The files of a record, in the order in which a pack has them."""
 MOST_MEMBERS = 30_000
@@ -35,11 +37,9 @@ PACK_BYTES = 2**32 - 2**24
 """The largest pack: its directory lies within the 4 GiB that plain ZIP archives address."""
 _LONGEST_NAME = 200
 _RECORD_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.,+=@-]{{0,{_LONGEST_NAME - 1}}}")
-_LOCAL, _ENTRY, _END = (
-    struct.Struct("<4s5H3I2H"),
-    struct.Struct("<4s6H3I5H2I"),
-    struct.Struct("<4s4H2IH"),
-)
+_LOCAL = struct.Struct("<4s5H3I2H")
+_ENTRY = struct.Struct("<4s6H3I5H2I")
+_END = struct.Struct("<4s4H2IH")
 _VERSION = 20
 _DATE = 1 << 5 | 1
 """1980-01-01 as ZIP archives write it."""
@@ -113,16 +113,16 @@ class Packed:
     remedy = "restore the pack from a copy, or delete it and run its records again"
 
     def __str__(self) -> str:
-        """Name the record and its pack."""
+        """Return the names of the record and its pack."""
         return f"{self.name} in {self.pack}"
 
     def has(self, file: str) -> bool:
-        """Return whether the record has such a file."""
+        """Return whether the record has a file of this name."""
         return file in self.members
 
     @contextmanager
     def opened(self, file: str, most: float) -> Iterator[BinaryIO]:
-        """Open one file of at most `most` bytes to be read."""
+        """Open one file of at most `most` bytes for reading."""
         yield io.BytesIO(self.content(file, most))
 
     def content(self, file: str, most: float) -> bytes:
@@ -255,9 +255,9 @@ def _members(file: BinaryIO, size: int) -> Members:
     directory = file.read(length)
     found = [*_entries(directory, count)]
     if not found or found[-1].end != first or b"".join(one.entry for one in found) != directory:
-        raise ValueError("members overlap or have odd attributes, which deadtime never writes")
+        raise ValueError("members overlap or have attributes that deadtime never writes")
     if end != _end(len(found), length, first):
-        raise ValueError("its end says what deadtime never writes")
+        raise ValueError("its end has values that deadtime never writes")
     together: dict[str, dict[str, Member]] = {}
     for one in found:
         together.setdefault(one.record, {})[one.file] = one
@@ -268,7 +268,7 @@ def _members(file: BinaryIO, size: int) -> Members:
 
 
 def _begins_with_a_record(start: bytes) -> bool:
-    """Return whether a file begins as a pack does, so that it is none of the user's own."""
+    """Return whether a file begins as a pack does; others belong to the user."""
     if len(start) < _LOCAL.size or start[:4] != b"PK\3\4":
         return False
     length = _LOCAL.unpack(start[: _LOCAL.size])[-2]
@@ -300,7 +300,8 @@ def _entries(directory: bytes, count: int) -> Iterator[Member]:
         member = Member(record, file, offset, size, checksum)
         yield member
         at += _ENTRY.size + length + extra + comment
-        offset, last = member.end, path
+        offset = member.end
+        last = path
 
 
 def _end(count: int, length: int, first: int) -> bytes:
@@ -308,7 +309,7 @@ def _end(count: int, length: int, first: int) -> bytes:
 
 
 def write(file: BinaryIO, contents: Iterable[tuple[str, str, bytes]]) -> None:
-    """Write a pack of (record, file, content), which come in the order of `order`."""
+    """Write a pack of (record, file, content), sorted by `order`."""
     written: list[Member] = []
     offset = 0
     for record, name, content in contents:

@@ -1,8 +1,8 @@
-"""Packing: the record folders of a folder move into a few archives, `maze.zip`, `atari.zip`, ….
+"""Packing: record folders move into a few archives such as `maze.zip` and `atari.zip`.
 
-A record that is in a folder and in a pack is read from the folder. So packing is safe at any
-moment: a pack is written whole in place of the last, and only then are the folders removed that it
-holds. What a process leaves behind when it is killed, the next packing finishes.
+A record that is in a folder and in a pack is read from the folder. So a process may be killed at
+any moment: the new pack replaces the old one, and only then are its folders removed. The next
+packing finishes an interrupted one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def pack_name(record: Record) -> str:
 
 
 def pack(root: Path, name_of: Callable[[Record], str] = pack_name) -> list[Path]:
-    """Move the record folders of `root` into packs, and return the packs that now hold them.
+    """Move the record folders of `root` into packs, and return those packs.
 
-    A record goes to the pack that holds it already, else to `name_of(record)`.zip. A folder stays
-    if it holds files of the user's own, or a record that can't be read.
+    A record goes to the pack that already holds it, else to `name_of(record)`.zip. A folder stays if
+    it holds files of the user, or a record that can't be read.
     """
     if not _folders(root) and not _left(root):
         return []
@@ -67,7 +67,7 @@ def drop(root: Path, names: Collection[str]) -> None:
 
 
 def _folders(root: Path) -> list[Path]:
-    """List the record folders of `root`, those that a killed process was replacing among them."""
+    """List the record folders of `root`, with those that a killed process was replacing."""
     found: set[Path] = set()
     for path in root.iterdir() if root.is_dir() else ():
         name = re.sub(r"^\.(.*)\.old$", r"\1", path.name)
@@ -115,7 +115,7 @@ def _in_pack(root: Path, name: str) -> Content:
 
 
 def _add(path: Path, names: Collection[str]) -> None:
-    """Put the records of folders beside a pack into it, in place of those that it holds of them."""
+    """Add the record folders beside a pack to it; they replace its records of the same name."""
     root = path.parent
     new = {name: _in_folder(root / name) for name in names}
     old = {name: _in_pack(root, name) for name in pack_archive.members(path)}
@@ -128,7 +128,7 @@ def _alike(one: Content, other: Content) -> bool:
 
 
 def _write(path: Path, content: Mapping[str, Content]) -> None:
-    """Write a pack whole, and put it on the disk before anything that it holds is deleted."""
+    """Write a pack completely, and flush it to the disk."""
     ordered = sorted(content, key=pack_archive.order)
     with files.whole(path) as part, part.open("wb") as file:
         members = ((name, one) for name in ordered for one in sorted(content[name]))
@@ -143,14 +143,14 @@ def _write(path: Path, content: Mapping[str, Content]) -> None:
 
 
 def _hidden(folder: Path) -> Path:
-    """Return the name of a folder while it is removed, under which no one looks for a record."""
+    """Return the hidden name of a folder while it is removed."""
     return folder.with_name(f".{folder.name}.packed")
 
 
 def _remove(folder: Path) -> None:
     """Remove a record folder that a pack holds; files of the user's own stay."""
     hidden = _hidden(folder)
-    if os.path.lexists(hidden):  # an earlier one, where a user's file has arrived
+    if os.path.lexists(hidden):  # an earlier one with a file of the user
         return
     folder.rename(hidden)
     _empty(hidden)
@@ -164,7 +164,7 @@ def _empty(folder: Path) -> None:
 
 
 def _finish(root: Path) -> None:
-    """Remove what a killed process left of folders that a pack holds."""
+    """Remove the rest of packed folders that a killed process was removing."""
     for path in _left(root):
         if pack_archive.find(root, path.name[1:].removesuffix(".packed")) is not None:
             _empty(path)

@@ -1,4 +1,4 @@
-"""Units of work on a Ray cluster, one that runs somewhere or one of this machine that is started for them."""
+"""The engine that runs units on a Ray cluster: a running one, or one started on this machine."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from deadtime.runs.units import Unit, from_json
 
 
 class Ray:
-    """A Ray cluster: one that runs at an address, or one of this machine that is started for it."""
+    """The engine of a Ray cluster at an address, or of one that it starts on this machine."""
 
     def __init__(self, address: str | None):
-        """Connect, or start."""
+        """Connect to a cluster, or start one."""
         self._head: _Head | None = None
         self._running: dict[Any, Unit] = {}
         self._ray = _ray()
@@ -52,7 +52,7 @@ class Ray:
                 self._ray.init(address=self._head.address if self._head else address, **QUIETLY)
         except ConnectionError:
             raise _no_cluster(address) from None
-        except RuntimeError as error:  # other versions of Ray or Python there, say
+        except RuntimeError as error:  # such as other versions of Ray or Python
             why = " ".join(str(error).split())
             raise ConnectionError(
                 f"Ray can't be used ({why}): this driver needs the cluster's own Ray and Python"
@@ -64,7 +64,7 @@ class Ray:
         return int(self._ray.cluster_resources().get("GPU", 0))
 
     def start(self, unit: Unit, checkpoints: str) -> bool:
-        """Ray decides when and where; some wait there, so that no node waits for us."""
+        """Submit a unit, unless enough are waiting; Ray decides when and where it runs."""
         most = 2 * int(self._ray.cluster_resources().get("CPU", 1)) + 8
         if len(self._running) + len(self._refused) >= most:
             return False
@@ -73,7 +73,7 @@ class Ray:
             default=0,
         )
         largest = max((node.get("memory", 0) for node in self._nodes), default=0)
-        memory = 0 if unit.gpus else unit.memory  # what is on a GPU takes its memory there
+        memory = 0 if unit.gpus else unit.memory  # on a GPU, memory is the GPU's
         if not widest or memory > largest:
             what = (
                 f"{memory / 2**30:.3g} GiB"
@@ -95,7 +95,7 @@ class Ray:
         return True
 
     def events(self) -> Iterator[Event]:
-        """What is done or lost, and how far the rest is."""
+        """Yield the units that ended, and the progress of the others."""
         while self._refused:
             yield self._refused.pop()
         if not self._running:
@@ -116,13 +116,11 @@ class Ray:
     def _progress(self) -> dict[str, int]:
         try:
             return self._ray.get(self._board.taken.remote(), timeout=5)
-        except (
-            self._ray.exceptions.RayError
-        ):  # it will start again somewhere, and nothing depends on it
+        except self._ray.exceptions.RayError:  # the board restarts, and only progress needs it
             return {}
 
     def close(self) -> None:
-        """Cancel what runs, which has a minute to write its checkpoints; a cluster that was started for this ends."""
+        """Cancel all units, which have a minute to write checkpoints, and end a cluster started here."""
         with unhurried():
             try:
                 self._cancel(force=False)
@@ -134,7 +132,7 @@ class Ray:
                             timeout=WRITING_SECONDS,
                         )
                 self._cancel(force=True)
-            finally:  # also if someone does not want to wait
+            finally:  # also after a second interrupt
                 if self._connected:
                     self._ray.shutdown()
                 if self._head is not None:
@@ -147,10 +145,10 @@ class Ray:
 
 
 class _Head:
-    """A Ray cluster of this machine that ends with this process, and listens to no other machine."""
+    """A Ray cluster that ends with this process, and listens to this machine only."""
 
     def __init__(self) -> None:
-        """Start it, and wait for its address."""
+        """Start the cluster, and wait for its address."""
         self._guard = Guard()
         self._process = started(
             "deadtime.runs.ray_head",
@@ -166,11 +164,12 @@ class _Head:
         if not self.address:
             self.end()
             raise ConnectionError(
-                "Ray can't start a cluster on this machine; its output is above: leave --engine ray out"
+                "Ray can't start a cluster on this machine; its output is above: "
+                "leave --engine ray out"
             )
 
     def end(self) -> None:
-        """End the cluster; what of it is left after the grace period is killed."""
+        """End the cluster; processes that remain after the grace period are killed."""
         try:
             self._process.stdin.close()  # type: ignore[union-attr]
             self._guard.hurry()
@@ -183,7 +182,7 @@ class _Head:
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """Let Ray take the loopback address for this machine's, and show its token, as it does where it starts a cluster."""
+    """Let Ray use the loopback address and its token, as it does for a cluster that it starts."""
     from ray._private import ray_constants  # noqa: PLC0415  (Ray takes a while to load)
     from ray._raylet import Config  # type: ignore[attr-defined]  # noqa: PLC0415
 
@@ -198,7 +197,7 @@ def _loopback() -> Iterator[None]:
 
 
 def _check_answers(address: str) -> None:
-    """Ray itself would wait for minutes."""
+    """Raise if no cluster answers at once; Ray itself would wait for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdigit():
         try:
@@ -209,7 +208,8 @@ def _check_answers(address: str) -> None:
 
 def _no_cluster(address: str | None) -> ConnectionError:
     return ConnectionError(
-        f"no Ray cluster answers at {address}: start one (`ray start --head`), or leave --address out"
+        f"no Ray cluster answers at {address}: start one (`ray start --head`), "
+        "or leave --address out"
     )
 
 
@@ -225,7 +225,7 @@ def _ray() -> Any:
 
 
 class _Board:
-    """Where units of a cluster write how far they are."""
+    """The board on which units of a cluster report their progress."""
 
     def __init__(self) -> None:
         self._untaken: dict[str, int] = {}
@@ -234,21 +234,25 @@ class _Board:
         self._untaken[unit] = self._untaken.get(unit, 0) + n
 
     def taken(self) -> dict[str, int]:
-        taken, self._untaken = self._untaken, {}
+        taken = self._untaken
+        self._untaken = {}
         return taken
 
 
 def _on_ray(text: str, cpus: int, limit: str, checkpoints: str, board: Any) -> bytes:
-    """Do a unit on some node of a cluster; `limit` is the time limit for steps."""
+    """Run a unit on a node of a cluster; `limit` is the time limit for steps."""
     os.environ[CORES] = str(cpus)  # before JAX starts
     os.environ[timeouts.VARIABLE] = limit
-    unit, unreported, last = from_json(text), 0, 0.0
+    unit = from_json(text)
+    unreported = 0
+    last = 0.0
 
     def tell(n: int) -> None:
         nonlocal unreported, last
         unreported += n
         if monotonic() - last > 1.0:
             board.add.remote(unit.id, unreported)
-            unreported, last = 0, monotonic()
+            unreported = 0
+            last = monotonic()
 
     return done(unit, checkpoints, tell)

@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Keeps Ray to the loopback address, as it does on other systems than Linux by itself."""
+"""Makes Ray use the loopback address only, as it does by itself on systems other than Linux."""
 ADDRESS = "address: "
-"""Begins the line with the cluster's address."""
+"""The start of the line with the cluster's address."""
 QUIETLY: dict[str, Any] = {
     "log_to_driver": False,
     "include_dashboard": False,
@@ -25,7 +25,7 @@ QUIETLY: dict[str, Any] = {
 
 def main() -> None:
     """Start the cluster, and wait."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's affair
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C
     import ray  # noqa: PLC0415  (it takes a while to load)
 
     logging.getLogger("ray").setLevel(logging.ERROR)

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 _SHOWN_SCORES = 5
 _NOT_SETTINGS = ("kind", "env", "agent", "delay", "process", "settings", "learner", "changes")
-"""What a spec says beside the settings of its run."""
+"""The parts of a spec that are not settings of its run."""
 
 
 class Curve(NamedTuple):
-    """Mean training return of each block: `returns[i, j]` of seed i over the block that ends at `episodes[j]`.
+    """The mean training return of each block.
 
-    Blocks are of episodes in mazes and the walk, and of environment steps where agents are deep.
+    `returns[i, j]` is the mean of seed i over the block that ends at `episodes[j]`. Tabular agents
+    have blocks of episodes, deep agents blocks of environment steps.
     """
 
     episodes: Int[np.ndarray, " n"]
@@ -41,8 +42,9 @@ class Result:
     record: Record
 
     def __repr__(self) -> str:
-        """Return what was run and the first scores, rounded."""
-        spec, count = self.record.spec, len(self.seeds)
+        """Return the run and its first scores, rounded."""
+        spec = self.record.spec
+        count = len(self.seeds)
         scores = [
             f"{score:.1f}" if abs(score) >= 10 else f"{score:.3f}" for score in self.record.scores
         ]
@@ -54,12 +56,12 @@ class Result:
 
     @property
     def spec(self) -> Spec:
-        """The run as data; no environment is made."""
+        """The run as data, without making an environment."""
         spec = from_canonical(self.record.spec)
         if spec.id != self.record.id:
             raise ValueError(
-                f"this record was made with another version of what it uses (id {self.record.id}, now {spec.id}), "
-                "so its numbers are outdated: train it again"
+                f"this record is outdated (id {self.record.id}, now {spec.id}), since a part that it uses "
+                "has changed: train it again"
             )
         return spec
 
@@ -80,13 +82,13 @@ class Result:
 
     @property
     def diverged(self) -> dict[int, str]:
-        """The seeds whose losses were no longer finite, and when: their scores are of what they were before."""
+        """The seeds whose losses became infinite or NaN, and when; scores are from before that."""
         found = zip(self.seeds, self.record.status, strict=True)
         return {seed: status for seed, status in found if status.startswith("diverged")}
 
     @property
     def untrained(self) -> list[int]:
-        """The seeds that were never updated, since they never had a batch: their scores are of random weights."""
+        """The seeds that never had a full batch to learn from; scores are of random weights."""
         return [
             seed
             for seed, status in zip(self.seeds, self.record.status, strict=True)
@@ -95,15 +97,17 @@ class Result:
 
     @property
     def curve(self) -> Curve:
-        """How the return grew during training."""
+        """The return during training."""
         return Curve(self.record.points, self.record.curve)
 
     @property
     def replayed(self) -> list[int]:
-        """The seeds whose policies were kept; an error that says how to train one if none was."""
+        """The seeds whose policies were kept; an error names the command if there are none."""
         if not self.record.policy_seeds:
-            rule = "this record holds policies of no seed, only scores (`compare` and `sweep` keep none, studies small ones)"
-            raise ValueError(f"{rule}: train it with `{self.command}`")
+            raise ValueError(
+                "this record holds scores but no policies (`compare` and `sweep` keep none, studies "
+                f"small ones): train it with `{self.command}`"
+            )
         return self.record.policy_seeds
 
     @property
@@ -123,9 +127,9 @@ class Result:
         return shlex.join(words)
 
     def policy(self, seed: int | None = None) -> Policy:
-        """Return the policy of one seed (default: the first that was kept); it acts without the environment.
+        """Return the policy of one seed; default: the first that was kept.
 
-        `act(observation, pending_actions)` chooses an action.
+        `act(observation, pending_actions)` chooses an action, without the environment.
         """
         from deadtime.learn.policies import policy_of  # noqa: PLC0415  (scores need no policies)
 
@@ -141,7 +145,7 @@ class Result:
         return policy_of(self.spec, seed, arrays)
 
     def save(self, path: str | Path) -> Path:
-        """Write the record to a folder, whole or not at all."""
+        """Write the record to a folder, completely or not at all."""
         return records.write(Path(path), self.record)
 
 
@@ -151,12 +155,9 @@ def _argument(name: str, value: Any) -> str:
 
 
 Results = dict[Any, Result]
-"""Results by what tells them apart: an agent and a delay, say."""
+"""Results by a key, such as an agent and a delay."""
 
 
 def load(path: str | Path, seed: int | None = None) -> Policy:
-    """Return the policy of one seed of a saved training (default: the first that was kept).
-
-    It acts without the environment.
-    """
+    """Return the policy of one seed of a saved training; default: the first that was kept."""
     return Result(records.read(Path(path), policies=True)).policy(seed)

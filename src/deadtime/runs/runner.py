@@ -1,4 +1,4 @@
-"""The path from missing to recorded runs, for every command that trains."""
+"""Training of the runs that are not recorded yet, for every command that trains."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def train_missing(
     begin: Callable[[], None] = lambda: None,
     how: How | None = None,
 ) -> int:
-    """Train and record the runs that are not recorded yet; return how many could not be done.
+    """Train and record the runs that are not recorded yet; return the number that failed.
 
-    A seed whose policy is to be kept counts as missing if its record has none, where policies of any
-    size are kept. `begin` is called when nothing is in the way of training.
+    Where policies of any size are kept, a seed whose record has no policy counts as missing. `begin`
+    is called after all checks, before the first run.
     """
     wanted = list(runs)
     where = where or Where()
@@ -51,7 +51,7 @@ def train_missing(
     if not how.alone:
         _check_writable(root)
     with _only_driver(root, store, how):
-        if store is not None:  # what another driver has put there until now
+        if store is not None:  # another driver may have added records
             store.pull(root)
         begin()
         if how.alone:
@@ -68,9 +68,9 @@ def _only_driver(root: Path, store: Store | None, how: How) -> AbstractContextMa
 def train_recorded(
     spec: Spec, seeds: Any, root: Path, keep_policies: bool = True, where: Where | None = None
 ) -> tuple[Result, Path]:
-    """Train the seeds that the record under `root` does not hold yet; return all that were asked for.
+    """Train the seeds that `root` has no record of, and return the result of all `seeds`.
 
-    An interruption keeps what is done. Other processes may add to the same folder.
+    Finished seeds survive an interruption. Other processes may add to the same folder.
     """
     wanted = list(check_seeds(seeds))
     folder = root / spec.name
@@ -86,7 +86,7 @@ def train_recorded(
 
 
 def _check_writable(root: Path) -> None:
-    """Raise if nothing can be written there, before anything is trained."""
+    """Raise if `root` is not a folder that can be written to."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         is_folder(root / CHECKPOINTS)

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 RESAMPLES = 4000
 FEWEST = 3
-"""Seeds that an interval needs. Student's interval of two is 13 times as wide as they are apart."""
+"""The fewest seeds of an interval. Student's interval of two is 13 times as wide as their distance."""
 
 
 class Estimate(NamedTuple):
-    """A value and its 95% interval; fewer than three seeds have none, and its ends are then NaN."""
+    """A value and its 95% interval, whose ends are NaN for fewer than three seeds."""
 
     value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        """As `0.930 [0.910, 0.950]`."""
+        """Return text such as `0.930 [0.910, 0.950]`."""
         return f"{self.value:.3f}" + (
             "" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
         )
@@ -37,7 +37,7 @@ class Estimate(NamedTuple):
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
     def to_json(self) -> dict[str, Any]:
-        """Of a mean, for JSON, which knows no NaN."""
+        """Return a mean and its interval for JSON, with None for NaN."""
         return {
             name: None if np.isnan(one) else one
             for name, one in zip(("mean", "low", "high"), self, strict=True)
@@ -45,14 +45,14 @@ class Estimate(NamedTuple):
 
 
 def seeds_shown(count: int, intervals: str = ", 95% intervals") -> str:
-    """Say how many seeds there are, and that intervals are shown where there are enough for one."""
+    """Return the number of seeds in words, and that there are intervals if there are."""
     return f"{count} seed{'s' * (count != 1)}{intervals if count >= FEWEST else ''}"
 
 
 def mean(values: Scores | Sequence[float], limits: Limits = ANY) -> Estimate:
     """Return the mean over seeds and Student's interval, cut at the `limits` of a single value.
 
-    Student's interval covers the truth in 95% of cases at few seeds too, where a bootstrap's is too narrow.
+    At few seeds a bootstrap's interval is too narrow; Student's still covers the truth in 95% of cases.
     """
     values = np.asarray(values, float)
     middle = float(values.mean())
@@ -71,21 +71,21 @@ def difference(first: Scores, second: Scores, limits: Limits = ANY) -> Estimate:
 
 
 def mean_over(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
-    """The mean of the tasks' means."""
+    """Return the mean of the tasks' means."""
     return _bootstrapped(
         tasks, lambda drawn: np.mean([task.mean(axis=-1) for task in drawn], axis=0), seed
     )
 
 
 def median(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
-    """The median over all runs of all tasks."""
+    """Return the median over all runs of all tasks."""
     return _bootstrapped(
         tasks, lambda drawn: np.median(np.concatenate(drawn, axis=-1), axis=-1), seed
     )
 
 
 def iqm(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
-    """The interquartile mean over all runs of all tasks: the mean without the lowest and the highest quarter."""
+    """Return the interquartile mean over all runs: without the lowest and the highest quarter."""
 
     def middle(drawn: list[np.ndarray]) -> Any:
         ordered = np.sort(np.concatenate(drawn, axis=-1), axis=-1)
@@ -96,7 +96,10 @@ def iqm(tasks: Sequence[Scores], seed: int = 0) -> Estimate:
 
 
 def improvement(first: Sequence[Scores], second: Sequence[Scores], seed: int = 0) -> Estimate:
-    """The probability that a run of `first` beats the run of `second` with its seed (ties count half), mean over tasks."""
+    """Return the probability that `first` beats `second` on the same seed, as a mean over tasks.
+
+    Ties count half.
+    """
     won = [(np.sign(np.subtract(x, y)) + 1) / 2 for x, y in zip(first, second, strict=True)]
     found = mean_over(won, seed)
     return Estimate(found.value, *np.clip(found[1:], 0.0, 1.0).tolist())
@@ -105,12 +108,14 @@ def improvement(first: Sequence[Scores], second: Sequence[Scores], seed: int = 0
 def _bootstrapped(
     tasks: Sequence[Scores], statistic: Callable[[list[np.ndarray]], Any], seed: int
 ) -> Estimate:
-    """A statistic and its interval by resampling the seeds of each task by themselves.
+    """Return a statistic and its interval by resampling the seeds within each task.
 
-    Resampling n seeds shows only (n - 1) / n of their variance, so deviations are stretched by the root of the inverse.
+    Resampling n seeds gives only (n - 1) / n of their variance, so deviations are multiplied by
+    √(n / (n - 1)).
     """
     tasks = [np.asarray(task, float) for task in tasks]
-    value, fewest = float(statistic(tasks)), min(len(task) for task in tasks)
+    value = float(statistic(tasks))
+    fewest = min(len(task) for task in tasks)
     if fewest < FEWEST:
         return Estimate(value, np.nan, np.nan)
     rng = np.random.default_rng(seed)

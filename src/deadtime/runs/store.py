@@ -1,12 +1,13 @@
-"""Records at a URL (`s3://bucket/sweep`, `gs://...`, whatever fsspec knows), for machines that share no disk.
+"""Records at a URL (`s3://bucket/sweep`, `gs://...`, or another of fsspec), without a shared disk.
 
-    NAME-ID.npz      a record, one object each, so that it is there whole or not at all
-    NAME.zip         a pack of records that someone has copied there; it is read, never written
-    .status.json     how far the sweep is and who drives it, written anew every few seconds
-    .checkpoints/    of each unit that runs, or did when its node was lost
+    NAME-ID.npz      a record, one object each, so that it is complete or absent
+    NAME.zip         a pack of records that a user copied there; it is read, never written
+    .status.json     the progress of the sweep and its driver, written every few seconds
+    .checkpoints/    checkpoints of the units that run, or ran when their node was lost
 
-The driver works in a folder of its own with copies of the records, and puts each there before it counts as done. Nothing is
-concluded from clocks, which differ between machines: a driver is alive if what it writes keeps changing.
+The driver works in a local folder with copies of the records. It uploads each record before the
+record counts as done. Clocks differ between machines and are not compared: a driver is alive if its
+status keeps changing.
 """
 
 from __future__ import annotations
@@ -39,30 +40,31 @@ from deadtime.runs.specs import folder_of
 CHECKPOINTS = ".checkpoints"
 BEAT_SECONDS = 5.0
 _WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "memory"}
-"""URLs of stores that write an object whole or not at all."""
+"""Protocols of stores that write an object completely or not at all."""
 _TRIES = 8
-"""With a minute between the first and the last."""
+"""Attempts at a request, with a minute between the first and the last but one."""
 
 
 def local_folder(out: Path) -> Path:
-    """Return the folder, or raise if it was given as a URL, of which a path keeps one slash."""
+    """Return the folder, or raise if it was given as a URL (a path keeps one of its slashes)."""
     if re.match("[A-Za-z][A-Za-z0-9+.-]+:/", str(out)):
         raise ValueError(
-            f"records go to a folder of this machine here; got the URL {out}: write a sweep, "
-            "`deadtime sweep FILE.toml --out URL` takes one"
+            f"this command writes to a folder of this machine; got the URL {out}: write a sweep, "
+            "`deadtime sweep FILE.toml --out URL` takes a URL"
         )
     return out
 
 
 def _at(url: str) -> tuple[Any, str]:
-    """A file system, and where in it."""
+    """Return the file system of a URL, and the path in it."""
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
 
         return url_to_fs(url)
     except ImportError as error:
         raise ImportError(
-            f"a URL needs fsspec and its package for such URLs; got {url} ({error}): pip install fsspec s3fs, for s3:// say"
+            f"a URL needs fsspec and its package for such URLs; got {url} ({error}): "
+            "pip install fsspec s3fs, for s3:// say"
         ) from error
     except ValueError as error:
         raise ValueError(
@@ -71,7 +73,7 @@ def _at(url: str) -> tuple[Any, str]:
 
 
 def _patiently(action: Any, *arguments: Any) -> Any:
-    """Do it, and if that fails do it again a little later: networks do fail."""
+    """Call `action`, and retry with growing pauses if it fails."""
     for left in range(_TRIES - 1, -1, -1):
         try:
             return action(*arguments)
@@ -90,7 +92,7 @@ def _patiently(action: Any, *arguments: Any) -> Any:
 
 
 def _write(fs: Any, path: str, content: bytes | Path) -> None:
-    """Whole or not at all: so are objects of object stores; what is like a disk needs another name first."""
+    """Write an object completely or not at all; file systems need a temporary name for that."""
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
     part = path if protocols & _WHOLE else f"{path}.part-{uuid4().hex[:8]}"
     _patiently(fs.makedirs, path.rpartition("/")[0], True)
@@ -104,9 +106,10 @@ def _write(fs: Any, path: str, content: bytes | Path) -> None:
 
 @contextmanager
 def opened(out: str | Path) -> Iterator[tuple[Path, Store | None]]:
-    """The folder of records to work in: `out` itself, or one with copies of what is at that URL, and the URL's store.
+    """Yield the folder to work in and the URL's store; the folder is `out` unless that is a URL.
 
-    That folder stays, so what could not be put there is put there by the next driver on this machine.
+    The folder with copies of a URL's records is kept: records whose upload failed are uploaded by the
+    next driver on this machine.
     """
     if not is_url(out):
         yield Path(out), None
@@ -122,7 +125,7 @@ def opened(out: str | Path) -> Iterator[tuple[Path, Store | None]]:
 
 @contextmanager
 def copied(place: str | Path) -> Iterator[Path]:
-    """The folder of records to read: `place` itself, or copies of what is at that URL, for as long as they are needed."""
+    """Yield the folder of records to read: `place` itself, or a temporary copy of a URL's records."""
     if not is_url(place):
         yield Path(place)
         return
@@ -132,7 +135,7 @@ def copied(place: str | Path) -> Iterator[Path]:
 
 
 def _kept(name: str) -> bool:
-    """Whether it is a record, or a file that explains records."""
+    """Return whether a file is a record, or explains records."""
     return name.endswith((".npz", ".zip", ".toml", "/ceilings.json"))
 
 
@@ -140,18 +143,20 @@ class Store:
     """Records at a URL."""
 
     def __init__(self, url: str):
-        """Nothing is fetched yet."""
+        """Check the URL; nothing is downloaded yet."""
         if {*"*?["} & {*url}:
             raise ValueError(
-                f"a URL of records has no *, ? or [ in it, which would stand for several; got {url!r}: choose another"
+                f"a URL of records has no wildcards (*, ? or [); got {url!r}: choose another"
             )
         scheme, _, path = url.partition("://")
         self.url = f"{scheme}://{path.rstrip('/')}"
         self._fs, self._base = _at(self.url)
-        self._me, self._beats, self._lost = "", 0, ""
+        self._me = ""
+        self._beats = 0
+        self._lost = ""
 
     def pull(self, root: Path) -> None:
-        """Make a folder hold the records that are there, and no others."""
+        """Make a folder hold exactly the records at the URL."""
         names = self._names()
         contents = (
             _patiently(self._fs.cat, names)
@@ -172,7 +177,7 @@ class Store:
                 records.write(root / folder_of(record), record)
 
     def _names(self) -> list[str]:
-        """Return the names of the records there, and of what explains them, if each is a file that fits in memory."""
+        """Return the names of the records and the files that explain them, or raise if one is unfit."""
         self._fs.invalidate_cache()
         try:
             found = [one for one in _patiently(self._fs.ls, self._base, True) if _kept(one["name"])]
@@ -181,7 +186,8 @@ class Store:
         for one in found:
             if one["type"] != "file" or one.get("islink"):
                 raise ValueError(
-                    f"records at a URL are plain files; {one['name']} is a link, pipe or the like: delete it"
+                    f"records at a URL are plain files; {one['name']} is a link, pipe or the like: "
+                    "delete it"
                 )
             if (one.get("size") or 0) > free_memory() / 2:
                 raise ValueError(
@@ -190,7 +196,7 @@ class Store:
         return [one["name"] for one in found]
 
     def status(self) -> dict[str, Any]:
-        """Return the last status that a driver wrote; nothing if none ever did."""
+        """Return the last status that a driver wrote, or an empty dict."""
         self._fs.invalidate_cache()
         try:
             return read_status(_patiently(self._fs.cat_file, f"{self._base}/{STATUS}"))
@@ -198,7 +204,7 @@ class Store:
             return {}
 
     def alive(self) -> dict[str, Any]:
-        """The status if a driver keeps it changing, else nothing."""
+        """Return the status if it keeps changing, else an empty dict."""
         first = self.status()
         if not first.get("driver"):
             return {}
@@ -211,15 +217,17 @@ class Store:
 
     @contextmanager
     def driven(self, root: Path) -> Iterator[None]:
-        """Be the only driver, whose folder is `root`; at the end say that there is none."""
+        """Be the URL's only driver, which works in `root`; at the end, report that there is none."""
         other = self.alive()
         if other:
             raise ValueError(
-                f"one driver at a time works at a URL; {other['driver']} works at {self.url}: wait for it, or stop it"
+                f"one driver at a time works at a URL; {other['driver']} works at {self.url}: "
+                "wait for it, or stop it"
             )
-        self._me, self._lost = f"process {os.getpid()} on {platform.node()} ({uuid4().hex[:8]})", ""
+        self._me = f"process {os.getpid()} on {platform.node()} ({uuid4().hex[:8]})"
+        self._lost = ""
         self._beat(root)
-        sleep(1.0)  # another one may have begun in the same moment: the last to write goes on
+        sleep(1.0)  # another driver may start at the same moment: the last to write continues
         self._check()
         stop = Event()
         thread = Thread(target=self._beat_on, args=(root, stop), daemon=True)
@@ -234,9 +242,7 @@ class Store:
 
     def _beat_on(self, root: Path, stop: Event) -> None:
         while not stop.wait(BEAT_SECONDS):
-            with suppress(
-                OSError, ValueError
-            ):  # records that can't be put say so to whom it matters
+            with suppress(OSError, ValueError):  # an upload that fails raises in `put`
                 self._check()
                 self._beat(root)
 
@@ -249,22 +255,23 @@ class Store:
         _write(self._fs, f"{self._base}/{name}", content)
 
     def _check(self) -> None:
-        """Refuse to go on if another driver thought that this one was dead."""
+        """Raise if another driver has taken over."""
         who = self.status().get("driver")
         if who != self._me:
             self._lost = who or "another one"
         if self._lost:
             raise ValueError(
-                f"one driver at a time works at a URL; {self._lost} took over {self.url}: leave it to that one"
+                f"one driver at a time works at a URL; {self._lost} took over {self.url}: "
+                "leave it to that one"
             )
 
     def put(self, folder: Path) -> None:
-        """Put a record there; it is there whole when this returns."""
+        """Upload a record; it is complete when this returns."""
         self._check()
         self._write(f"{folder.name}.npz", to_bytes([records.read(folder, policies=True)]))
 
     def put_files(self, root: Path) -> None:
-        """Put figures, tables and other files there that are no records."""
+        """Upload figures, tables and other files that are no records."""
         packs = pack_archive.paths(root)
         for path in root.rglob("*"):
             inside = path.relative_to(root)
@@ -275,34 +282,34 @@ class Store:
 
     @property
     def checkpoints(self) -> str:
-        """Where units keep theirs."""
+        """The URL of the units' checkpoints."""
         return f"{self.url}/{CHECKPOINTS}"
 
 
 @contextmanager
 def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
-    """A folder for a unit's checkpoints: its own at `place` if that is a path, else one that is kept the same as at a URL."""
+    """Yield the folder of a unit's checkpoints below `place`; for a URL, a copy that is kept in sync."""
     if place is None or not is_url(place):
         folder = None if place is None else Path(place) / unit
-        if folder is not None:  # a link would lead what is written, and deleted, elsewhere
+        if folder is not None:  # links are refused
             files.is_folder(folder.parent)
             files.is_folder(folder)
         try:
             yield folder
         finally:
             for empty in () if folder is None else (folder, folder.parent):
-                with suppress(OSError):  # there is none, or it holds checkpoints
+                with suppress(OSError):  # it is missing, or holds checkpoints
                     empty.rmdir()
         return
     fs, base = _at(f"{place}/{unit}")
     with tempfile.TemporaryDirectory(prefix="deadtime-") as name:
-        folder, stop = Path(name), Event()
+        folder = Path(name)
+        stop = Event()
         fs.invalidate_cache()
         with suppress(FileNotFoundError):
-            for path in (
-                path for path in _patiently(fs.ls, base, False) if path.endswith(".safetensors")
-            ):
-                _patiently(fs.get_file, path, str(folder / Path(path).name))
+            for path in _patiently(fs.ls, base, False):
+                if path.endswith(".safetensors"):
+                    _patiently(fs.get_file, path, str(folder / Path(path).name))
         there = _stamps(folder)
 
         def push() -> None:
@@ -313,7 +320,7 @@ def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
 
         def keep_pushing() -> None:
             while not stop.wait(BEAT_SECONDS):
-                with suppress(OSError):  # the next time, or at the end
+                with suppress(OSError):  # it is retried
                     push()
 
         thread = Thread(target=keep_pushing, daemon=True)
@@ -325,9 +332,7 @@ def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
             thread.join()
             with suppress(OSError), unhurried():
                 push()
-            if isinstance(error, ValueError) and name in str(
-                error
-            ):  # those who are to delete it know it by the URL
+            if isinstance(error, ValueError) and name in str(error):  # users know the URL
                 raise ValueError(str(error).replace(name, f"{place}/{unit}")) from error
             raise
         stop.set()
@@ -338,7 +343,7 @@ def checkpoints_at(unit: str, place: str) -> list[str]:
     """Return the paths or URLs of a unit's checkpoints."""
     if not is_url(place):
         return [str(path) for path in (Path(place) / unit).glob("*.safetensors")]
-    with suppress(Exception):  # each kind of store raises its own
+    with suppress(Exception):  # stores raise errors of their own
         fs, base = _at(f"{place}/{unit}")
         fs.invalidate_cache()
         return [f"{place}/{unit}/{path.rpartition('/')[2]}" for path in fs.find(base)]
@@ -346,23 +351,23 @@ def checkpoints_at(unit: str, place: str) -> list[str]:
 
 
 def drop_checkpoints(unit: str, place: str) -> None:
-    """Those of a unit whose records are safe; where that can't be done they stay, and do no harm."""
+    """Delete the checkpoints of a recorded unit; if that fails they stay, and do no harm."""
     if not is_url(place):
         shutil.rmtree(Path(place) / unit, ignore_errors=True)
-        with suppress(OSError):  # others have some
+        with suppress(OSError):  # other units have some
             Path(place).rmdir()
         return
     fs, base = _at(f"{place}/{unit}")
     fs.invalidate_cache()
-    with suppress(Exception):  # each kind of store raises its own
+    with suppress(Exception):  # stores raise errors of their own
         for path in fs.find(base):
             fs.rm_file(path)
-        for folder in (base, base.rpartition("/")[0]):  # object stores have none
+        for folder in (base, base.rpartition("/")[0]):  # object stores have no folders
             fs.rmdir(folder)
 
 
 def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Whole files, and what changes when they do."""
+    """Return the checkpoint files, each with its time of change and size."""
     found = {}
     for path in folder.glob("*.safetensors"):
         with suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
-"""The process that a local engine gives units to: `python -m deadtime.runs.unit_worker FD GUARD`.
+"""The worker process of the local engine: `python -m deadtime.runs.unit_worker FD GUARD`.
 
-It ends when the other side of its socket is gone: its runs write their checkpoints, and after the
-grace period it ends whatever it is doing (see `ending`).
+It ends when the other side of its socket is closed: its runs write checkpoints, and it exits after
+the grace period in any case (see `ending`).
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ from deadtime.runs.record_format import to_bytes
 from deadtime.runs.units import Unit, from_json, reason, trained
 
 PROGRESS, DONE, FAILED, LAST = b"p", b"d", b"f", b"l"
-"""Kinds of messages. LAST comes before DONE or FAILED: the process ends after it."""
-TELL_EVERY_SECONDS = 0.2
+"""Kinds of messages. LAST comes before a DONE or FAILED after which the process ends."""
+SEND_EVERY_SECONDS = 0.2
 _MOST_GROWTH = 300 * 2**20
-"""Bytes by which a process may grow after its first unit: a compiled program takes about 65 MB for good."""
+"""Bytes by which a process may grow after its first unit; a compiled program keeps about 65 MB."""
 
 
-class Teller:
-    """Passes progress on, not more often than anyone looks."""
+class Reporter:
+    """The sender of progress to the driver, which limits how often messages are sent."""
 
     def __init__(self, connection: Connection):
-        """To where it is told."""
-        self._connection, self._untold, self._last, self._lock = connection, 0, 0.0, Lock()
+        """Send to a connection."""
+        self._connection = connection
+        self._unsent = 0
+        self._last = 0.0
+        self._lock = Lock()
 
     def __call__(self, n: int) -> None:
-        """So much more is done; runs may tell so from several threads."""
+        """Add `n` steps; several threads may call this."""
         with self._lock:
-            self._untold += n
-            if monotonic() - self._last > TELL_EVERY_SECONDS:
-                with suppress(OSError):  # no one listens any more: `_listen` ends all this
-                    self._connection.send_bytes(PROGRESS + str(self._untold).encode())
-                self._untold, self._last = 0, monotonic()
+            self._unsent += n
+            if monotonic() - self._last > SEND_EVERY_SECONDS:
+                with suppress(OSError):  # the driver is gone: `_listen` ends the process
+                    self._connection.send_bytes(PROGRESS + str(self._unsent).encode())
+                self._unsent = 0
+                self._last = monotonic()
 
 
 def main(descriptor: int, guard: int) -> None:
-    """Do units until there are no more; `guard` is the process that would kill this one."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes; the driver's end is what counts
+    """Run units until there are no more; `guard` is the guard's process number."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends this
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sys.unraisablehook = ending.raise_again
     signal.signal(signal.SIGUSR1, ending.interrupt)
@@ -63,11 +65,11 @@ def main(descriptor: int, guard: int) -> None:
 
 
 def _serve(connection: Connection, asked: Queue[bytes]) -> None:
-    """Do units until there are no more, or until this process has grown too large or has a thread that is stuck."""
+    """Run units until there are no more, memory has grown too much, or a thread is stuck."""
     first: int | None = None
     while content := asked.get():
         folder, _, text = content.decode().partition("\n")
-        answer = done(from_json(text), folder or None, Teller(connection))
+        answer = done(from_json(text), folder or None, Reporter(connection))
         size = resident_memory()
         first = size if first is None else first
         last = bool(timeouts.STUCK) or size - first > _MOST_GROWTH
@@ -79,27 +81,26 @@ def _serve(connection: Connection, asked: Queue[bytes]) -> None:
 
 
 def done(unit: Unit, checkpoints: str | None, tell: Callable[[int], None]) -> bytes:
-    """Do a unit, and return the message of its end to the driver."""
+    """Run a unit, and return the message to the driver."""
     try:
         return DONE + to_bytes(trained(unit, checkpoints, tell))
-    except Exception as error:  # whatever it is
+    except Exception as error:
         return FAILED + reason(error).encode()
 
 
 def _listen(connection: Connection, asked: Queue[bytes], guard: int) -> None:
-    """Pass on what is asked for; at its end interrupt what is being done, and end this process in time."""
+    """Queue the units that arrive; when the socket closes, interrupt the unit and end the process."""
     with suppress(EOFError, OSError):
         while True:
             asked.put(connection.recv_bytes())
     asked.put(b"")
-    signal.pthread_kill(
-        main_thread().ident or 0, signal.SIGUSR1
-    )  # a real signal: it wakes a thread that waits
+    main = main_thread().ident or 0
+    signal.pthread_kill(main, signal.SIGUSR1)  # a real signal wakes a thread that waits
     ending.end_within_grace(1, ask=partial(_ask, guard), last=lambda: None)
 
 
 def _ask(guard: int) -> None:
-    """Ask the guard for more time."""
+    """Request more time from the guard."""
     with suppress(ProcessLookupError):
         os.kill(guard, signal.SIGUSR1)
 

@@ -1,8 +1,9 @@
-"""Work in units that any process can do: runs that are trained together, as JSON, and what they need.
+"""Units of work: runs that are trained together, and the resources that they need.
 
-On a CPU a unit is one deep run, or some seeds of a tabular spec; on a GPU it is what shares a compiled program. Units are
-formed by this one rule whatever runs them, of all that is missing, and a unit's records are kept all or none: so the same
-sweep has the same units, and the same bits, however it is scheduled, interrupted and resumed.
+On a CPU a unit is one deep run, or some seeds of a tabular spec. On a GPU it is a group of runs that
+share a compiled program. All missing runs are divided into units by this one rule, and a unit's
+records are written all or none. So a sweep has the same units, and gives the same bits, however it
+is scheduled, interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from deadtime.runs.tabular_specs import TabularSpec
 
 Pair = tuple[Spec, int]
 _SEEDS = 8
-"""Of a tabular spec, in one unit."""
+"""The most seeds of a tabular spec in one unit."""
 KEPT_POLICY_BYTES = 2**17
-"""The largest file of policies that records of a study keep, of one seed."""
+"""The largest policy of one seed that records of a study keep, in bytes."""
 
 
 class Keep(NamedTuple):
-    """Which policies records keep."""
+    """The choice of the policies that records keep."""
 
     seeds: tuple[int, ...] = ()
     most_bytes: int | None = None
-    """The largest file of one seed's policy that is kept; None: any."""
+    """The largest policy that is kept, in bytes; None: any size."""
 
     def kept(self, record: Record) -> Record:
-        """Return a record of one seed with its policy if that is to be kept, else without."""
+        """Return the record of one seed, without its policy unless that is to be kept."""
         wanted = record.policies and {*record.seeds} <= {*self.seeds}
         if wanted and (self.most_bytes is None or record.policy_bytes() <= self.most_bytes):
             return record
@@ -49,33 +50,33 @@ class Keep(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Runs that are trained together, and what they need."""
+    """Runs that are trained together, and the resources that they need."""
 
     runs: tuple[Pair, ...]
     cpus: int = 1
     gpus: int = 0
     memory: int = 0
-    """Bytes, where they are known."""
+    """Bytes of memory; 0 if unknown."""
     keep: Keep = Keep()
-    """The policies that its records keep."""
+    """The policies that the records keep."""
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits that stand for its runs."""
+        """The identity of the unit's runs: twelve hexadecimal digits."""
         return hashlib.sha256(
             json.dumps([(spec.id, seed) for spec, seed in self.runs]).encode()
         ).hexdigest()[:12]
 
     @property
     def work(self) -> int:
-        """Steps or episodes of all its runs."""
+        """The number of steps, or of episodes, of all runs."""
         return sum(
             spec.episodes if isinstance(spec, TabularSpec) else spec.length for spec, _ in self.runs
         )
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name of the unit in messages."""
         spec, seed = self.runs[0]
         more = f" and {len(self.runs) - 1} more" if len(self.runs) > 1 else ""
         return f"{spec.env} {spec.agent} {spec.delay_text} seed {seed}{more}"
@@ -89,19 +90,19 @@ class Unit(NamedTuple):
 
 
 def from_json(text: str) -> Unit:
-    """Return the unit that `to_json` made text of."""
+    """Return a unit from the text of `to_json`."""
     content = json.loads(text)
     runs = tuple((from_canonical(spec), seed) for spec, seed in content["runs"])
     return Unit(runs, keep=Keep(tuple(content["seeds"]), content["most_bytes"]))
 
 
 def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list[Unit]:
-    """All that is missing, in units; the largest first, so that none is left alone at the end."""
+    """Divide missing runs into units, the largest first, so that no long one starts last."""
     found = []
     for spec, seeds in missing:
         if isinstance(spec, TabularSpec):
             parts = [seeds[i : i + _SEEDS] for i in range(0, len(seeds), _SEEDS)]
-            memory = int(4 * table_of(spec)[1])  # of one seed at a time, while its table grows
+            memory = int(4 * table_of(spec)[1])  # a seed's table while it grows
             found += [Unit(tuple((spec, seed) for seed in part), memory=memory) for part in parts]
     pairs = [
         (spec, seed) for spec, seeds in missing if isinstance(spec, DeepSpec) for seed in seeds
@@ -137,16 +138,14 @@ def trained(
     stopped: Event | None = None,
     together: bool = False,
 ) -> list[Record]:
-    """Train a unit's runs, and return their records, a spec each.
+    """Train a unit's runs, and return a record for each spec.
 
-    Checkpoints are kept in a folder or at a URL until the caller deletes them. When `stopped` is set,
-    deep runs write checkpoints and give no records, and the finished seeds of a tabular spec do.
-    `together` is for runs that hardly train: on a CPU too they share programs.
+    Checkpoints stay in a folder or at a URL until the caller deletes them. When `stopped` is set,
+    deep runs write checkpoints and return no records; finished seeds of a tabular spec are returned.
+    With `together`, for runs that hardly train, runs share programs on a CPU too.
     """
-    progress(0)  # it has begun
-    specs = {
-        spec.id: replace(spec) for spec, _ in unit.runs
-    }  # checked: from JSON they are only data
+    progress(0)  # reports the start
+    specs = {spec.id: replace(spec) for spec, _ in unit.runs}  # replace checks specs from JSON
     first = specs[unit.runs[0][0].id]
     found: dict[str, list[Record]] = {}
     with checkpoints_of(unit.id, checkpoints) as folder:
@@ -167,7 +166,7 @@ def _tabular_records(
     progress: Callable[[int], None],
     stopped: Event | None,
 ) -> Iterator[Record]:
-    """Train the seeds that keep policies first: tables of the others go as soon as they are scored."""
+    """Train the seeds that keep policies first; the tables of other seeds are freed once scored."""
     for kept in (True, False):
         mine = tuple(seed for seed in seeds if (seed in keep.seeds) == kept)
         if mine:
@@ -194,7 +193,7 @@ def _deep_records(
 
 
 def reason(error: Exception) -> str:
-    """Why a unit failed, and where."""
+    """Return why a unit failed, and at which line."""
     at = [
         f"{Path(frame.filename).name}, line {frame.lineno}"
         for frame in extract_tb(error.__traceback__)[-1:]

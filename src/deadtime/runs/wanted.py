@@ -1,4 +1,4 @@
-"""Runs that someone wants: specs with their seeds, and which of them are not recorded yet."""
+"""Runs to do: specs with their seeds, and those of them that are not recorded yet."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Runs = Sequence[tuple[Spec, Sequence[int]]]
 def missing(
     runs: Iterable[tuple[Spec, Sequence[int]]], root: Path, keep: Keep | None = None
 ) -> Runs:
-    """Return the seeds of each spec that are not recorded, by what its record says; each once.
+    """Return the seeds of each spec that its record does not hold, each once.
 
-    With `keep`, seeds whose policies of any size are to be kept are missing where the record has none.
+    If `keep` keeps policies of any size, a seed whose record has no policy is missing too.
     """
     kept = {*keep.seeds} if keep is not None and keep.most_bytes is None else set()
     left: dict[str, tuple[Spec, list[int]]] = {}
@@ -34,7 +34,7 @@ def missing(
 
 
 def _recorded(folder: Path, kept: set[int]) -> set[int]:
-    """Return the seeds that a record holds, with policies where they are to be kept."""
+    """Return the seeds that a record holds; seeds in `kept` need a policy."""
     if not records.exists(folder):
         return set()
     record = records.read(folder)
