@@ -661,9 +661,7 @@ def test_studies_keep_the_first_policy(engine, made, tmp_path):
     record = records.read(tmp_path / spec.name, policies=True)
     assert (record.seeds, record.policy_seeds) == ([0, 1, 2], [0])
     found = run("evaluate", tmp_path / spec.name, "--episodes", "2")
-    assert "over 1 seed; 2 seeds without a recorded policy" in " ".join(
-        found.stdout.split()
-    )
+    assert "over 1 seed; 2 seeds without a recorded policy" in " ".join(found.stdout.split())
     seeds = [*range(1, 4)]
     assert train_missing([(spec, seeds)], tmp_path, Where(engine), how=How(small_only(1))) == 0
     assert records.read(tmp_path / spec.name).policy_seeds == [
