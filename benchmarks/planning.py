@@ -1,12 +1,14 @@
-"""Delayed planning against QuantEcon's DiscreteDP on the explicit augmented problem: time and memory.
+"""Delayed planning against QuantEcon's DiscreteDP on the explicit augmented problem: time and
+memory.
 
-Each measurement runs in a process of its own, after a small problem has compiled the kernels. Memory is counted above
-the imports. QuantEcon's time includes building the explicit problem, and the faster of its modified policy and policy
-iteration is taken.
+Each measurement runs in a process of its own, after a small problem has compiled the kernels.
+Memory is counted above the imports. QuantEcon's time includes building the explicit problem, and
+the faster of its modified policy and policy iteration is taken.
 
-`--processes` measures sweeps under delay processes against those under a constant delay, on one thread: the processor time for
-each state and action, of one improving sweep and eight that follow its policy. The least of many rounds is taken, and
-rounds of the problems take turns, so that other work on the machine slows all of them.
+`--processes` measures sweeps under delay processes against those under a constant delay, on one
+thread: the processor time for each state and action, of one improving sweep and eight that follow
+its policy. The least of many rounds is taken, and rounds of the problems take turns, so that other
+work on the machine slows all of them.
 """
 
 import argparse
@@ -95,7 +97,9 @@ def beliefs() -> None:
 
 
 def sweeps(operator):
-    """Return a function that does one improving sweep and eight that follow its policy, and its time for each state."""
+    """Return a function that does one improving sweep and eight that follow its policy, and its
+    time for each state.
+    """
     v = np.random.default_rng(0).normal(size=operator.shape)
     after, policy = np.empty_like(v), np.zeros(operator.shape, operator.policy_type)
 
@@ -111,7 +115,9 @@ def sweeps(operator):
 
 
 def processes(rounds: int = 30) -> None:
-    """Print the cost for each state and action under processes, as a multiple of that under a constant delay."""
+    """Print the cost for each state and action under processes, as a multiple of that under a
+    constant delay.
+    """
     import numba
 
     from deadtime.delays import GilbertElliott, PerEpisode, RandomWalk, Uniform

@@ -1,4 +1,6 @@
-"""Slow, plain answers to hold the fast ones against: explicit loops over augmented states, dense linear algebra."""
+"""Slow, plain answers to hold the fast ones against: explicit loops over augmented states, dense
+linear algebra.
+"""
 
 from itertools import product
 
@@ -6,7 +8,9 @@ import numpy as np
 
 
 def augmented_arrays(mdp, delay):
-    """F[x, a, x'] and g[x, a], states in the order of an array (S, A, …, A): straight from the definition."""
+    """F[x, a, x'] and g[x, a], states in the order of an array (S, A, …, A): straight from the
+    definition.
+    """
     P, r = mdp.dense, mdp.r
     states = list(product(range(mdp.states), *[range(mdp.actions)] * delay))
     number = {x: i for i, x in enumerate(states)}
@@ -45,7 +49,9 @@ def horizon_values(mdp, delay, horizon):
 
 
 def policy_value(mdp, delay, rules, start, queue, steps):
-    """The delayed value of `steps` decisions of a deterministic Markov policy, by following every path."""
+    """The delayed value of `steps` decisions of a deterministic Markov policy, by following every
+    path.
+    """
 
     def follow(t, state, pending):
         if t == steps + delay:
@@ -83,7 +89,9 @@ def process_arrays(mdp, process, moves=None):
 
 
 def process_optimum(mdp, process, horizon=None, hindsight=False):
-    """The optimal values, of shape (N, S, A, …, A); in hindsight by the previous channel state, the last for none."""
+    """The optimal values, of shape (N, S, A, …, A); in hindsight by the previous channel state, the
+    last for none.
+    """
     stays = np.eye(len(process.chain.ages)) if hindsight else None
     F, g = process_arrays(mdp, process, stays)
     chain = process.chain

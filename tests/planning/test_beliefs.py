@@ -10,7 +10,9 @@ from deadtime.planning.examples import random_mdp
 
 
 def slippery(rng, states, actions, gamma, coins):
-    """Deterministic but for `coins` pairs (s, a) that toss a fair coin: augmented states merge, and not trivially."""
+    """Deterministic but for `coins` pairs (s, a) that toss a fair coin: augmented states merge, and
+    not trivially.
+    """
     P = np.eye(states)[rng.integers(states, size=(states, actions))]
     for _ in range(coins):
         s, a = rng.integers(states), rng.integers(actions)
@@ -76,7 +78,10 @@ def test_greedy_actions_earn_the_value():
 
 
 def test_equal_laws_of_the_end_are_not_enough():
-    """From 0 the coin falls at once and the agent sees it; from 3 it falls a step later. Both end in 5 or 6, evenly."""
+    """From 0 the coin falls at once and the agent sees it; from 3 it falls a step later.
+
+    Both end in 5 or 6, evenly.
+    """
     P, r = np.zeros((9, 2, 9)), np.zeros((9, 2))
     P[0, :, [1, 2]] = P[4, :, [5, 6]] = 0.5
     for s, after in ((1, 5), (2, 6), (3, 4), (5, 7), (6, 8), (7, 7), (8, 8)):
@@ -94,7 +99,9 @@ def test_equal_laws_of_the_end_are_not_enough():
 
 
 def test_a_deterministic_maze_at_any_delay():
-    """At most S classes, and the optimum is the shortest path after the pending actions have been walked."""
+    """At most S classes, and the optimum is the shortest path after the pending actions have been
+    walked.
+    """
     maze = Maze(size=8, maze_seed=3)
     P, r = maze.model()
     mdp = MDP(P, r, 1.0)

@@ -46,7 +46,9 @@ def test_so_is_a_delay_that_is_drawn_once_an_episode_and_observed():
 
 
 def test_in_general_they_differ():
-    """The clock: a late observation of it costs nothing, a late action is executed at the wrong time."""
+    """The clock: a late observation of it costs nothing, a late action is executed at the wrong
+    time.
+    """
     mdp, process = clock(1.0), Uniform(1, 2, in_order=False)
     late = late_observations(mdp, process)
     seen = [solve(late.problem, 0, horizon=h).values[late.number(0, 0)] for h in (50, 51)]
@@ -56,7 +58,9 @@ def test_in_general_they_differ():
 
 
 def test_late_observations_by_following_every_path():
-    """The values with a horizon, straight from the definition: what the agent knows, and what it can learn."""
+    """The values with a horizon, straight from the definition: what the agent knows, and what it
+    can learn.
+    """
     mdp = random_mdp(np.random.default_rng(1), 2, 2, 1.0)
     process = RandomWalk(0, 2)
     chain = process.chain

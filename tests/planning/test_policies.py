@@ -79,7 +79,9 @@ def test_classes_are_nested(seed):
 
 
 def test_randomizing_can_help_a_stationary_policy():
-    """A deterministic problem where a coin breaks a deadlock that every deterministic stationary rule runs into."""
+    """A deterministic problem where a coin breaks a deadlock that every deterministic stationary
+    rule runs into.
+    """
     P = np.eye(2)[[[1, 0], [0, 1]]]
     mdp = type(two_state())(P, [[0.0, 2.0], [1.0, 1.0]], 0.9)
     fixed = best_stationary_deterministic(mdp, 1, 0, [0]).value

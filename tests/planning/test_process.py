@@ -34,7 +34,9 @@ def policies(mdp, delay, rng):
 
 @pytest.mark.parametrize("delay", [0, 1, 2])
 def test_laws_by_enumerating_paths(delay):
-    """The law of (s_t, executed actions so far), from path probabilities, against the propagated law and its queue."""
+    """The law of (s_t, executed actions so far), from path probabilities, against the propagated
+    law and its queue.
+    """
     rng = np.random.default_rng(delay)
     mdp = random_mdp(rng, 2, 2, 0.9)
     queue, steps = rng.integers(2, size=delay), 3
@@ -294,7 +296,9 @@ SIZES = list(product((1, 2, 3), (1, 2, 3), (0, 1, 2)))
 
 @pytest.mark.parametrize("horizon", [1, 2, 3])
 def test_the_policy_of_a_solution_with_a_horizon_earns_its_value(horizon):
-    """216 problems a horizon; where S = A = horizon, only its type tells actions from probabilities."""
+    """216 problems a horizon; where S = A = horizon, only its type tells actions from
+    probabilities.
+    """
     rng = np.random.default_rng(horizon)
     for states, actions, delay in SIZES * 8:
         mdp = random_mdp(rng, states, actions, float(rng.choice([0.7, 1.0])))

@@ -302,7 +302,9 @@ def test_more_axes_than_arrays_have():
 
 
 def exact(mdp, delay):
-    """v* in rational arithmetic by enumerating policies is too slow; policy iteration with fractions is not."""
+    """v* in rational arithmetic by enumerating policies is too slow; policy iteration with
+    fractions is not.
+    """
     F, g = augmented_arrays(mdp, delay)
     n, gamma = len(g), Fraction(mdp.gamma)
     F = [[[Fraction(x) for x in row] for row in block] for block in F]
@@ -353,7 +355,9 @@ def test_bounds_hold_against_rational_arithmetic(method, scale, gamma):
 
 
 def test_cancellation_does_not_hide_an_error():
-    """A reward of -1e9 that is never taken: the values end small, and their error is measured there."""
+    """A reward of -1e9 that is never taken: the values end small, and their error is measured
+    there.
+    """
     mdp = MDP([[[1.0]] * 2], [[0.1, -1e9]], 0.999)
     for method in METHODS:
         for delay in (0, 1):

@@ -1,4 +1,6 @@
-"""The answer of `deadtime plan` under a delay process: what knowing the age and what waiting is worth."""
+"""The answer of `deadtime plan` under a delay process: what knowing the age and what waiting is
+worth.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def _with_less(
     how: Solving,
     queue: tuple[int, ...],
 ) -> dict[str, float | None]:
-    """Return the values for agents that see ages later or never; None where there is no answer or it is too large."""
+    """Return the values for agents that see ages later or never; None where there is no answer or
+    it is too large.
+    """
     channel = solution.channel
     later = never = None
     if _size(mdp, channel) <= _WRITTEN_OUT:
@@ -77,7 +81,9 @@ def _size(mdp: MDP, channel: Channel) -> float:
 
 
 def _actions(solution: ProcessSolution, start: int, queue: tuple[int, ...]) -> dict[str, int]:
-    """Return the first action for each channel state that an episode can begin in, named by its age."""
+    """Return the first action for each channel state that an episode can begin in, named by its
+    age.
+    """
     if solution.horizon == 0:
         return {}
     channel = solution.channel

@@ -1,12 +1,16 @@
-"""The m-augmented MDP as an operator on arrays of shape (S, A, …, A), queue axes oldest first, never written out.
+"""The m-augmented MDP as an operator that is never written out.
 
-An augmented state is x = (s, a_0, …, a_{m-1}): the state and the pending actions, a_0 executed now (paper, Def. 4.1, eqs.
-for F and g; the paper's a^{-m} is our a_0). Its Bellman operator is, for m ≥ 1,
+Its arrays have shape (S, A, …, A), queue axes oldest first.
+
+An augmented state is x = (s, a_0, …, a_{m-1}): the state and the pending actions, a_0 executed now
+(paper, Def. 4.1, eqs. for F and g; the paper's a^{-m} is our a_0). Its Bellman operator is, for m ≥
+1,
 
     (T v)(s, a_0, …, a_{m-1}) = r(s, a_0) + γ max_a Σ_s' P(s' | s, a_0) v(s', a_1, …, a_{m-1}, a),
 
-the maximum over the new action *outside* the expectation: the agent chooses a before it sees s'. Inside, it would be the
-problem with delay m - 1. One sweep costs nnz(P)·A^m, and needs memory for v and T v alone (`channel_operator`).
+the maximum over the new action *outside* the expectation: the agent chooses a before it sees s'.
+Inside, it would be the problem with delay m - 1. One sweep costs nnz(P)·A^m, and needs memory for v
+and T v alone (`channel_operator`).
 """
 
 from __future__ import annotations
@@ -28,10 +32,11 @@ if TYPE_CHECKING:
 
 
 def queue_shape(mdp: MDP, delay: int) -> tuple[int, ...]:
-    """The shape (S, A, …, A) of an array over augmented states."""
+    """Return the shape (S, A, …, A) of an array over augmented states."""
     if check_delay(delay) > 63:
         raise ValueError(
-            f'arrays have at most 63 queue axes; got delay {delay}: shorten it, or try the method "beliefs"'
+            f"arrays have at most 63 queue axes; got delay {delay}: "
+            'shorten it, or try the method "beliefs"'
         )
     return (mdp.states, *([mdp.actions] * check_delay(delay)))
 
@@ -50,10 +55,12 @@ def check_memory(
     if needed > 0.9 * free:
         remedy = (
             remedy
-            or 'shorten the delay, or try the method "beliefs", which merges what has the same future'
+            or 'shorten the delay, or try the method "beliefs", which merges what has the same '
+            "future"
         )
         raise MemoryError(
-            f"{what} has S·A^m = {mdp.states}·{mdp.actions}^{delay} = 10^{log:.1f} states and needs {needed / 2**30:.3g} GiB; "
+            f"{what} has S·A^m = {mdp.states}·{mdp.actions}^{delay} = 10^{log:.1f} states and "
+            f"needs {needed / 2**30:.3g} GiB; "
             f"{free / 2**30:.3g} GiB are free: {remedy}"
         )
 
@@ -113,9 +120,10 @@ def _flat(array: np.ndarray) -> np.ndarray:
 
 
 def augment(mdp: MDP, delay: int) -> MDP:
-    """The m-augmented problem as an explicit MDP, for small cases and other libraries.
+    """Return the m-augmented problem as an explicit MDP, for small cases and other libraries.
 
-    Its states are numbered as the elements of an array of shape (S, A, …, A), queue axes oldest first.
+    Its states are numbered as the elements of an array of shape (S, A, …, A), queue axes oldest
+    first.
     """
     delay = check_delay(delay)
     if delay == 0:
@@ -135,7 +143,7 @@ def augment(mdp: MDP, delay: int) -> MDP:
 
 
 def pending_reward(mdp: MDP, delay: int) -> Float[np.ndarray, "S Q"]:
-    """What the pending actions themselves will earn, discounted: Σ_{k<m} γ^k E r(s_k, a_k), flat in the queue."""
+    """Return the discounted rewards of the pending actions: Σ_{k<m} γ^k E r(s_k, a_k)."""
     earned = np.zeros((mdp.states, 1))
     for _ in range(check_delay(delay)):
         later = (mdp.P @ earned).reshape(mdp.states, mdp.actions, -1)
@@ -144,7 +152,7 @@ def pending_reward(mdp: MDP, delay: int) -> Float[np.ndarray, "S Q"]:
 
 
 def delayed_reward(mdp: MDP, delay: int) -> Float[np.ndarray, "S Q A"]:
-    """E r(s_m, a) from each augmented state and for each new action a: what that action will earn when its turn comes."""
+    """Return E r(s_m, a): what each new action a will earn when it is executed."""
     earned = mdp.r
     for _ in range(check_delay(delay)):
         earned = (mdp.P @ earned).reshape(mdp.states, -1)

@@ -1,15 +1,18 @@
 """Exact planning on distinct predictions instead of distinct queues.
 
-Two augmented states that promise the same future have the same delayed value. What must be the same is not the law of
-s_{t+m} but the *nested* law, which also says what the agent will learn on the way:
+Two augmented states that promise the same future have the same delayed value. What must be the same
+is not the law of s_{t+m} but the *nested* law, which also says what the agent will learn on the
+way:
 
     L_0(s) = s,        L_k(s; a_1 … a_k) = the law of L_{k-1}(s'; a_2 … a_k) over s' ~ P(· | s, a_1).
 
-The classes of L_m are the states of an ordinary MDP. Adding the new action a to L_m gives a law over classes, which is
-where the next step leads; its reward is E r(s_{t+m}, a). So the delayed problem of any m is solved as an undelayed one,
-with at most S classes where the dynamics are deterministic. What the pending actions earn is added back afterwards.
+The classes of L_m are the states of an ordinary MDP. Adding the new action a to L_m gives a law
+over classes, which is where the next step leads; its reward is E r(s_{t+m}, a). So the delayed
+problem of any m is solved as an undelayed one, with at most S classes where the dynamics are
+deterministic. What the pending actions earn is added back afterwards.
 
-Level k is built from level k - 1 by adding one action to every class, so queues are never enumerated.
+Level k is built from level k - 1 by adding one action to every class, so queues are never
+enumerated.
 """
 
 from __future__ import annotations
@@ -27,14 +30,18 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 SAME = 1e-12
-"""Two laws are the same when they have the same outcomes and probabilities that agree after rounding to this multiple."""
+"""Two laws are the same when they have the same outcomes and probabilities that agree after
+rounding to this multiple.
+"""
 
 
 @dataclass(frozen=True)
 class Beliefs:
-    """The classes of each level 0 … m: `extend[k][c, a]` is the class of level k + 1 that c becomes when a is added.
+    """The classes of each level 0 … m: `extend[k][c, a]` is the class of level k + 1 that c becomes
+    when a is added.
 
-    `laws` are the plain laws of s_{t+m}, `problem` the MDP on classes, and `moved` how far merging moved a law in all.
+    `laws` are the plain laws of s_{t+m}, `problem` the MDP on classes, and `moved` how far merging
+    moved a law in all.
     """
 
     extend: list[Int[np.ndarray, "n A"]]
@@ -85,7 +92,9 @@ class BeliefSolution:
 
     @property
     def error_bound(self) -> float:
-        """Bounds the error of every delayed value, that of merging laws which agree to `SAME` only included."""
+        """Bounds the error of every delayed value, that of merging laws which agree to `SAME` only
+        included.
+        """
         worth = float(
             np.abs(self.mdp.r).max() + self.mdp.gamma * np.abs(self.solution.values).max()
         )
@@ -145,8 +154,10 @@ def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
         moved += distance
         if len(first) > max_classes:
             raise ValueError(
-                f"level {level + 1} of {delay} has {len(first):,} distinct nested laws, above max_classes = {max_classes:,}: "
-                "raise it, shorten the delay, or solve the augmented problem (the dynamics are too random to merge much)"
+                f"level {level + 1} of {delay} has {len(first):,} distinct nested laws, above "
+                f"max_classes = {max_classes:,}: "
+                "raise it, shorten the delay, or solve the augmented problem (the dynamics are "
+                "too random to merge much)"
             )
         extend.append(labels.reshape(-1, mdp.actions))
         members = csr_array(after[first])
@@ -157,7 +168,9 @@ def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
 
 
 def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) -> csr_array:
-    """Row c·A + a: where class c leads when a is added to it, as a law over classes of its own level."""
+    """Row c·A + a: where class c leads when a is added to it, as a law over classes of its own
+    level.
+    """
     if members is None or extend is None:
         return mdp.P
     rows = []
@@ -174,7 +187,9 @@ def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) 
 
 
 def _distinct(laws: csr_array) -> tuple[list[int], Int[np.ndarray, " rows"], float]:
-    """The first row of each distinct law, the class of every row, and the largest distance of a row from its class."""
+    """The first row of each distinct law, the class of every row, and the largest distance of a row
+    from its class.
+    """
     laws = laws.sorted_indices()
     rounded = np.round(laws.data / SAME).astype(np.int64)
     found: dict[bytes, int] = {}
@@ -207,6 +222,8 @@ def solve_beliefs(
 
 
 def belief_values(solution: BeliefSolution) -> Float[np.ndarray, " *x"]:
-    """The values of all augmented states as one array, for small cases: what `Solution.values` holds."""
+    """The values of all augmented states as one array, for small cases: what `Solution.values`
+    holds.
+    """
     shape = (solution.mdp.states, *([solution.mdp.actions] * solution.delay))
     return np.array([solution.value(x[0], x[1:]) for x in np.ndindex(*shape)]).reshape(shape)

@@ -1,14 +1,16 @@
 """The channel of a delay process, as planning needs it.
 
-Step t executes the action of age z_t, which is a_{t - z_t}. The ages come from a finite Markov chain of the channel
-(`deadtime.delays.Chain`). An exact plan therefore has states (c, s, queue): the channel's state, the state of the MDP and
-the last chosen actions.
+Step t executes the action of age z_t, which is a_{t - z_t}. The ages come from a finite Markov
+chain of the channel (`deadtime.delays.Chain`). An exact plan therefore has states (c, s, queue):
+the channel's state, the state of the MDP and the last chosen actions.
 
-A channel state c needs only as many actions as this step or a later one may still execute, its *length*
+A channel state c needs only as many actions as this step or a later one may still execute, its
+*length*
 
     L(c) = max(age of c, max over successors c' of L(c') - 1).
 
-In a channel that is in order, L(c) is the age of c itself. So the problem has S·Σ_c A^L(c) states, not N·S·A^K.
+In a channel that is in order, L(c) is the age of c itself. So the problem has S·Σ_c A^L(c) states,
+not N·S·A^K.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _LONGEST = 63
 class Channel:
     """A Markov chain of N channel states, all of which an episode can reach.
 
-    Each row of `transitions` lists its successors in the order of their lengths, shortest queue first.
+    Each row of `transitions` lists its successors in the order of their lengths, shortest queue
+    first.
     """
 
     ages: Int[np.ndarray, " N"]
@@ -160,7 +163,8 @@ def check_channel_memory(mdp: MDP, channel: Channel, bytes_a_state: float, what:
     if needed > 0.9 * free:
         raise MemoryError(
             f"{what} must fit into memory; with S = {mdp.states}, A = {mdp.actions} and the last "
-            f"{channel.longest} actions in {channel.states} channel states it has 10^{count:.1f} states "
+            f"{channel.longest} actions in {channel.states} channel states it has 10^{count:.1f} "
+            "states "
             f"and needs {needed / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB are free: "
             "pass a process of shorter ages"
         )
@@ -171,7 +175,8 @@ def check_queue(mdp: MDP, channel: Channel, queue: Any) -> tuple[int, ...]:
     actions = tuple(queue) if np.ndim(queue) == 1 else None
     if actions is None or len(actions) != channel.longest:
         raise ValueError(
-            f"a queue holds the last {channel.longest} actions, as many as the longest age, oldest first; "
+            f"a queue holds the last {channel.longest} actions, as many as the longest age, "
+            "oldest first; "
             f"got {np.asarray(queue).tolist()}: give all of them"
         )
     for action in actions:

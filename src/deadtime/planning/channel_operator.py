@@ -1,15 +1,18 @@
 """The Bellman operator of an MDP under a delay process, on states (c, s, queue), never written out.
 
-With z the age of channel state c, u = a_{t-z} the action executed now, and q' the queue after action a was chosen,
+With z the age of channel state c, u = a_{t-z} the action executed now, and q' the queue after
+action a was chosen,
 
     (T v)(c, s, q) = max_a [ r(s, u) + γ Σ_s' P(s' | s, u) Σ_c' p(c' | c) v(c', s', q') ].
 
-At age 0 the executed action u is a itself. The agent sees c and s before it chooses; it does not see c' or s'.
+At age 0 the executed action u is a itself. The agent sees c and s before it chooses; it does not
+see c' or s'.
 
-Values are one flat array. Channel state c has a block of S·A^L(c) numbers, its queue of L(c) actions oldest first. A sweep
-goes through the queues q' in pieces that stay in the cache. For each piece it first takes the expectation over the
-channel's moves, for all s' at once. So it costs nnz(P) and few multiplications more for each state and action.
-A constant delay is a channel of one state.
+Values are one flat array. Channel state c has a block of S·A^L(c) numbers, its queue of L(c)
+actions oldest first. A sweep goes through the queues q' in pieces that stay in the cache. For each
+piece it first takes the expectation over the channel's moves, for all s' at once. So it costs
+nnz(P) and few multiplications more for each state and action. A constant delay is a channel of one
+state.
 """
 
 from __future__ import annotations
@@ -78,7 +81,9 @@ def _average(indptr, indices, data, row, ahead, mean, first, run, step):  # type
 
 @numba.njit(cache=True)
 def _choose(mean, actions, tie, best, chosen):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Fill the best value of each queue, and the first action that no later one beats by more than `tie`."""
+    """Fill the best value of each queue, and the first action that no later one beats by more than
+    `tie`.
+    """
     for g in range(len(best)):
         most = kept = mean[g * actions]
         taken = 0
@@ -94,7 +99,9 @@ def _choose(mean, actions, tie, best, chosen):  # type: ignore[no-untyped-def]  
 
 @numba.njit(cache=True)
 def _best_within(problem, s, age, low, ahead, tie, mean, best, chosen):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Fill T v and the greedy actions of a piece of queues that hold the executed action themselves."""
+    """Fill T v and the greedy actions of a piece of queues that hold the executed action
+    themselves.
+    """
     indptr, indices, data, r, gamma = problem
     actions = r.shape[1]
     width, groups = len(mean), len(best)
@@ -123,7 +130,9 @@ def _best_within(problem, s, age, low, ahead, tie, mean, best, chosen):  # type:
 
 @numba.njit(parallel=True, cache=True)
 def _improve(problem, channel, pieces, v, after, policy, tie):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """after = T v, and the greedy policy: a later action is taken only if it is better by more than `tie`."""
+    """after = T v, and the greedy policy: a later action is taken only if it is better by more than
+    `tie`.
+    """
     indptr, indices, data, r, gamma = problem
     ages, counts, offsets, reaches, starts, moves, probabilities = channel
     members, firsts, groups_of, lows, widths = pieces
@@ -165,7 +174,9 @@ def _improve(problem, channel, pieces, v, after, policy, tie):  # type: ignore[n
 
 @numba.njit(cache=True)
 def _gather(indptr, indices, data, row, ahead, first, actions, policy, totals):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """totals = row `row` of P times the entries of `ahead` that the policy leads to, queues `first` and following."""
+    """totals = row `row` of P times the entries of `ahead` that the policy leads to, queues `first`
+    and following.
+    """
     totals[:] = 0.0
     for j in range(indptr[row], indptr[row + 1]):
         p = data[j]
@@ -238,10 +249,11 @@ class ChannelOperator:
         self._work = mdp.P.nnz * int(self.counts.sum())
 
     def _cut(self, reaches: Int[np.ndarray, " N"]) -> tuple[np.ndarray, ...]:
-        """Cut the queues q' into pieces; channel states with the same law of successors share theirs.
+        """Cut the queues q' into pieces; channel states with the same law of successors share
+        theirs.
 
-        Return the channel states by group, where each group begins, and the group and the first queue of each piece,
-        and how many queues a piece of each group has.
+        Return the channel states by group, where each group begins, and the group and the first
+        queue of each piece, and how many queues a piece of each group has.
         """
         moves, actions = self.channel.transitions, self.mdp.actions
         groups: dict[bytes, list[int]] = {}
@@ -300,7 +312,9 @@ class ChannelOperator:
         return csr_array(found), mdp.r[s, u]
 
     def split(self, values: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return one array of shape (S, A, …, A) for each channel state; a leading axis for time stays."""
+        """Return one array of shape (S, A, …, A) for each channel state; a leading axis for time
+        stays.
+        """
         lead = values.shape[:-1]
         parts = []
         for c, length in enumerate(self.channel.lengths):

@@ -1,8 +1,9 @@
 """Given policies under a delay process: their exact values, and simulated paths.
 
-A rule says what to choose in each situation, as actions (whole numbers) or probabilities of actions (floats, one axis
-more). It looks at the state, shape (S,); at the state and the last K actions, shape (S, A, …, A); or also at the
-channel's state, shape (N, S, A, …, A). Values count all rewards from the present step on.
+A rule says what to choose in each situation, as actions (whole numbers) or probabilities of actions
+(floats, one axis more). It looks at the state, shape (S,); at the state and the last K actions,
+shape (S, A, …, A); or also at the channel's state, shape (N, S, A, …, A). Values count all rewards
+from the present step on.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Paths(NamedTuple):
 
 
 def policy_values(mdp: MDP, delay: int | DelayProcess, rule: Any) -> Float[np.ndarray, " *x"]:
-    """Return the exact value of a rule in each channel state, state and queue: shape (N, S, A, …, A)."""
+    """Return the exact value of a rule in each channel state, state and queue: shape (N, S, A, …,
+    A).
+    """
     check_discount(mdp)
     channel = channel_of(as_process(delay))
     chances = _chances(mdp, channel, rule)
@@ -50,7 +53,8 @@ def check_discount(mdp: MDP) -> None:
     """Raise if discounted sums of the MDP have no end."""
     if mdp.gamma >= 1:
         raise ValueError(
-            f"values of a policy need gamma below 1; got {mdp.gamma}: choose a discount such as 0.99"
+            f"values of a policy need gamma below 1; got {mdp.gamma}: "
+            "choose a discount such as 0.99"
         )
 
 
@@ -68,7 +72,9 @@ def followed(problem: MDP, chances: Float[np.ndarray, "x A"]) -> tuple[csr_array
 def discounted_sum(
     law: csr_array, reward: Float[np.ndarray, " x"], gamma: float
 ) -> Float[np.ndarray, " x"]:
-    """Return Σ_t γ^t law^t reward: by a direct solution where that is small, else by an iterative one."""
+    """Return Σ_t γ^t law^t reward: by a direct solution where that is small, else by an iterative
+    one.
+    """
     system = eye_array(len(reward)) - gamma * law
     if len(reward) <= _LU_STATES:
         return splu(system.tocsc()).solve(reward)
@@ -82,7 +88,9 @@ def discounted_sum(
 
 
 def _chances(mdp: MDP, channel: Channel, rule: Any) -> Float[np.ndarray, "N S Q A"]:
-    """Return the probability of each action in each situation, or raise if the rule has another shape."""
+    """Return the probability of each action in each situation, or raise if the rule has another
+    shape.
+    """
     given = np.asarray(rule)
     queue = (mdp.actions,) * channel.longest
     shapes = [(mdp.states,), (mdp.states, *queue), (channel.states, mdp.states, *queue)]
@@ -90,7 +98,8 @@ def _chances(mdp: MDP, channel: Channel, rule: Any) -> Float[np.ndarray, "N S Q 
     if given.dtype.kind not in "iuf" or shape not in shapes:
         axes = " or ".join(str(one) for one in dict.fromkeys(shapes))
         raise ValueError(
-            f"a rule holds whole numbers (actions) of shape {axes}, or floats (probabilities) with one axis more; "
+            f"a rule holds whole numbers (actions) of shape {axes}, or floats (probabilities) "
+            "with one axis more; "
             f"got {given.dtype} of shape {given.shape}: reshape or convert it"
         )
     chances = as_probabilities(mdp, given, "a rule")
@@ -112,7 +121,10 @@ def simulate_process(
     paths: int,
     seed: int,
 ) -> Paths:
-    """Simulate a rule. `start` is a state or a law of states; `queue` K actions, or a law for each of them."""
+    """Simulate a rule.
+
+    `start` is a state or a law of states; `queue` K actions, or a law for each of them.
+    """
     channel = channel_of(as_process(delay))
     chances = np.cumsum(_chances(mdp, channel, rule), axis=-1)[..., :-1]
     rng = np.random.default_rng(seed)

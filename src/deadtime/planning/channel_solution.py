@@ -1,15 +1,16 @@
 """Optimal values and policies of a finite MDP under a delay process whose ages the agent sees.
 
-`observed="now"`: the agent sees the channel's state c_t before it chooses a_t. The problem is that of
-`channel_operator`, solved by the methods of `iteration`.
+`observed="now"`: the agent sees the channel's state c_t before it chooses a_t. The problem is that
+of `channel_operator`, solved by the methods of `iteration`.
 
-`observed="hindsight"`: the agent sees c_{t-1} before it chooses a_t, and c_t before it chooses a_{t+1}. With u the action
-that channel state c executes,
+`observed="hindsight"`: the agent sees c_{t-1} before it chooses a_t, and c_t before it chooses
+a_{t+1}. With u the action that channel state c executes,
 
     v(b, s, q) = max_a Σ_c p(c | b) [ r(s, u) + γ Σ_s' P(s' | s, u) v(c, s', q') ].
 
-This problem is written out as an ordinary MDP with the last K actions in every state (`written_out`). Before the first
-step nothing is known of the channel; that is one more channel state, with the number N.
+This problem is written out as an ordinary MDP with the last K actions in every state
+(`written_out`). Before the first step nothing is known of the channel; that is one more channel
+state, with the number N.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ _HIDDEN = (
 class ProcessSolution:
     """The optimum under a delay process, and how it was reached.
 
-    `values[c]` has the values in channel state c, in shape (S, A, …, A). Its queue axes are the last actions that c
-    needs, oldest first. `policy[c]` has the actions to choose; with a horizon its first axis is time. Values count all
-    rewards from the present step on. `channel` has the age of each state c. See `Solution` for the other fields.
+    `values[c]` has the values in channel state c, in shape (S, A, …, A). Its queue axes are the
+    last actions that c needs, oldest first. `policy[c]` has the actions to choose; with a horizon
+    its first axis is time. Values count all rewards from the present step on. `channel` has the age
+    of each state c. See `Solution` for the other fields.
     """
 
     values: tuple[Float[np.ndarray, " *x"], ...]
@@ -68,8 +70,9 @@ class ProcessSolution:
     def value(self, state: int, queue: Any = (), channel: int | None = None) -> float:
         """Return the value of a state and the last K actions.
 
-        Without a channel state it is the value at the start of an episode: the mean over the first channel state where
-        that is seen ("now"), or the value before anything was seen ("hindsight").
+        Without a channel state it is the value at the start of an episode: the mean over the first
+        channel state where that is seen ("now"), or the value before anything was seen
+        ("hindsight").
         """
         if channel is not None:
             c, at = self._place(state, queue, channel)
@@ -173,8 +176,9 @@ def _in_hindsight(
 def written_out(mdp: MDP, channel: Channel, observed: Observed = "now") -> MDP:
     """Return the problem under a channel as an explicit MDP, for small cases and other libraries.
 
-    Its states are numbered as the elements of an array (c, s, A, …, A) with the last K actions, oldest first. In
-    hindsight c is the previous channel state, and c = N stands for the time before the first step.
+    Its states are numbered as the elements of an array (c, s, A, …, A) with the last K actions,
+    oldest first. In hindsight c is the previous channel state, and c = N stands for the time before
+    the first step.
     """
     whole = channel.whole()
     moves = mdp.actions * mdp.P.nnz / (mdp.states * mdp.actions)

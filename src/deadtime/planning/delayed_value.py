@@ -1,11 +1,13 @@
-"""The delayed value function of a Markov policy: the rewards from the m-th on, discounted from there (paper, App. C.5).
+"""The delayed value function of a Markov policy: the rewards from the m-th on, discounted from
+there (paper, App. C.5).
 
-It obeys a recursion of one step. With v_τ(s, q) the value from state s and pending actions q when rule d_τ is next,
+It obeys a recursion of one step. With v_τ(s, q) the value from state s and pending actions q when
+rule d_τ is next,
 
     v_τ(s, a_0 … a_{m-1}) = Σ_a d_τ(a | s) [ E r(s_m, a) + γ Σ_s' P(s' | s, a_0) v_{τ+1}(s', a_1 … a_{m-1}, a) ],
 
-and a queue of action *laws* averages over q. The paper's form jumps m states but discounts once and counts one reward; the
-two agree at m = 1 and `claims` shows that it fails from m = 2 on.
+and a queue of action *laws* averages over q. The paper's form jumps m states but discounts once and
+counts one reward; the two agree at m = 1 and `claims` shows that it fails from m = 2 on.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def _step(
 def recursive_values(
     mdp: MDP, policy: Policy, delay: int, tol: float = 1e-10
 ) -> tuple[Float[np.ndarray, " *x"], float]:
-    """v_0(s, q) for every state and queue by the recursion, and a bound on what stopping it leaves out."""
+    """v_0(s, q) for every state and queue by the recursion, and a bound on what stopping it leaves
+    out.
+    """
     if mdp.gamma >= 1:
         raise ValueError(
             f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon"
@@ -67,7 +71,9 @@ def recursive_values(
 
 
 def exact_values(mdp: MDP, policy: Policy, delay: int) -> Float[np.ndarray, " *x"]:
-    """v_0(s, q) for every state and queue as the solution of the linear system over (phase, state, queue)."""
+    """v_0(s, q) for every state and queue as the solution of the linear system over (phase, state,
+    queue).
+    """
     if mdp.gamma >= 1:
         raise ValueError(
             f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon"
@@ -108,6 +114,7 @@ def at_queue(
     values = np.asarray(values)
     if values.shape != queue_shape(mdp, delay):
         raise ValueError(
-            f"values have shape {queue_shape(mdp, delay)} at delay {delay}; got {values.shape}: use those of the same delay"
+            f"values have shape {queue_shape(mdp, delay)} at delay {delay}; got {values.shape}: "
+            "use those of the same delay"
         )
     return float((initial_law(mdp, delay, start, queue) * values.reshape(mdp.states, -1)).sum())

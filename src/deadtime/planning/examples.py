@@ -9,14 +9,20 @@ from deadtime.planning.mdp import MDP
 
 
 def two_state(p: float = 0.8, gamma: float = 0.5) -> MDP:
-    """The paper's Example 3.1: the state flips with probability p whatever is done; action i pays 1 in state i."""
+    """Return the paper's Example 3.1.
+
+    The state flips with probability p whatever is done. Action i pays 1 in state i.
+    """
     _check_probability(p)
     flip = np.array([[1 - p, p], [p, 1 - p]])
     return MDP(np.repeat(flip[:, None], 2, axis=1), np.eye(2), gamma)
 
 
 def two_state_optimum(p: float, gamma: float, delay: int) -> float:
-    """The optimal delayed value of the two-state MDP (paper, Prop. 3.1, with |2p - 1| so that it holds for p < ½ too)."""
+    """Return the optimal delayed value of the two-state MDP.
+
+    It is Prop. 3.1 of the paper, with |2p - 1| so that it holds for p < ½ too.
+    """
     _check_probability(p)
     return (1 + abs(2 * p - 1) ** check_delay(delay)) / (2 * (1 - gamma))
 
@@ -27,9 +33,12 @@ def _check_probability(p: float) -> None:
 
 
 def chain(states: int, gamma: float = 0.9) -> MDP:
-    """The paper's lower-bound MDP: action 1 moves up a row whose last state pays 1 - γ for it, action 0 leads to a sink.
+    """Return the MDP of the paper's lower bound.
 
-    Howard's policy iteration, begun with action 0 everywhere, changes one state an iteration: S - 1 changes, S evaluations.
+    Action 1 moves up a row whose last state pays 1 - γ for it. Action 0 leads to a sink.
+
+    Howard's policy iteration, begun with action 0 everywhere, changes one state an iteration: S - 1
+    changes, S evaluations.
     """
     if states < 2:
         raise ValueError(f"a chain has two states or more; got {states!r}: the last is the sink")
@@ -43,15 +52,15 @@ def chain(states: int, gamma: float = 0.9) -> MDP:
 
 
 def stretched(mdp: MDP, delay: int) -> MDP:
-    """Put m = `delay` dummy states before each state of `mdp`, so that a decision lands where it is due.
+    """Return `mdp` with `delay` dummy states before each state, where decisions are made in time.
 
-    State s becomes the m + 1 states s(m+1) … s(m+1)+m. The first m are dummies: every action leads to
-    the next state and pays 0. The last one is s itself; its transitions lead to the first dummy of the
-    next state. An action chosen in the first dummy is executed m steps later, in s itself. An action
-    chosen anywhere else is executed in a dummy and changes nothing. The discount is γ^(1/(m+1)), so that
-    m + 1 steps discount by γ. The value at the first dummy of s is γ^(m/(m+1)) times the value of s in
-    `mdp`, whatever is pending. So policy iteration with delay m changes its policy here as often as
-    Howard's policy iteration does in `mdp` without delay.
+    State s becomes the m + 1 states s(m+1) … s(m+1)+m. The first m are dummies: every action leads
+    to the next state and pays 0. The last one is s itself; its transitions lead to the first dummy
+    of the next state. An action chosen in the first dummy is executed m steps later, in s itself.
+    An action chosen anywhere else is executed in a dummy and changes nothing. The discount is
+    γ^(1/(m+1)), so that m + 1 steps discount by γ. The value at the first dummy of s is γ^(m/(m+1))
+    times the value of s in `mdp`, whatever is pending. So policy iteration with delay m changes its
+    policy here as often as Howard's policy iteration does in `mdp` without delay.
     """
     steps = check_delay(delay) + 1
     size = mdp.states * steps
@@ -64,12 +73,15 @@ def stretched(mdp: MDP, delay: int) -> MDP:
 
 
 def hidden_queue(gamma: float = 0.9, revealing: bool = False) -> MDP:
-    """A delay-1 problem in which the state does not reveal the pending action, and that matters. Start in state 0.
+    """A delay-1 problem in which the state does not reveal the pending action, and that matters.
 
-    0 goes to x (1) or y (2) by a fair coin. x goes to x' (3) or z (5), y to y' (4) or z, each with probability ½. Action 0 pays
-    1 in x', action 1 in y'. z moves to A' (6) or B' (7) by the action executed in it; there the matching action pays 1. So
-    the action chosen in x should be 0, in y 1, and in z the one that is pending. A Markov rule can't know which that is.
-    All else absorbs in 8. With `revealing`, A' and B' lead to 8 on a match and to 9 else: the laws of states differ too.
+    Start in state 0.
+
+    0 goes to x (1) or y (2) by a fair coin. x goes to x' (3) or z (5), y to y' (4) or z, each with
+    probability ½. Action 0 pays 1 in x', action 1 in y'. z moves to A' (6) or B' (7) by the action
+    executed in it; there the matching action pays 1. So the action chosen in x should be 0, in y 1,
+    and in z the one that is pending. A Markov rule can't know which that is. All else absorbs in 8.
+    With `revealing`, A' and B' lead to 8 on a match and to 9 else: the laws of states differ too.
     """
     P, r = np.zeros((10, 2, 10)), np.zeros((10, 2))
     P[0, :, [1, 2]] = P[1, :, [3, 5]] = P[2, :, [4, 5]] = 0.5
@@ -84,12 +96,15 @@ def hidden_queue(gamma: float = 0.9, revealing: bool = False) -> MDP:
 
 
 def alternating(gamma: float = 0.9) -> MDP:
-    """Deterministic, and with delay 1 from state 0 and queue (0) no stationary policy is optimal. Action i leads to state i.
+    """Deterministic, and with delay 1 from state 0 and queue (0) no stationary policy is optimal.
 
-    Only a move to the other state pays (1). The state to come is the pending action, so the best choice is always the other
-    of that. Once the actions alternate, the state seen is the one to choose again (it was the action two steps back), so
-    d(s) = s keeps the alternation going; but it can't begin it: from state 0 with 0 pending it stays at 0 for ever. The
-    Markov policy d_0(0) = 1, then d(s) = s, earns the optimum 1 / (1 - γ). Found by search over random deterministic MDPs.
+    Action i leads to state i.
+
+    Only a move to the other state pays (1). The state to come is the pending action, so the best
+    choice is always the other of that. Once the actions alternate, the state seen is the one to
+    choose again (it was the action two steps back), so d(s) = s keeps the alternation going; but it
+    can't begin it: from state 0 with 0 pending it stays at 0 for ever. The Markov policy d_0(0) =
+    1, then d(s) = s, earns the optimum 1 / (1 - γ). Found by search over random deterministic MDPs.
     """
     return MDP(np.repeat(np.eye(2)[None], 2, axis=0), 1 - np.eye(2), gamma)
 
@@ -97,7 +112,9 @@ def alternating(gamma: float = 0.9) -> MDP:
 def random_mdp(
     rng: np.random.Generator, states: int, actions: int, gamma: float, successors: int | None = None
 ) -> MDP:
-    """Random transition probabilities, to all states or to `successors` of them, and standard normal rewards."""
+    """Random transition probabilities, to all states or to `successors` of them, and standard
+    normal rewards.
+    """
     P = np.zeros((states, actions, states))
     for s in range(states):
         for a in range(actions):

@@ -1,11 +1,14 @@
-"""Optimal values and policies of a finite MDP with execution delay: value, policy and modified policy iteration.
+"""Optimal values and policies of a finite MDP with execution delay: value, policy and modified
+policy iteration.
 
-All three work on the m-augmented problem without writing it out (`augmented`). Values count the rewards of the pending
-actions too, from the present step on; `Solution.delayed_values` counts from the first reward the agent can still decide.
+All three work on the m-augmented problem without writing it out (`augmented`). Values count the
+rewards of the pending actions too, from the present step on; `Solution.delayed_values` counts from
+the first reward the agent can still decide.
 
-How good an answer is, is measured, not assumed: `residual` is max |T v - v| at the values v that are returned, and
-`error_bound` is that over 1 - γ, with what rounding can have hidden. Sweeps end early by MacQueen's argument: when T v - v
-is nearly constant, v is off by nearly a constant, and is moved by it.
+How good an answer is, is measured, not assumed: `residual` is max |T v - v| at the values v that
+are returned, and `error_bound` is that over 1 - γ, with what rounding can have hidden. Sweeps end
+early by MacQueen's argument: when T v - v is nearly constant, v is off by nearly a constant, and is
+moved by it.
 """
 
 from __future__ import annotations
@@ -41,16 +44,19 @@ def check_time(time: Any, horizon: int) -> int:
     """A step of a problem with a horizon, or what is wrong with it."""
     if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
         raise ValueError(
-            f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: nothing is decided after it"
+            f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: "
+            "nothing is decided after it"
         )
     return int(time)
 
 
 @dataclass(frozen=True)
 class Delayed:
-    """Optimal values from the m-th reward on, discounted from there, their greedy policy, and a bound on their error.
+    """Optimal values from the m-th reward on, discounted from there, their greedy policy, and a
+    bound on their error.
 
-    They are not taken from v by subtraction, which would divide its error by γ^m, but by sweeps of their own operator.
+    They are not taken from v by subtraction, which would divide its error by γ^m, but by sweeps of
+    their own operator.
     """
 
     values: Float[np.ndarray, " *x"]
@@ -62,9 +68,10 @@ class Delayed:
 class Solution:
     """An answer, and how it was reached.
 
-    `iterations` counts evaluations for policy iteration (one more than policy changes), and improving sweeps for the
-    others. `residual` is max |T v - v| at the returned values. `error_bound` bounds max |values - optimum|.
-    With a horizon H, `values` are those with H steps to go, and `policy` has a first axis of length H, time from the start.
+    `iterations` counts evaluations for policy iteration (one more than policy changes), and
+    improving sweeps for the others. `residual` is max |T v - v| at the returned values.
+    `error_bound` bounds max |values - optimum|. With a horizon H, `values` are those with H steps
+    to go, and `policy` has a first axis of length H, time from the start.
     """
 
     values: Float[np.ndarray, " *x"]
@@ -81,7 +88,9 @@ class Solution:
 
     @cached_property
     def delayed(self) -> Delayed:
-        """The optimum counted from the first reward that the agent can still decide (see `Delayed`)."""
+        """The optimum counted from the first reward that the agent can still decide (see
+        `Delayed`).
+        """
         return _delayed(self)
 
     @property
@@ -107,14 +116,18 @@ class Solution:
         )
 
     def as_policy(self) -> Policy:
-        """Return the solution as a policy to simulate or evaluate; after a horizon its rules repeat."""
+        """Return the solution as a policy to simulate or evaluate; after a horizon its rules
+        repeat.
+        """
         return queue_aware(self.mdp, self.delay, self.policy)
 
 
 def solve_augmented(
     mdp: MDP, delay: int, method: str, *, tol: float, horizon: int | None, max_iterations: int
 ) -> Solution:
-    """Return the optimum of the augmented problem by one of `METHODS`; `solvers.solve` checks the arguments."""
+    """Return the optimum of the augmented problem by one of `METHODS`; `solvers.solve` checks the
+    arguments.
+    """
     check_contraction(mdp, horizon)
     size = np.min_scalar_type(mdp.actions - 1).itemsize
     if horizon is not None:
@@ -247,7 +260,8 @@ def _ended(
 def _check_finite(span: float) -> None:
     if not np.isfinite(span):
         raise ValueError(
-            "the values do not stay finite: the rows of P must sum to 1 and r must be finite (check=True says where)"
+            "the values do not stay finite: "
+            "the rows of P must sum to 1 and r must be finite (check=True says where)"
         )
 
 
@@ -258,9 +272,11 @@ def _changes(after: np.ndarray, before: np.ndarray) -> tuple[float, float, float
 
 
 def _modified(operator: BellmanOperator, tol: float, max_iterations: int, sweeps: int) -> Answer:
-    """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none is value iteration.
+    """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none is value
+    iteration.
 
-    Once T v - v is nearly constant, the constant is worth 1/(1-γ) of itself: v is moved by that, and measured again.
+    Once T v - v is nearly constant, the constant is worth 1/(1-γ) of itself: v is moved by that,
+    and measured again.
     """
     mdp, gamma = operator.mdp, operator.mdp.gamma
     v = np.zeros(operator.shape)
@@ -290,7 +306,8 @@ def _modified(operator: BellmanOperator, tol: float, max_iterations: int, sweeps
 def _policy_iteration(operator: BellmanOperator, tol: float, max_iterations: int) -> Answer:
     """The paper's mA-PI (Alg. 1).
 
-    It evaluates a policy and takes the greedy one of lowest index, until it stays or gains only rounding.
+    It evaluates a policy and takes the greedy one of lowest index, until it stays or gains only
+    rounding.
     """
     mdp = operator.mdp
     policy = np.zeros(operator.shape, operator.policy_type)
@@ -313,7 +330,9 @@ def _policy_iteration(operator: BellmanOperator, tol: float, max_iterations: int
 
 
 def evaluate(operator: BellmanOperator, policy: Int[np.ndarray, " *x"]) -> Float[np.ndarray, " *x"]:
-    """Return v^π: by a direct solution where that is small, else by sweeps until only rounding is left."""
+    """Return v^π: by a direct solution where that is small, else by sweeps until only rounding is
+    left.
+    """
     gamma = operator.mdp.gamma
     if policy.size <= _LU_STATES:
         F, g = operator.chain(policy)
@@ -345,7 +364,9 @@ def _solve_horizon(operator: BellmanOperator, horizon: int) -> Answer:
 
 
 def _delayed(solution: Solution) -> Delayed:
-    """Sweeps of U(s, q) = max_a [E r(s_m, a) + γ E U(s', a_1 … a_{m-1}, a)], begun where the solved values point."""
+    """Sweeps of U(s, q) = max_a [E r(s_m, a) + γ E U(s', a_1 … a_{m-1}, a)], begun where the solved
+    values point.
+    """
     mdp, delay, gamma = solution.mdp, solution.delay, solution.mdp.gamma
     check_memory(mdp, delay, 8 * (2 * mdp.actions + 4), "the delayed value function")
     reward = delayed_reward(mdp, delay)

@@ -1,16 +1,19 @@
 """A finite MDP whose observations are delayed, written out as an ordinary MDP.
 
-At step t the agent sees the state s_{t-w}, w = min(z_t, t), and the channel's state. It remembers its own actions, which
-are executed at once. It is not shown rewards. Where the channel is in order, all that it knows is
+At step t the agent sees the state s_{t-w}, w = min(z_t, t), and the channel's state. It remembers
+its own actions, which are executed at once. It is not shown rewards. Where the channel is in order,
+all that it knows is
 
     (c, x, b_1 … b_w): the channel's state, the newest state seen, and the actions chosen since.
 
-The next state that it sees, w' steps old, follows x by the first w + 1 - w' of these actions and the new one.
+The next state that it sees, w' steps old, follows x by the first w + 1 - w' of these actions and
+the new one.
 
-For a constant delay, and for a delay that is drawn once an episode and observed, this is the problem of the same delay of
-actions, from the first reward that the agent can decide: (x, b_1 … b_m) here is worth the *delayed value* of state x and
-queue (b_1 … b_m) there. In general the two differ: a delayed action may be held for several steps or overtaken by a newer
-one, and an observation is not executed.
+For a constant delay, and for a delay that is drawn once an episode and observed, this is the
+problem of the same delay of actions, from the first reward that the agent can decide: (x, b_1 …
+b_m) here is worth the *delayed value* of state x and queue (b_1 … b_m) there. In general the two
+differ: a delayed action may be held for several steps or overtaken by a newer one, and an
+observation is not executed.
 """
 
 from __future__ import annotations
@@ -39,18 +42,23 @@ class LateObservations:
     numbers: dict[_Known, int]
 
     def number(self, channel: int, seen: int, actions: Any = ()) -> int:
-        """Return the number of a state of `problem`: the channel's state, the state seen, the actions since."""
+        """Return the number of a state of `problem`: the channel's state, the state seen, the
+        actions since.
+        """
         known = (channel, seen, tuple(actions))
         if known not in self.numbers:
             raise ValueError(
-                "a state is (channel state, state seen, actions since), with at most as many actions as the "
+                "a state is (channel state, state seen, actions since), with at most as many "
+                "actions as the "
                 f"channel state's age; got {known}: shorten it or count from 0"
             )
         return self.numbers[known]
 
 
 def late_observations(mdp: MDP, delay: int | DelayProcess) -> LateObservations:
-    """Return the problem of an agent whose observations are delayed; an episode begins with no actions since."""
+    """Return the problem of an agent whose observations are delayed; an episode begins with no
+    actions since.
+    """
     process = as_process(delay)
     channel = channel_of(process)
     if not process.chain.in_order:
@@ -98,7 +106,8 @@ def _check_size(mdp: MDP, channel: Channel) -> None:
         raise MemoryError(
             "late observations must fit into memory; with "
             f"S = {mdp.states}, A = {mdp.actions} and ages up to {channel.longest} they need up to "
-            f"{needed / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB are free: pass shorter ages or a smaller MDP"
+            f"{needed / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB are free: "
+            "pass shorter ages or a smaller MDP"
         )
 
 

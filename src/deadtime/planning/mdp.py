@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MDP:
-    """A finite MDP (S, A, P, r, γ): P[s, a, s'] dense, or sparse of shape (S·A, S) with row s·A + a; r[s, a].
+    """A finite MDP (S, A, P, r, γ): P[s, a, s'] dense, or sparse of shape (S·A, S) with row s·A +
+    a; r[s, a].
 
-    After construction `P` is sparse of shape (S·A, S), whatever was given. γ = 1 is for problems with a horizon.
+    After construction `P` is sparse of shape (S·A, S), whatever was given. γ = 1 is for problems
+    with a horizon.
     """
 
     P: Any
@@ -29,7 +31,8 @@ class MDP:
         r = np.array(self.r, np.float64)
         if r.ndim != 2 or 0 in r.shape:
             raise ValueError(
-                f"r has shape (S, A), at least one of each; got {r.shape}: give one reward for each state and action"
+                f"r has shape (S, A), at least one of each; got {r.shape}: "
+                "give one reward for each state and action"
             )
         states, actions = r.shape
         dense = self.P if issparse(self.P) else np.asarray(self.P)
@@ -40,7 +43,8 @@ class MDP:
         wanted = (states * actions, states) if issparse(self.P) else (states, actions, states)
         if dense.shape != wanted:
             raise ValueError(
-                f"P has shape {wanted} when r has shape {r.shape}; got {dense.shape}: reorder or reshape it"
+                f"P has shape {wanted} when r has shape {r.shape}; got {dense.shape}: "
+                "reorder or reshape it"
             )
         if (
             self.check and dense.dtype.kind in "iu"
@@ -89,7 +93,8 @@ def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple
     actions = tuple(queue) if np.ndim(queue) == 1 else None
     if actions is None or len(actions) != delay:
         raise ValueError(
-            f"a queue holds as many actions as the delay, {delay}, oldest first; got {_plain(queue)}: give all of them"
+            f"a queue holds as many actions as the delay, {delay}, oldest first; "
+            f"got {_plain(queue)}: give all of them"
         )
     for what, index, count in (
         ("state", state, mdp.states),
@@ -103,7 +108,8 @@ def check_index(what: str, index: Any, count: int) -> None:
     """Refuse an index that is not one of 0 … count - 1."""
     if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < count:
         raise ValueError(
-            f"each {what} is a whole number from 0 to {count - 1}; got {_plain(index)}: count from 0"
+            f"each {what} is a whole number from 0 to {count - 1}; got {_plain(index)}: "
+            "count from 0"
         )
 
 
@@ -133,5 +139,6 @@ def _check_sums(total: np.ndarray, actions: int) -> None:
     if (off > 1e-9).any():
         s, a = divmod(int(np.argmax(off > 1e-9)), actions)
         raise ValueError(
-            f"P[{s}, {a}] sums to {total[s * actions + a]:.12g}, not 1: divide it by its sum, in float64, or pass check=False"
+            f"P[{s}, {a}] sums to {total[s * actions + a]:.12g}, not 1: "
+            "divide it by its sum, in float64, or pass check=False"
         )

@@ -1,8 +1,9 @@
 """The best return within a class of policies, from a fixed start and queue.
 
-Returns are delayed values: rewards from the m-th on, the first the agent can decide. The classes, from small to large:
-stationary deterministic ⊂ stationary randomized, Markov deterministic ⊂ queue-aware. The last attains the optimum over all
-history-dependent policies; a deterministic policy that remembers its own choices knows its queue.
+Returns are delayed values: rewards from the m-th on, the first the agent can decide. The classes,
+from small to large: stationary deterministic ⊂ stationary randomized, Markov deterministic ⊂
+queue-aware. The last attains the optimum over all history-dependent policies; a deterministic
+policy that remembers its own choices knows its queue.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from deadtime.planning.solvers import solve
 
 @dataclass(frozen=True)
 class Best:
-    """The best value found in a class, a policy that has it, and a bound that no policy of the class exceeds.
+    """The best value found in a class, a policy that has it, and a bound that no policy of the
+    class exceeds.
 
-    For `best_markov_deterministic` the value counts as many decisions as were asked for, and the policy repeats after them.
+    For `best_markov_deterministic` the value counts as many decisions as were asked for, and the
+    policy repeats after them.
     """
 
     value: float
@@ -49,7 +52,8 @@ def best_stationary_deterministic(
     count = mdp.actions**mdp.states
     if count > limit:
         raise ValueError(
-            f"there are A^S = {count:.3g} stationary rules, above limit = {limit:,}: raise it, or use a smaller MDP"
+            f"there are A^S = {count:.3g} stationary rules, above limit = {limit:,}: "
+            "raise it, or use a smaller MDP"
         )
     rules = (np.array(rule) for rule in product(range(mdp.actions), repeat=mdp.states))
     found = [
@@ -63,7 +67,9 @@ def best_stationary_deterministic(
 def best_stationary_randomized(
     mdp: MDP, delay: int, start: Any, queue: Any, starts: int = 20, seed: int = 0
 ) -> Best:
-    """The best of many local searches over softmax rules, and the optimum over all policies as the bound."""
+    """The best of many local searches over softmax rules, and the optimum over all policies as the
+    bound.
+    """
     rng = np.random.default_rng(seed)
     shape = (mdp.states, mdp.actions)
 
@@ -90,17 +96,21 @@ def best_stationary_randomized(
 def best_markov_deterministic(
     mdp: MDP, delay: int, start: Any, queue: Any, horizon: int, max_nodes: int = 1_000_000
 ) -> Best:
-    """The best sequence of rules d_t: S → A for `horizon` decisions, by branch and bound; later decisions only widen the bound.
+    """The best sequence of rules d_t: S → A for `horizon` decisions, by branch and bound; later
+    decisions only widen the bound.
 
-    A Markov policy can't see the queue, so what it controls is the law of (s, queue), which moves deterministically. The search
-    goes depth first over rules on the states that law reaches, takes the queue-aware optimum from there as the bound on
-    what a branch can still earn, and never solves the same law twice. It is exact for the `horizon` decisions;
-    `upper_bound` adds γ^horizon · max(r, 0) / (1 - γ) for those after (at γ = 1 it is infinite). Its cost grows as
-    A^(states reached at a time): fine for a handful of reachable states or near-deterministic dynamics, not beyond.
+    A Markov policy can't see the queue, so what it controls is the law of (s, queue), which moves
+    deterministically. The search goes depth first over rules on the states that law reaches, takes
+    the queue-aware optimum from there as the bound on what a branch can still earn, and never
+    solves the same law twice. It is exact for the `horizon` decisions; `upper_bound` adds γ^horizon
+    · max(r, 0) / (1 - γ) for those after (at γ = 1 it is infinite). Its cost grows as A^(states
+    reached at a time): fine for a handful of reachable states or near-deterministic dynamics, not
+    beyond.
     """
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
         raise ValueError(
-            f"horizon is a whole number of decisions, 1 or more; got {horizon!r}: choose one such as 10"
+            f"horizon is a whole number of decisions, 1 or more; got {horizon!r}: "
+            "choose one such as 10"
         )
     search = _MarkovSearch(mdp, delay, horizon, max_nodes)
     found = search.best(0, initial_law(mdp, delay, start, queue), -np.inf)
@@ -136,7 +146,9 @@ class _MarkovSearch:
     def best(
         self, time: int, law: np.ndarray, wanted: float
     ) -> tuple[float, list[np.ndarray]] | None:
-        """The best return from `time` on and its rules, exactly, if it is above `wanted`; None if it is not."""
+        """The best return from `time` on and its rules, exactly, if it is above `wanted`; None if
+        it is not.
+        """
         if time == self.horizon:
             return (0.0, []) if wanted < 0 else None
         key = (time, np.round(law, 13).tobytes())
@@ -147,7 +159,8 @@ class _MarkovSearch:
         self.nodes += 1
         if self.nodes > self.max_nodes:
             raise ValueError(
-                f"the search passed max_nodes = {self.max_nodes:,}: raise it, or shorten the horizon of {self.horizon}"
+                f"the search passed max_nodes = {self.max_nodes:,}: "
+                f"raise it, or shorten the horizon of {self.horizon}"
             )
         value, rules, gamma = wanted, None, self.mdp.gamma
         for bound, earned, after, rule in sorted(

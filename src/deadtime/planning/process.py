@@ -1,7 +1,9 @@
-"""The process that a policy makes under execution delay: path probabilities, exact laws, simulation.
+"""The process that a policy makes under execution delay: path probabilities, exact laws,
+simulation.
 
-A policy is a rule for each step, repeated with a period (1: stationary). A rule says how likely each action is, given
-the state (Markov) or the state and the queue (queue-aware). The action chosen at t is executed at t + m.
+A policy is a rule for each step, repeated with a period (1: stationary). A rule says how likely
+each action is, given the state (Markov) or the state and the queue (queue-aware). The action chosen
+at t is executed at t + m.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _DRAWS = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """`probabilities[k, s, q, a]`: rule k serves the steps t with t mod period = k; q has length 1 if no rule looks at it."""
+    """`probabilities[k, s, q, a]`: rule k serves the steps t with t mod period = k; q has length 1
+    if no rule looks at it.
+    """
 
     probabilities: Float[np.ndarray, "period S Q A"]
 
@@ -47,8 +51,8 @@ class Policy:
 def markov(mdp: MDP, rules: Any) -> Policy:
     """Return a Markov policy of rules d_0, d_1, …: actions d_k[s], or probabilities d_k[s, a].
 
-    The rules repeat after the last one. Integers are actions and floats are probabilities, here and in
-    `stationary` and `queue_aware`.
+    The rules repeat after the last one. Integers are actions and floats are probabilities, here and
+    in `stationary` and `queue_aware`.
     """
     return _policy(mdp, rules, (mdp.states,), "a Markov policy", one=False)
 
@@ -69,11 +73,14 @@ def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
 def _policy(
     mdp: MDP, rule: Any, shape: tuple[int, ...], what: str, *, one: bool = True, many: bool = True
 ) -> Policy:
-    """Return the policy of `one` rule or of `many`, one a step; the numbers' type says what they are."""
+    """Return the policy of `one` rule or of `many`, one a step; the numbers' type says what they
+    are.
+    """
     given = np.asarray(rule)
     if given.dtype.kind not in "iuf":
         raise ValueError(
-            f"{what} is given as integers (actions) or floats (probabilities); got {given.dtype}: convert it to one of these"
+            f"{what} is given as integers (actions) or floats (probabilities); got {given.dtype}: "
+            "convert it to one of these"
         )
     actions = given.dtype.kind != "f"
     wanted = shape if actions else (*shape, mdp.actions)
@@ -85,7 +92,8 @@ def _policy(
         axes = ", ".join(map(str, wanted))
         forms = [f"({axes})"] * one + [f"(steps, {axes}) with at least one step"] * many
         raise ValueError(
-            f"{what} of {kind} has shape {' or '.join(forms)}; got {given.shape}: reshape it, or give {other}"
+            f"{what} of {kind} has shape {' or '.join(forms)}; got {given.shape}: "
+            f"reshape it, or give {other}"
         )
     return Policy(
         as_probabilities(mdp, given, what).reshape(len(given), mdp.states, -1, mdp.actions)
@@ -97,13 +105,15 @@ def as_probabilities(mdp: MDP, given: np.ndarray, what: str) -> Float[np.ndarray
     if given.dtype.kind != "f":
         if given.min() < 0 or given.max() >= mdp.actions:
             raise ValueError(
-                f"{what} chooses actions from 0 to {mdp.actions - 1}; got {given.min()} to {given.max()}: count from 0"
+                f"{what} chooses actions from 0 to {mdp.actions - 1}; "
+                f"got {given.min()} to {given.max()}: count from 0"
             )
         return np.eye(mdp.actions)[given]
     if (given < 0).any() or not np.allclose(given.sum(axis=-1), 1):
         raise ValueError(
             f"{what} has probabilities that are not negative and sum to 1; "
-            f"got a smallest one of {given.min():.3g} and sums {np.unique(given.sum(axis=-1))[:3]}: "
+            f"got a smallest one of {given.min():.3g} and sums "
+            f"{np.unique(given.sum(axis=-1))[:3]}: "
             "divide each row by its sum"
         )
     return given.astype(np.float64)
@@ -117,8 +127,10 @@ def check_policy(mdp: MDP, delay: int, policy: Policy) -> None:
         mdp.actions ** check_delay(delay),
     ):
         raise ValueError(
-            f"this policy is for {states} states, {actions} actions and {queues} queues; the problem has {mdp.states}, "
-            f"{mdp.actions} and, at delay {delay}, {mdp.actions**delay}: make it with the same MDP and delay"
+            f"this policy is for {states} states, {actions} actions and {queues} queues; "
+            f"the problem has {mdp.states}, "
+            f"{mdp.actions} and, at delay {delay}, {mdp.actions**delay}: "
+            "make it with the same MDP and delay"
         )
 
 
@@ -134,13 +146,16 @@ def start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarray
     for what, part, shape in (("start", law, (mdp.states,)), ("queue", laws, (delay, mdp.actions))):
         if part.shape != shape or (part < 0).any() or not np.allclose(part.sum(axis=-1), 1):
             raise ValueError(
-                f"{what} is given by indices or by laws of shape {shape} that sum to 1; got {part.tolist()}: normalise it"
+                f"{what} is given by indices or by laws of shape {shape} that sum to 1; "
+                f"got {part.tolist()}: normalise it"
             )
     return law, laws
 
 
 def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarray, "S Q"]:
-    """The law of (s_0, queue): `start` a state or a law of states; `queue` m actions, or m laws of actions (m, A)."""
+    """The law of (s_0, queue): `start` a state or a law of states; `queue` m actions, or m laws of
+    actions (m, A).
+    """
     law, laws = start_laws(mdp, check_delay(delay), start, queue)
     check_memory(mdp, delay, 24, "the law of (state, queue)", "shorten the delay")
     law = law[:, None]
@@ -180,15 +195,17 @@ def path_probability(
     path: Any,
     start: Any = None,
 ) -> float:
-    """The probability of a path (s_0, a_0, s_1, …, s_t) of states and *executed* actions (paper, Prop. 5.1).
+    """The probability of a path (s_0, a_0, s_1, …, s_t) of states and *executed* actions (paper,
+    Prop. 5.1).
 
-    `policy` may also be a function of the history (s_0, a_0, …, s_k) that returns probabilities of actions. `start` is a law
-    of s_0; without one the probability is given s_0.
+    `policy` may also be a function of the history (s_0, a_0, …, s_k) that returns probabilities of
+    actions. `start` is a law of s_0; without one the probability is given s_0.
     """
     states, actions = tuple(path[::2]), tuple(path[1::2])
     if len(states) != len(actions) + 1:
         raise ValueError(
-            f"a path is s_0, a_0, s_1, …, s_t, an odd number of entries; got {len(path)}: end it with a state"
+            f"a path is s_0, a_0, s_1, …, s_t, an odd number of entries; got {len(path)}: "
+            "end it with a state"
         )
     if isinstance(policy, Policy):
         check_policy(mdp, delay, policy)

@@ -30,10 +30,11 @@ def solve(
 ) -> Any:
     """Return the optimum of `mdp` when actions are executed `delay` steps late, to within `tol`.
 
-    `delay` is a whole number or a process of `deadtime.delays`. A whole number, or a process that is
-    one, such as ``Buffered(process, 6)``, gives a `Solution`. Any other process gives a
-    `ProcessSolution`. `observed` says when the agent sees an age: "now", before it chooses the action
-    of that step, or "hindsight", one step later. For ages that it never sees there is `bounds`.
+    `delay` is a whole number or a process of `deadtime.delays`. A whole number, or a process that
+    is one, such as ``Buffered(process, 6)``, gives a `Solution`. Any other process gives a
+    `ProcessSolution`. `observed` says when the agent sees an age: "now", before it chooses the
+    action of that step, or "hindsight", one step later. For ages that it never sees there is
+    `bounds`.
 
     With `horizon` it is the undiscounted or discounted sum of that many rewards, solved backwards,
     whatever the method. ``method="beliefs"`` merges augmented states with one nested law of the

@@ -1,8 +1,9 @@
 """Bounds for an agent that never sees the ages.
 
-Such an agent knows its own actions and the states it has seen. From above, its optimum is bounded by the optimum of an
-agent that also sees the channel's state before it chooses. From below, it is bounded by the exact value, in the true
-process, of any policy of (s, the last K actions). The best such policy is searched for as follows.
+Such an agent knows its own actions and the states it has seen. From above, its optimum is bounded
+by the optimum of an agent that also sees the channel's state before it chooses. From below, it is
+bounded by the exact value, in the true process, of any policy of (s, the last K actions). The best
+such policy is searched for as follows.
 
 1. Candidates: the policy that is greedy for the observed values averaged over the stationary law of the channel, and
    for each age m that occurs the optimal policy of the constant delay m.
@@ -11,7 +12,8 @@ process, of any policy of (s, the last K actions). The best such policy is searc
    situations with the largest gains change their action: all of them, or half as many until the exact value rises.
 3. The search ends when not even the change with the largest gain raises the exact value.
 
-The result is a policy that no such change improves. It need not be the best one, so `lower` is a bound only.
+The result is a policy that no such change improves. It need not be the best one, so `lower` is a
+bound only.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ if TYPE_CHECKING:
 class Bounds:
     """Bounds on the optimum from one start for an agent that never sees the ages.
 
-    `policy` has the value `lower`: an action for each state and queue, shape (S, A, …, A). `observed` is the solution
-    that `upper` is taken from. `evaluated` counts the policies whose exact value was computed.
+    `policy` has the value `lower`: an action for each state and queue, shape (S, A, …, A).
+    `observed` is the solution that `upper` is taken from. `evaluated` counts the policies whose
+    exact value was computed.
     """
 
     lower: float
@@ -59,8 +62,8 @@ def bounds(
 ) -> Bounds:
     """Return bounds on the value from `start` and `queue` if the agent never sees the ages.
 
-    `start` is a state or a law of states. `queue` is the last K actions, or a law for each of them; by default
-    action 0 throughout.
+    `start` is a state or a law of states. `queue` is the last K actions, or a law for each of them;
+    by default action 0 throughout.
     """
     check_discount(mdp)
     process = as_process(delay)
@@ -118,7 +121,9 @@ class _Search:
         self.evaluated = 0
 
     def greedy(self, values: Float[np.ndarray, "N x"]) -> Int[np.ndarray, " x"]:
-        """Return the policy that is greedy for values averaged over the stationary law of the channel."""
+        """Return the policy that is greedy for values averaged over the stationary law of the
+        channel.
+        """
         mean = np.tensordot(self.channel.start, self._action_values(values.ravel()), 1)
         return mean.argmax(axis=-1)
 
@@ -142,7 +147,9 @@ class _Search:
         return discounted_sum(*self._followed(policy), self.problem.gamma)
 
     def _gains(self, policy: Int[np.ndarray, " x"]) -> Float[np.ndarray, "x A"]:
-        """Return what each action gains in each situation, to first order and as often as it is met."""
+        """Return what each action gains in each situation, to first order and as often as it is
+        met.
+        """
         law, reward = self._followed(policy)
         gamma = self.problem.gamma
         values = discounted_sum(law, reward, gamma)
