@@ -27,7 +27,7 @@ class _Numbers:
     def draw(self, rows: np.ndarray) -> np.ndarray:
         """Return the next number of each of `rows`."""
         used = self._used[rows]
-        if used.max(initial=0) == _BLOCK:
+        if (used == _BLOCK).any():
             for row in rows[used == _BLOCK]:
                 self._blocks[row] = self._rngs[row].random(_BLOCK)
                 self._used[row] = 0
@@ -48,6 +48,7 @@ class AgeStreams:
         """Whether ages vary at all."""
         self.now: np.ndarray = np.full(count, 0 if self.random else process.longest, np.int64)
         self._process = process
+        self._every = np.arange(count)
         self._states: np.ndarray = np.zeros(count, np.int32)
         self._numbers = _Numbers(name, count if self.random else 0)
 
@@ -70,7 +71,7 @@ class AgeStreams:
         if not self.random:
             return
         chain = self._process.chain
-        rows = np.flatnonzero(going)
+        rows = self._every if going.all() else np.flatnonzero(going)
         before = self._states[rows]
         after = chain.next(before, None if chain.deterministic else self._numbers.draw(rows))
         if not chain.endless:
@@ -78,9 +79,11 @@ class AgeStreams:
             if (over & ~ended[rows]).any():
                 raise TraceEndError(self._process)
             after = np.where(over, before, after)
-        states = self._states.copy()
-        states[rows] = after
-        self._go(states)
+        if rows is not self._every:
+            states = self._states.copy()
+            states[rows] = after
+            after = states
+        self._go(after)
 
     def _go(self, states: np.ndarray) -> None:
         self._states = states
