@@ -37,8 +37,9 @@ rounding to this multiple.
 
 @dataclass(frozen=True)
 class Beliefs:
-    """The classes of each level 0 … m: `extend[k][c, a]` is the class of level k + 1 that c becomes
-    when a is added.
+    """The classes of each level 0 … m.
+
+    `extend[k][c, a]` is the class of level k + 1 that c becomes when a is added.
 
     `laws` are the plain laws of s_{t+m}, `problem` the MDP on classes, and `moved` how far merging
     moved a law in all.
@@ -50,7 +51,7 @@ class Beliefs:
     moved: float
 
     def find(self, state: int, queue: Any) -> int:
-        """The class of an augmented state."""
+        """Return the class of an augmented state."""
         found = state
         for step, action in zip(self.extend, queue, strict=True):
             found = int(step[found, action])
@@ -59,7 +60,7 @@ class Beliefs:
 
 @dataclass(frozen=True)
 class BeliefSolution:
-    """The optimum on classes; `value`, `delayed_value` and `action` answer for any state and queue."""
+    """The optimum on classes, with the answers for any state and queue."""
 
     solution: Solution
     beliefs: Beliefs
@@ -70,7 +71,7 @@ class BeliefSolution:
 
     @property
     def classes(self) -> int:
-        """How many distinct predictions there are."""
+        """The number of distinct predictions."""
         return self.beliefs.problem.states
 
     @property
@@ -82,18 +83,19 @@ class BeliefSolution:
 
     @property
     def iterations(self) -> int:
-        """As counted by the solver of the merged problem."""
+        """The number of iterations of the merged problem's solver."""
         return self.solution.iterations
 
     @property
     def residual(self) -> float:
-        """That of the merged problem."""
+        """The residual of the merged problem."""
         return self.solution.residual
 
     @property
     def error_bound(self) -> float:
-        """Bounds the error of every delayed value, that of merging laws which agree to `SAME` only
-        included.
+        """A bound on the error of every delayed value.
+
+        It includes the error of merging laws that agree to `SAME` only.
         """
         worth = float(
             np.abs(self.mdp.r).max() + self.mdp.gamma * np.abs(self.solution.values).max()
@@ -103,13 +105,13 @@ class BeliefSolution:
 
     @property
     def message(self) -> str:
-        """How it ended."""
+        """A sentence on how the solver ended."""
         if self.solution.converged and not self.converged:
             return f"not converged: merging may have moved a value by {self.error_bound:.3g}, above tol: raise tol"
         return f"{self.classes} classes; {self.solution.message}"
 
     def delayed_value(self, state: int, queue: Any = ()) -> float:
-        """The optimal value from the first reward that the agent can still decide."""
+        """Return the optimal value from the first reward that the agent can still decide."""
         return float(self.solution.values[self._find(state, queue)])
 
     def _find(self, state: int, queue: Any) -> int:
@@ -117,7 +119,7 @@ class BeliefSolution:
         return self.beliefs.find(first, pending)
 
     def action(self, state: int, queue: Any = (), time: int = 0) -> int:
-        """The action to choose (at step `time` of a problem with a horizon)."""
+        """Return the action to choose (at step `time` of a problem with a horizon)."""
         found = self._find(state, queue)
         if self.horizon is None:
             return int(self.solution.policy[found])
@@ -127,7 +129,7 @@ class BeliefSolution:
         )  # never executed
 
     def value(self, state: int, queue: Any = ()) -> float:
-        """The optimal value with the pending actions' own rewards: what `Solution.value` gives."""
+        """Return the optimal value with the pending actions' own rewards, like `Solution.value`."""
         state, *queue = check_augmented_state(self.mdp, self.delay, state, queue)
         law, earned, discount = np.eye(self.mdp.states)[state], 0.0, 1.0
         steps = len(queue) if self.horizon is None else min(len(queue), self.horizon)
@@ -168,9 +170,7 @@ def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
 
 
 def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) -> csr_array:
-    """Row c·A + a: where class c leads when a is added to it, as a law over classes of its own
-    level.
-    """
+    """Return in row c·A + a the law over classes to which class c leads when a is added."""
     if members is None or extend is None:
         return mdp.P
     rows = []
@@ -187,8 +187,9 @@ def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) 
 
 
 def _distinct(laws: csr_array) -> tuple[list[int], Int[np.ndarray, " rows"], float]:
-    """The first row of each distinct law, the class of every row, and the largest distance of a row
-    from its class.
+    """Return the first row of each distinct law, the class of every row, and an error.
+
+    The error is the largest distance of a row from its class.
     """
     laws = laws.sorted_indices()
     rounded = np.round(laws.data / SAME).astype(np.int64)
@@ -212,7 +213,7 @@ def _distinct(laws: csr_array) -> tuple[list[int], Int[np.ndarray, " rows"], flo
 def solve_beliefs(
     mdp: MDP, delay: int, *, tol: float, horizon: int | None, max_iterations: int, max_classes: int
 ) -> BeliefSolution:
-    """Plan on the classes: `solve(mdp, delay, method="beliefs")`."""
+    """Return the optimum by planning on the classes."""
     beliefs = nested_laws(mdp, delay, max_classes)
     left = None if horizon is None else max(horizon - delay, 0)
     solution = solve_augmented(
@@ -222,8 +223,6 @@ def solve_beliefs(
 
 
 def belief_values(solution: BeliefSolution) -> Float[np.ndarray, " *x"]:
-    """The values of all augmented states as one array, for small cases: what `Solution.values`
-    holds.
-    """
+    """Return the values of all augmented states as one array, like `Solution.values`."""
     shape = (solution.mdp.states, *([solution.mdp.actions] * solution.delay))
     return np.array([solution.value(x[0], x[1:]) for x in np.ndindex(*shape)]).reshape(shape)

@@ -81,9 +81,7 @@ def _average(indptr, indices, data, row, ahead, mean, first, run, step):  # type
 
 @numba.njit(cache=True)
 def _choose(mean, actions, tie, best, chosen):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Fill the best value of each queue, and the first action that no later one beats by more than
-    `tie`.
-    """
+    """Fill the best value and action of each queue: a later one must be better by `tie`."""
     for g in range(len(best)):
         most = kept = mean[g * actions]
         taken = 0
@@ -99,9 +97,7 @@ def _choose(mean, actions, tie, best, chosen):  # type: ignore[no-untyped-def]  
 
 @numba.njit(cache=True)
 def _best_within(problem, s, age, low, ahead, tie, mean, best, chosen):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Fill T v and the greedy actions of a piece of queues that hold the executed action
-    themselves.
-    """
+    """Fill T v and the greedy actions of a piece whose queues hold the executed action."""
     indptr, indices, data, r, gamma = problem
     actions = r.shape[1]
     width, groups = len(mean), len(best)
@@ -130,9 +126,7 @@ def _best_within(problem, s, age, low, ahead, tie, mean, best, chosen):  # type:
 
 @numba.njit(parallel=True, cache=True)
 def _improve(problem, channel, pieces, v, after, policy, tie):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """after = T v, and the greedy policy: a later action is taken only if it is better by more than
-    `tie`.
-    """
+    """after = T v, and the greedy policy; a later action must be better by `tie`."""
     indptr, indices, data, r, gamma = problem
     ages, counts, offsets, reaches, starts, moves, probabilities = channel
     members, firsts, groups_of, lows, widths = pieces
@@ -174,9 +168,7 @@ def _improve(problem, channel, pieces, v, after, policy, tie):  # type: ignore[n
 
 @numba.njit(cache=True)
 def _gather(indptr, indices, data, row, ahead, first, actions, policy, totals):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """totals = row `row` of P times the entries of `ahead` that the policy leads to, queues `first`
-    and following.
-    """
+    """totals = row `row` of P times the entries of `ahead` that the policy leads to."""
     totals[:] = 0.0
     for j in range(indptr[row], indptr[row + 1]):
         p = data[j]
@@ -249,8 +241,9 @@ class ChannelOperator:
         self._work = mdp.P.nnz * int(self.counts.sum())
 
     def _cut(self, reaches: Int[np.ndarray, " N"]) -> tuple[np.ndarray, ...]:
-        """Cut the queues q' into pieces; channel states with the same law of successors share
-        theirs.
+        """Cut the queues q' into pieces.
+
+        Channel states with the same law of successors share their pieces.
 
         Return the channel states by group, where each group begins, and the group and the first
         queue of each piece, and how many queues a piece of each group has.
@@ -312,9 +305,7 @@ class ChannelOperator:
         return csr_array(found), mdp.r[s, u]
 
     def split(self, values: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return one array of shape (S, A, …, A) for each channel state; a leading axis for time
-        stays.
-        """
+        """Return an array (S, A, …, A) for each channel state; a leading axis for time stays."""
         lead = values.shape[:-1]
         parts = []
         for c, length in enumerate(self.channel.lengths):

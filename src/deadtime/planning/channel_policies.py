@@ -37,9 +37,7 @@ class Paths(NamedTuple):
 
 
 def policy_values(mdp: MDP, delay: int | DelayProcess, rule: Any) -> Float[np.ndarray, " *x"]:
-    """Return the exact value of a rule in each channel state, state and queue: shape (N, S, A, …,
-    A).
-    """
+    """Return the exact values of a rule, shape (N, S, A, …, A)."""
     check_discount(mdp)
     channel = channel_of(as_process(delay))
     chances = _chances(mdp, channel, rule)
@@ -72,9 +70,7 @@ def followed(problem: MDP, chances: Float[np.ndarray, "x A"]) -> tuple[csr_array
 def discounted_sum(
     law: csr_array, reward: Float[np.ndarray, " x"], gamma: float
 ) -> Float[np.ndarray, " x"]:
-    """Return Σ_t γ^t law^t reward: by a direct solution where that is small, else by an iterative
-    one.
-    """
+    """Return Σ_t γ^t law^t reward: by a direct solver if it is small, else an iterative one."""
     system = eye_array(len(reward)) - gamma * law
     if len(reward) <= _LU_STATES:
         return splu(system.tocsc()).solve(reward)
@@ -88,9 +84,7 @@ def discounted_sum(
 
 
 def _chances(mdp: MDP, channel: Channel, rule: Any) -> Float[np.ndarray, "N S Q A"]:
-    """Return the probability of each action in each situation, or raise if the rule has another
-    shape.
-    """
+    """Return the probabilities of actions, or raise if the rule has another shape."""
     given = np.asarray(rule)
     queue = (mdp.actions,) * channel.longest
     shapes = [(mdp.states,), (mdp.states, *queue), (channel.states, mdp.states, *queue)]

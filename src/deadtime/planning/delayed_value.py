@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def _step(
     mdp: MDP, delay: int, rule: np.ndarray, later: np.ndarray, reward: np.ndarray
 ) -> np.ndarray:
-    """One step of the recursion, backwards."""
+    """Return the values one step earlier."""
     ahead = (mdp.P @ later).reshape(
         mdp.states, mdp.actions if delay == 0 else mdp.actions**delay, -1
     )
@@ -42,9 +42,7 @@ def _step(
 def recursive_values(
     mdp: MDP, policy: Policy, delay: int, tol: float = 1e-10
 ) -> tuple[Float[np.ndarray, " *x"], float]:
-    """v_0(s, q) for every state and queue by the recursion, and a bound on what stopping it leaves
-    out.
-    """
+    """Return v_0(s, q) by the recursion, and a bound on what stopping it leaves out."""
     if mdp.gamma >= 1:
         raise ValueError(
             f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon"
@@ -71,9 +69,7 @@ def recursive_values(
 
 
 def exact_values(mdp: MDP, policy: Policy, delay: int) -> Float[np.ndarray, " *x"]:
-    """v_0(s, q) for every state and queue as the solution of the linear system over (phase, state,
-    queue).
-    """
+    """Return v_0(s, q) from the linear system over (phase, state, queue)."""
     if mdp.gamma >= 1:
         raise ValueError(
             f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon"

@@ -112,8 +112,9 @@ def alternating(gamma: float = 0.9) -> MDP:
 def random_mdp(
     rng: np.random.Generator, states: int, actions: int, gamma: float, successors: int | None = None
 ) -> MDP:
-    """Random transition probabilities, to all states or to `successors` of them, and standard
-    normal rewards.
+    """Return an MDP with random transitions and standard normal rewards.
+
+    Each state and action leads to all states, or to `successors` of them.
     """
     P = np.zeros((states, actions, states))
     for s in range(states):

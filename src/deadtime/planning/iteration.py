@@ -41,7 +41,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 def check_time(time: Any, horizon: int) -> int:
-    """A step of a problem with a horizon, or what is wrong with it."""
+    """Return a step of a problem with a horizon, or raise if it is none."""
     if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
         raise ValueError(
             f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: "
@@ -52,8 +52,7 @@ def check_time(time: Any, horizon: int) -> int:
 
 @dataclass(frozen=True)
 class Delayed:
-    """Optimal values from the m-th reward on, discounted from there, their greedy policy, and a
-    bound on their error.
+    """Optimal values from the m-th reward on, and their greedy policy.
 
     They are not taken from v by subtraction, which would divide its error by γ^m, but by sweeps of
     their own operator.
@@ -66,7 +65,7 @@ class Delayed:
 
 @dataclass(frozen=True)
 class Solution:
-    """An answer, and how it was reached.
+    """The optimum under a constant delay, and how it was reached.
 
     `iterations` counts evaluations for policy iteration (one more than policy changes), and
     improving sweeps for the others. `residual` is max |T v - v| at the returned values.
@@ -88,9 +87,7 @@ class Solution:
 
     @cached_property
     def delayed(self) -> Delayed:
-        """The optimum counted from the first reward that the agent can still decide (see
-        `Delayed`).
-        """
+        """The optimum from the first reward that the agent can still decide (see `Delayed`)."""
         return _delayed(self)
 
     @property
@@ -99,15 +96,15 @@ class Solution:
         return self.delayed.values
 
     def delayed_value(self, state: int, queue: Any = ()) -> float:
-        """The delayed value of one augmented state."""
+        """Return the delayed value of one augmented state."""
         return float(self.delayed_values[check_augmented_state(self.mdp, self.delay, state, queue)])
 
     def value(self, state: int, queue: Any = ()) -> float:
-        """The value of one augmented state."""
+        """Return the value of one augmented state."""
         return float(self.values[check_augmented_state(self.mdp, self.delay, state, queue)])
 
     def action(self, state: int, queue: Any = (), time: int = 0) -> int:
-        """The action to choose in one augmented state (at step `time` of a problem with a horizon)."""
+        """Return the action to choose (at step `time` of a problem with a horizon)."""
         at = check_augmented_state(self.mdp, self.delay, state, queue)
         return int(
             self.policy[at]
@@ -116,18 +113,14 @@ class Solution:
         )
 
     def as_policy(self) -> Policy:
-        """Return the solution as a policy to simulate or evaluate; after a horizon its rules
-        repeat.
-        """
+        """Return the solution as a policy; after a horizon its rules repeat."""
         return queue_aware(self.mdp, self.delay, self.policy)
 
 
 def solve_augmented(
     mdp: MDP, delay: int, method: str, *, tol: float, horizon: int | None, max_iterations: int
 ) -> Solution:
-    """Return the optimum of the augmented problem by one of `METHODS`; `solvers.solve` checks the
-    arguments.
-    """
+    """Return the optimum of the augmented problem; `solvers.solve` checks the arguments."""
     check_contraction(mdp, horizon)
     size = np.min_scalar_type(mdp.actions - 1).itemsize
     if horizon is not None:
@@ -272,8 +265,9 @@ def _changes(after: np.ndarray, before: np.ndarray) -> tuple[float, float, float
 
 
 def _modified(operator: BellmanOperator, tol: float, max_iterations: int, sweeps: int) -> Answer:
-    """Improving sweeps, each followed by `sweeps` sweeps that follow its policy; none is value
-    iteration.
+    """Solve by improving sweeps, each followed by `sweeps` sweeps of its policy.
+
+    Without those this is value iteration.
 
     Once T v - v is nearly constant, the constant is worth 1/(1-γ) of itself: v is moved by that,
     and measured again.
@@ -304,7 +298,7 @@ def _modified(operator: BellmanOperator, tol: float, max_iterations: int, sweeps
 
 
 def _policy_iteration(operator: BellmanOperator, tol: float, max_iterations: int) -> Answer:
-    """The paper's mA-PI (Alg. 1).
+    """Solve by the paper's mA-PI (Alg. 1).
 
     It evaluates a policy and takes the greedy one of lowest index, until it stays or gains only
     rounding.
@@ -330,9 +324,7 @@ def _policy_iteration(operator: BellmanOperator, tol: float, max_iterations: int
 
 
 def evaluate(operator: BellmanOperator, policy: Int[np.ndarray, " *x"]) -> Float[np.ndarray, " *x"]:
-    """Return v^π: by a direct solution where that is small, else by sweeps until only rounding is
-    left.
-    """
+    """Return v^π: by a direct solver if it is small, else by sweeps until only rounding is left."""
     gamma = operator.mdp.gamma
     if policy.size <= _LU_STATES:
         F, g = operator.chain(policy)
@@ -364,8 +356,9 @@ def _solve_horizon(operator: BellmanOperator, horizon: int) -> Answer:
 
 
 def _delayed(solution: Solution) -> Delayed:
-    """Sweeps of U(s, q) = max_a [E r(s_m, a) + γ E U(s', a_1 … a_{m-1}, a)], begun where the solved
-    values point.
+    """Return the delayed optimum by sweeps that begin near it, from the solved values.
+
+    They solve U(s, q) = max_a [E r(s_m, a) + γ E U(s', a_1 … a_{m-1}, a)].
     """
     mdp, delay, gamma = solution.mdp, solution.delay, solution.mdp.gamma
     check_memory(mdp, delay, 8 * (2 * mdp.actions + 4), "the delayed value function")
@@ -416,7 +409,7 @@ def _delayed(solution: Solution) -> Delayed:
 
 
 def _first_best(values: np.ndarray) -> np.ndarray:
-    """The lowest index among the best, up to rounding."""
+    """Return the lowest index among the best, up to rounding."""
     return np.argmax(
         values >= values.max(axis=-1, keepdims=True) - 1e-13 * float(np.abs(values).max()), axis=-1
     )

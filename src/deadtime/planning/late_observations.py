@@ -42,9 +42,7 @@ class LateObservations:
     numbers: dict[_Known, int]
 
     def number(self, channel: int, seen: int, actions: Any = ()) -> int:
-        """Return the number of a state of `problem`: the channel's state, the state seen, the
-        actions since.
-        """
+        """Return the number of the state (channel state, state seen, actions since)."""
         known = (channel, seen, tuple(actions))
         if known not in self.numbers:
             raise ValueError(
@@ -56,8 +54,9 @@ class LateObservations:
 
 
 def late_observations(mdp: MDP, delay: int | DelayProcess) -> LateObservations:
-    """Return the problem of an agent whose observations are delayed; an episode begins with no
-    actions since.
+    """Return the problem of an agent whose observations are delayed.
+
+    An episode begins in a state without actions since.
     """
     process = as_process(delay)
     channel = channel_of(process)

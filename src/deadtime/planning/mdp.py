@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MDP:
-    """A finite MDP (S, A, P, r, γ): P[s, a, s'] dense, or sparse of shape (S·A, S) with row s·A +
-    a; r[s, a].
+    """A finite MDP (S, A, P, r, γ).
+
+    P is dense, P[s, a, s'], or sparse of shape (S·A, S) with row s·A + a. Rewards are r[s, a].
 
     After construction `P` is sparse of shape (S·A, S), whatever was given. γ = 1 is for problems
     with a horizon.
@@ -89,7 +90,7 @@ class MDP:
 
 
 def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple[int, ...]:
-    """(s, a_0, …, a_{m-1}) as indices, or what is wrong with it: nothing wraps around."""
+    """Return (s, a_0, …, a_{m-1}) as indices, or raise: negative ones do not wrap around."""
     actions = tuple(queue) if np.ndim(queue) == 1 else None
     if actions is None or len(actions) != delay:
         raise ValueError(
@@ -105,7 +106,7 @@ def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple
 
 
 def check_index(what: str, index: Any, count: int) -> None:
-    """Refuse an index that is not one of 0 … count - 1."""
+    """Raise if an index is not one of 0 … count - 1."""
     if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < count:
         raise ValueError(
             f"each {what} is a whole number from 0 to {count - 1}; got {_plain(index)}: "

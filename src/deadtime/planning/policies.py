@@ -25,8 +25,9 @@ from deadtime.planning.solvers import solve
 
 @dataclass(frozen=True)
 class Best:
-    """The best value found in a class, a policy that has it, and a bound that no policy of the
-    class exceeds.
+    """The best value found in a class of policies.
+
+    `policy` has it, and no policy of the class exceeds `upper_bound`.
 
     For `best_markov_deterministic` the value counts as many decisions as were asked for, and the
     policy repeats after them.
@@ -39,7 +40,7 @@ class Best:
 
 
 def best_queue_aware(mdp: MDP, delay: int, start: Any, queue: Any, tol: float = 1e-10) -> Best:
-    """The optimum over all policies: the augmented problem, solved."""
+    """Return the optimum over all policies: the augmented problem, solved."""
     delayed = solve(mdp, delay, tol=tol).delayed
     value = at_queue(mdp, delay, delayed.values, start, queue)
     return Best(value, queue_aware(mdp, delay, delayed.policy), value + delayed.error_bound, 1)
@@ -48,7 +49,7 @@ def best_queue_aware(mdp: MDP, delay: int, start: Any, queue: Any, tol: float = 
 def best_stationary_deterministic(
     mdp: MDP, delay: int, start: Any, queue: Any, limit: int = 100_000
 ) -> Best:
-    """All A^S rules, each evaluated exactly."""
+    """Return the best of all A^S rules, each evaluated exactly."""
     count = mdp.actions**mdp.states
     if count > limit:
         raise ValueError(
@@ -67,8 +68,9 @@ def best_stationary_deterministic(
 def best_stationary_randomized(
     mdp: MDP, delay: int, start: Any, queue: Any, starts: int = 20, seed: int = 0
 ) -> Best:
-    """The best of many local searches over softmax rules, and the optimum over all policies as the
-    bound.
+    """Return the best of many local searches over softmax rules.
+
+    The bound is the optimum over all policies.
     """
     rng = np.random.default_rng(seed)
     shape = (mdp.states, mdp.actions)
@@ -96,8 +98,9 @@ def best_stationary_randomized(
 def best_markov_deterministic(
     mdp: MDP, delay: int, start: Any, queue: Any, horizon: int, max_nodes: int = 1_000_000
 ) -> Best:
-    """The best sequence of rules d_t: S → A for `horizon` decisions, by branch and bound; later
-    decisions only widen the bound.
+    """Return the best rules d_t: S → A for `horizon` decisions, by branch and bound.
+
+    Later decisions only widen the bound.
 
     A Markov policy can't see the queue, so what it controls is the law of (s, queue), which moves
     deterministically. The search goes depth first over rules on the states that law reaches, takes
@@ -146,9 +149,7 @@ class _MarkovSearch:
     def best(
         self, time: int, law: np.ndarray, wanted: float
     ) -> tuple[float, list[np.ndarray]] | None:
-        """The best return from `time` on and its rules, exactly, if it is above `wanted`; None if
-        it is not.
-        """
+        """Return the best return from `time` on and its rules, or None if it is below `wanted`."""
         if time == self.horizon:
             return (0.0, []) if wanted < 0 else None
         key = (time, np.round(law, 13).tobytes())

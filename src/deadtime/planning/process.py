@@ -35,16 +35,16 @@ class Policy:
     probabilities: Float[np.ndarray, "period S Q A"]
 
     def rule(self, time: int) -> Float[np.ndarray, "S Q A"]:
-        """The rule of step `time`."""
+        """Return the rule of step `time`."""
         return self.probabilities[time % len(self.probabilities)]
 
     @property
     def period(self) -> int:
-        """After how many steps the rules repeat."""
+        """The number of steps after which the rules repeat."""
         return len(self.probabilities)
 
     def after(self, steps: int) -> Policy:
-        """The same policy, begun `steps` steps later: the paper's π_{k:}."""
+        """Return the policy from step `steps` on: the paper's π_{k:}."""
         return Policy(np.roll(self.probabilities, -steps, axis=0))
 
 
@@ -73,8 +73,9 @@ def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
 def _policy(
     mdp: MDP, rule: Any, shape: tuple[int, ...], what: str, *, one: bool = True, many: bool = True
 ) -> Policy:
-    """Return the policy of `one` rule or of `many`, one a step; the numbers' type says what they
-    are.
+    """Return the policy of `one` rule or of `many`, one a step.
+
+    Whole numbers are actions, floats are probabilities.
     """
     given = np.asarray(rule)
     if given.dtype.kind not in "iuf":
@@ -120,7 +121,7 @@ def as_probabilities(mdp: MDP, given: np.ndarray, what: str) -> Float[np.ndarray
 
 
 def check_policy(mdp: MDP, delay: int, policy: Policy) -> None:
-    """Refuse a policy of another problem or another delay."""
+    """Raise if a policy is of another problem or another delay."""
     _, states, queues, actions = policy.probabilities.shape
     if (states, actions) != (mdp.states, mdp.actions) or queues not in (
         1,
@@ -153,8 +154,9 @@ def start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarray
 
 
 def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarray, "S Q"]:
-    """The law of (s_0, queue): `start` a state or a law of states; `queue` m actions, or m laws of
-    actions (m, A).
+    """Return the law of (s_0, queue).
+
+    `start` is a state or a law of states. `queue` is m actions, or m laws of actions (m, A).
     """
     law, laws = start_laws(mdp, check_delay(delay), start, queue)
     check_memory(mdp, delay, 24, "the law of (state, queue)", "shorten the delay")
@@ -167,7 +169,7 @@ def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarra
 def advance(
     mdp: MDP, delay: int, law: Float[np.ndarray, "S Q"], rule: Float[np.ndarray, "S Q A"]
 ) -> Float[np.ndarray, "S Q"]:
-    """The law of (s, queue) one step later."""
+    """Return the law of (s, queue) one step later."""
     if delay == 0:
         return (mdp.P.T @ (law[:, 0, None] * rule[:, 0]).ravel())[:, None]
     joint = (law[:, :, None] * rule).reshape(mdp.states * mdp.actions, -1)
@@ -177,7 +179,7 @@ def advance(
 def law_at(
     mdp: MDP, policy: Policy, delay: int, start: Any, queue: Any, time: int
 ) -> Float[np.ndarray, " *x"]:
-    """The exact law of (s_t, queue) as an array of shape (S, A, …, A)."""
+    """Return the exact law of (s_t, queue), shape (S, A, …, A)."""
     check_policy(mdp, delay, policy)
     if isinstance(time, bool) or not isinstance(time, int | np.integer) or time < 0:
         raise ValueError(f"time is a whole number of steps, 0 or more; got {time!r}")
@@ -195,8 +197,9 @@ def path_probability(
     path: Any,
     start: Any = None,
 ) -> float:
-    """The probability of a path (s_0, a_0, s_1, …, s_t) of states and *executed* actions (paper,
-    Prop. 5.1).
+    """Return the probability of a path of states and *executed* actions (paper, Prop. 5.1).
+
+    A path is (s_0, a_0, s_1, …, s_t).
 
     `policy` may also be a function of the history (s_0, a_0, …, s_k) that returns probabilities of
     actions. `start` is a law of s_0; without one the probability is given s_0.

@@ -14,9 +14,7 @@ _SMALL = 200_000
 
 @numba.njit(parallel=True, cache=True)
 def changes(after, before):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Return the least and the greatest change, and the largest absolute value before it, in one
-    pass.
-    """
+    """Return the least and the greatest change, and the largest absolute value before it."""
     pieces = (len(after) + _PIECE - 1) // _PIECE
     low, high, largest = np.empty(pieces), np.empty(pieces), np.empty(pieces)
     for i in numba.prange(pieces):

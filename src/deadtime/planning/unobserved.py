@@ -121,9 +121,7 @@ class _Search:
         self.evaluated = 0
 
     def greedy(self, values: Float[np.ndarray, "N x"]) -> Int[np.ndarray, " x"]:
-        """Return the policy that is greedy for values averaged over the stationary law of the
-        channel.
-        """
+        """Return the policy that is greedy for values averaged over the channel's law."""
         mean = np.tensordot(self.channel.start, self._action_values(values.ravel()), 1)
         return mean.argmax(axis=-1)
 
@@ -147,9 +145,7 @@ class _Search:
         return discounted_sum(*self._followed(policy), self.problem.gamma)
 
     def _gains(self, policy: Int[np.ndarray, " x"]) -> Float[np.ndarray, "x A"]:
-        """Return what each action gains in each situation, to first order and as often as it is
-        met.
-        """
+        """Return the gain of each action to first order, weighted by how often it is met."""
         law, reward = self._followed(policy)
         gamma = self.problem.gamma
         values = discounted_sum(law, reward, gamma)
