@@ -6,7 +6,7 @@ BIN := .venv/bin
 NEWEST := .venv-newest/bin
 READY = .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo docs test test-all test-newest smoke lint bench benchmarks clean
+.PHONY: check demo docs test test-all test-newest smoke lint bench benchmarks clean
 
 demo: .venv/.ready-learn
 	$(BIN)/python examples/late_cartpole.py
@@ -15,6 +15,9 @@ demo: .venv/.ready-learn
 docs: .venv/.ready-docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs out/docs
 	@echo "open out/docs/index.html"
+
+check: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not full"
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup

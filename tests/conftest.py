@@ -1,26 +1,38 @@
 import os
 import signal
+from collections import Counter
 
 import pytest
 
-if (
-    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-):  # as in a shell's background, where what tests start would ignore it too
+# A shell starts background jobs with SIGINT ignored, and child processes inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # most of the time would be compiling
-os.environ.setdefault(
-    "JAX_DEFAULT_MATMUL_PRECISION", "highest"
-)  # of a GPU: TensorFloat is too coarse to compare
+# Without this, tests would spend most of their time compiling.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# Workers and subprocesses share what one of them has compiled, short programs too.
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+# On a GPU, TensorFloat-32 is too coarse to compare results.
+os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")
 
 
 @pytest.fixture
 def compiled_well():
-    """What is compiled is compiled as users have it."""
+    """Compile with all optimizations, as users do."""
     import jax
 
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print one line for each reason why tests were skipped."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+    )
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} skipped: {reason}")

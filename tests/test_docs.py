@@ -88,6 +88,7 @@ def _module(name):
     return module
 
 
+@pytest.mark.slow
 def test_tables_of_numbers_are_those_of_the_records():
     tables = _module("tables")
     pages = {page.name: page.read_text() for page in tables.PAGES}

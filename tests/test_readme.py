@@ -17,6 +17,7 @@ def test_readme_is_short():
     assert len(README.splitlines()) <= 120
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=["wrap", "train"])
 def test_python_block_runs(block, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -50,6 +50,7 @@ def test_version():
     assert run("--version").stdout == f"deadtime {deadtime.__version__}\n"
 
 
+@pytest.mark.slow
 def test_help_and_no_arguments_say_the_same():
     assert "when actions land late" in run("--help").stdout
     assert run().stdout == run("--help").stdout
@@ -84,6 +85,7 @@ def test_errors_point_to_the_help_of_their_command(command, help_of):
     assert "deadtime --help" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_module_in_the_current_folder(tmp_path):
     """The command and its workers find it, and nothing there shadows an installed module."""
     (tmp_path / "my_robot.py").write_text(ROBOT)

@@ -81,6 +81,7 @@ def test_status(tmp_path):
     assert not imported(MAIN, "status", tmp_path) & {*HEAVY}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -99,6 +100,7 @@ def test_specs_import_no_network_library():
     assert not imported(specs) & {*JAX}
 
 
+@pytest.mark.slow
 def test_the_paper_is_imported_without_its_experiments():
     assert not {
         name
@@ -111,6 +113,7 @@ def test_the_paper_is_imported_without_its_experiments():
     assert not modules & {"equinox", "optax"}
 
 
+@pytest.mark.slow
 def test_report(tmp_path):
     done = run("train", "--env", "maze", "--size", "2", "--episodes", "2", "--out", tmp_path)
     assert done.returncode == 0, done.stderr

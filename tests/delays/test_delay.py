@@ -27,6 +27,7 @@ ACTION_SPACES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 9), st.lists(st.integers(0, 4), max_size=40))
 @settings(deadline=None)
 def test_three_queues_are_one_rule(delay, chosen):

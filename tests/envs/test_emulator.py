@@ -527,6 +527,7 @@ def _anew(pool, lanes, lost):
         lanes[i].reset()
 
 
+@pytest.mark.slow
 @together
 @needs_proc
 def test_a_worker_killed_between_steps_is_replaced_and_its_episodes_are_lost(pair):
@@ -544,6 +545,7 @@ def test_a_worker_killed_between_steps_is_replaced_and_its_episodes_are_lost(pai
         _stepped(pool, lanes, _chosen(lanes, rng))
 
 
+@pytest.mark.slow
 @together
 @needs_proc
 def test_a_worker_killed_in_the_middle_of_a_step_is_replaced_too(pair):
@@ -598,6 +600,7 @@ def test_the_next_step_reports_a_worker_killed_before_saving(pair):
     _stepped(pool, lanes, _chosen(lanes, rng))
 
 
+@pytest.mark.slow
 @needs_proc
 def test_workers_that_keep_dying_are_an_error_and_leave_nothing(monkeypatch):
     pool = AtariPool(GAMES[:2], workers=2)
@@ -626,6 +629,7 @@ def test_workers_that_keep_dying_are_an_error_and_leave_nothing(monkeypatch):
     pool.close()
 
 
+@pytest.mark.slow
 @needs_proc
 def test_close_ends_the_workers_whatever_they_do():
     pool = AtariPool(GAMES[:2], workers=2)
@@ -653,6 +657,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize(
     "end", [signal.SIGTERM, signal.SIGKILL, None], ids=["SIGTERM", "SIGKILL", "exception"]

@@ -49,6 +49,7 @@ def gym_steps(name, steps, **settings):
             time = 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env", "state_type", "name"), PHYSICS, ids=["cartpole", "acrobot"])
 def test_single_precision_physics_are_gymnasiums_step_by_step(env, state_type, name):
     step = jax.jit(env.step_env)
@@ -67,6 +68,7 @@ def test_single_precision_physics_are_gymnasiums_step_by_step(env, state_type, n
     assert ends >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env", "state_type", "name"), PHYSICS, ids=["cartpole", "acrobot"])
 def test_double_precision_physics_stay_with_gymnasiums_through_whole_episodes(
     env, state_type, name
@@ -89,6 +91,7 @@ def test_our_gymnasium_versions_without_noise_are_gymnasiums(name):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("perturb", ["masses", "masses+lengths"])
 @pytest.mark.parametrize(
     ("functional", "state_type", "name", "start"),
@@ -213,6 +216,7 @@ def run(env, actions, seed, delay_free_steps=None):
     return first, out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 1, 2, 7])
 @given(actions=st.lists(st.integers(0, 1), min_size=60, max_size=60), seed=st.integers(0, 1000))
 @settings(deadline=None, max_examples=20)
@@ -330,6 +334,7 @@ def test_equal_delays_are_equal_so_that_compiled_programs_are_shared():
     assert hash(delayed(CartPole(), 3)) == hash(delayed(CartPole(), 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
 def test_gymnax_plugs_in(name):
     env = delayed(make(f"gymnax:{name}"), 3)
@@ -436,6 +441,7 @@ def test_bad_settings_of_registered_environments(name):
         gym.make(f"deadtime/{name}", perturb="all")
 
 
+@pytest.mark.slow
 def test_masses_stay_positive_at_the_largest_noise():
     env = CartPole(noise=0.5)
     state = CartPoleState(jnp.array([0.0, 0.0, 0.1, 0.0]), jnp.int32(0))

@@ -6,6 +6,7 @@ from tests.commands import full
 from tests.hardening.fuzzer import Fuzzer, fuzz
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cases", "seed"), [(400, 0), *(full(25_000, seed) for seed in (1, 2, 3, 4))]
 )
@@ -19,6 +20,7 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(cases, seed):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cases", "seed"), [(12, 5), full(1000, 6)])
 def test_hostile_folders_are_looked_at_and_written_to_safely(cases, seed):
     ends, failed = fuzz(cases, seed, "folder")

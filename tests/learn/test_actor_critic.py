@@ -76,6 +76,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_what_was_shown_a_step_ago_is_remembered_and_no_longer():
     """19 of 20 steps can pay. A policy that forgets at each step is right half of the time."""
     program, setups, runs, _ = trained(Recall(), (0,), WIDE, 0, [160] * 50)
@@ -105,6 +106,7 @@ def test_an_episode_begins_with_nothing_in_memory():
     assert all(np.asarray(leaf).any() for leaf in runs.actors.memory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [full(0), full(1), 3])
 def test_actions_are_executed_when_their_time_comes(delay):
     program, setup = program_of(Echo(), SMALL, 3), pick(setup_of(Echo(), (delay,), SMALL), 0)
@@ -120,6 +122,7 @@ def test_actions_are_executed_when_their_time_comes(delay):
     assert len(set(chosen)) == 2
 
 
+@pytest.mark.slow
 def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
     """One update by hand: returns and loss of a rollout, from a network evaluated step by step."""
     env, settings = (
@@ -168,6 +171,7 @@ def test_the_action_is_credited_with_the_reward_of_its_step_and_what_follows():
         )
 
 
+@pytest.mark.slow
 def test_cut_off_episodes_are_worth_what_could_still_come():
     """The value after an episode's last step uses its final observation and its memory."""
     program, setup = program_of(Recall(), SMALL, 0), pick(setup_of(Recall(), (0,), SMALL), 0)
@@ -219,6 +223,7 @@ def test_returns_are_told_at_their_step():
     assert np.flatnonzero(~np.isnan(returns[:, 0])).tolist() == [*range(152, 160), *range(312, 320)]
 
 
+@pytest.mark.slow
 def test_every_step_of_every_actor_has_its_own_random_numbers():
     _, _, once, _ = trained(Recall(), (0,), WIDE, 0, [160])
     _, _, twice, _ = trained(Recall(), (0,), WIDE, 0, [160, 160])
@@ -227,6 +232,7 @@ def test_every_step_of_every_actor_has_its_own_random_numbers():
     assert not np.array_equal(first, second)
 
 
+@pytest.mark.slow
 def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     env = make("noisy-cartpole")
     program, setups = program_of(env, SMALL, 3), setup_of(env, (2, 2), SMALL)
@@ -244,6 +250,7 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     assert later.learner.diverged_at[0] == at
 
 
+@pytest.mark.slow
 def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
     spec = DeepSpec(
         "noisy-cartpole", "recurrent", 2, "best", steps=910, evaluation_episodes=3, changes=TINY
@@ -271,6 +278,7 @@ def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
         np.testing.assert_array_equal(resumed.policies[name], array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer_norm", [full(False), True])
 def test_a_policy_decides_as_the_program_does(layer_norm):
     net = new_actor_critic(jax.random.key(0), 6, 3, A2C(hidden=(8,), lstm=8, layer_norm=layer_norm))
@@ -303,6 +311,7 @@ def test_a_policy_decides_as_the_program_does(layer_norm):
         policy.act([1.0, np.nan])
 
 
+@pytest.mark.slow
 def test_evaluation_earns_what_its_policy_does():
     env = make("noisy-cartpole")
     program, setups = program_of(env, SMALL, 3), setup_of(env, (2, 2), SMALL, seeds=[5, 6])
@@ -392,6 +401,7 @@ def test_gymnax_environments_train():
     assert -500 <= record.scores[0] < 0
 
 
+@pytest.mark.slow
 def test_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 

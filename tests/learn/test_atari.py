@@ -89,6 +89,7 @@ def lively():
     return NetworkPolicy(frames_manifest("delayed", "prediction", 0), arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [1, 7, 25])
 def test_frozen_delayed_q_decides_as_the_undelayed_agent_does(lively, delay):
     """Without stickiness, its action at t is the one of an undelayed agent at t + m."""
@@ -129,6 +130,7 @@ def test_a_look_ahead_is_for_who_acts_on_it(lively):
         evaluate(lively, AtariEnv(Atari("MsPacman"), 3, "fresh"), delay=3, episodes=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["delayed", full("augmented"), full("oblivious")])
 def test_a_score_is_what_its_policy_earns(agent):
     result = trained(
@@ -143,6 +145,7 @@ def test_a_score_is_what_its_policy_earns(agent):
     assert result.record.episodes == [0]
 
 
+@pytest.mark.slow
 def test_a_spec_and_a_seed_give_the_same_bits(delayed):
     same(delayed, trained(spec_of()))
     other = trained(spec_of(), seed=1)
@@ -152,6 +155,7 @@ def test_a_spec_and_a_seed_give_the_same_bits(delayed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped_at", [full(9), 100])
 def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_at):
     """Emulators and all; `stopped_at` 100 is in the evaluation."""
@@ -200,6 +204,7 @@ def test_a_worker_that_dies_costs_its_episodes_only(monkeypatch):
     assert np.isfinite(result.scores).all()
 
 
+@pytest.mark.slow
 def test_games_agents_and_delays_side_by_side():
     """As on a GPU: one program for games of 3, 4, 9 and 18 actions, each with its own actions."""
     specs = [
@@ -281,6 +286,7 @@ def said(capsys, *words):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path, capsys):
     common = [
         "--env",
@@ -329,6 +335,7 @@ def test_the_commands(tmp_path, capsys):
     assert {"delayed", "oblivious"} <= table["delays"][0].keys()
 
 
+@pytest.mark.slow
 def test_a_table_is_filled_bit_by_bit(tmp_path, capsys):
     experiment = EXPERIMENTS["summary-atari"]
     order = experiment.next(80, tmp_path)
@@ -361,6 +368,7 @@ def test_a_table_is_filled_bit_by_bit(tmp_path, capsys):
         Reproduce(("rnn",), next=-1, out=str(tmp_path)).run()
 
 
+@pytest.mark.slow
 def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed):
     delayed.save(tmp_path / "one")
     hide = (
@@ -391,6 +399,7 @@ def test_without_ale_py_records_are_read_and_nothing_is_played(tmp_path, delayed
     assert "atari:Breakout" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_frames_are_learned_from_while_the_next_turn_is_played(monkeypatch):
     """So a choice knows nothing yet of the turn before it."""
     order, choose, learn = [], FrameQ.choose, FrameQ.learn

@@ -175,6 +175,7 @@ WRITTEN = f"{INTERRUPTED}1 checkpoint was written. Resume with: deadtime "
 NONE = f"{INTERRUPTED}no checkpoint was written, so unfinished seeds start again. Resume with: "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "number", "status", "said"),
     [(COMMAND, signal.SIGTERM, 143, WRITTEN), (LIMITED, signal.SIGINT, 130, NONE)],

@@ -17,6 +17,8 @@ from deadtime.runs.deep_specs import DeepSpec
 from tests import commands
 from tests.commands import full
 
+pytestmark = pytest.mark.slow
+
 TINY = {"hidden": (8, 8), "batch_size": 8}
 
 

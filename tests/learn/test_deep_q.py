@@ -121,6 +121,7 @@ def test_push_with_room_to_spare():
         assert after[5 - delay :].tolist() == pending[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["learned", "change"])
 def test_the_roll_of_no_steps_in_one_kernel_is_where_it_starts_to_the_bit(kind, monkeypatch):
     """So that at m = 0 Delayed-Q decides as the undelayed agent does on a GPU too."""
@@ -137,6 +138,7 @@ def test_the_roll_of_no_steps_in_one_kernel_is_where_it_starts_to_the_bit(kind, 
         assert found.tolist() == obs.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "env", "skipped"),
     [("paper", "cartpole", 8), ("best", "cartpole", 4), ("best", "acrobot", 4)],
@@ -152,6 +154,7 @@ def test_what_a_preset_stores_of_an_episode(name, env, skipped):
     assert int(runs.replay.stored[0]) == steps - skipped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "hidden"),
     [("learned", (8, 8)), full("change", (8, 6)), full("learned", (8,)), ("change", (9, 8, 7))],
@@ -220,6 +223,7 @@ def test_a_number_that_never_changes_does_not_spoil_the_others():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "hidden"), [("learned", (24, 24)), full("change", (40, 33)), ("change", (8,))]
 )
@@ -265,6 +269,7 @@ def test_scales_are_right_far_from_zero():
     np.testing.assert_allclose(scale.deviation, data.std(axis=0), rtol=0.05)
 
 
+@pytest.mark.slow
 def test_replay_gives_back_what_was_stored():
     replay = new_replay(6, 2, 3)
     for i in range(9):
@@ -292,6 +297,7 @@ def test_replay_gives_back_what_was_stored():
     np.testing.assert_array_equal(batch.terminated, first % 2 == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merged", [full(False), True])
 @pytest.mark.parametrize(
     ("agent", "delays"), [("delayed", (0, 2)), ("augmented", (0, 2)), ("oblivious", (0, 2))]
@@ -322,6 +328,7 @@ def test_known_values(agent, delays, merged):
             assert greedy(program, setup, learner, actor, jax.random.key(0)) == 1
 
 
+@pytest.mark.slow
 def test_shifted_learns_at_the_state_of_the_decision():
     program, setups, runs, _ = trained(Probe(), "shifted", (1, 2), SMALL, 2, 6000)
     for i, delay in enumerate((1, 2)):
@@ -342,6 +349,7 @@ def test_shifted_learns_at_the_state_of_the_decision():
             np.testing.assert_allclose(values[s], 1.0 * (np.arange(2) == pays) + 1.0, atol=0.12)
 
 
+@pytest.mark.slow
 def test_chunks_and_batch_mates_do_not_change_a_run(compiled_well):
     env = make("cartpole")
     settings = replace(preset("paper", family_of("cartpole")), hidden=(8, 8))
@@ -357,6 +365,7 @@ def test_chunks_and_batch_mates_do_not_change_a_run(compiled_well):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     env, settings = make("cartpole"), replace(preset("paper", family_of("cartpole")), hidden=(8, 8))
     program, setups = (
@@ -374,6 +383,7 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("usable", "diverged_at", "finite"), [*product([False, True], [-1, 5], [False, True])]
 )
@@ -396,6 +406,7 @@ def learner_setup():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [False, True])
 def test_scales_of_the_forward_model_are_of_stored_transitions(keep):
     settings = replace(SMALL, model="change", batch_size=1)
@@ -415,6 +426,7 @@ def test_a_program_has_room_for_the_longest_delay_that_it_meets():
     assert compiled_groups.program_of(DeepSpec("cartpole", "delayed", 30), "gpu").capacity >= 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [full(1), 4])
 def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay):
     """With deterministic dynamics, Delayed-Q executes undelayed Q's actions from step m on."""
@@ -449,6 +461,7 @@ def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay)
     assert len(set(expected)) == 2
 
 
+@pytest.mark.slow
 def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
     spec = DeepSpec(
         "noisy-cartpole",
@@ -533,6 +546,7 @@ def test_weights_begin_as_for_the_true_delay():
     assert np.abs(wide.weights[0]).max() > 0.95 * np.sqrt(6 / (9 + 24))
 
 
+@pytest.mark.slow
 def test_a_falling_learning_rate_ends_at_what_is_left():
     def weights(fall, steps=100):
         settings = replace(SMALL, learning_rate_fall=fall)
@@ -562,6 +576,7 @@ def test_gymnax_environments_train_though_their_parameters_hold_arrays():
     assert -500 <= record.scores[0] < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "expected"),
     [full({}, 10.0), ({"double": False}, 20.0), full({"terminals": False}, 10.0)],

@@ -103,6 +103,7 @@ def test_what_cannot_be():
         deadtime.evaluate(Expert(), "cartpole", episodes=0)
 
 
+@pytest.mark.slow
 def test_command(tmp_path):
     deadtime.train("maze", delay=2, seeds=2, size=4, noise=0.1, episodes=500).save(tmp_path / "run")
     arguments = ["evaluate", tmp_path / "run", "--episodes", 10, "--json"]

@@ -55,6 +55,7 @@ def mine(tmp_path, monkeypatch):
         registry.update(entries)
 
 
+@pytest.mark.slow
 def test_the_last_block(mine, capsys):
     exec(LAST, {})
     said = capsys.readouterr().out
@@ -64,6 +65,7 @@ def test_the_last_block(mine, capsys):
     assert abs(float(said.split("[")[1].rstrip("]\n")) - 0.4) < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", ["follow", "follow-outside"])
 @pytest.mark.parametrize("delay", [0, 3])
 def test_a_learner_with_continuous_actions_learns_in_both_loops(mine, env, delay, tmp_path):
@@ -79,6 +81,7 @@ def test_a_learner_with_continuous_actions_learns_in_both_loops(mine, env, delay
     assert scores.mean() > -1.5 - 4 * warm_up
 
 
+@pytest.mark.slow
 def test_the_executed_action_is_what_reactive_credits(mine):
     """A learner that credits the chosen action learns nothing under a delay."""
     blind = deadtime.train("follow", "oblivious", 3, steps=6000, evaluation_episodes=50).policy(0)
@@ -86,6 +89,7 @@ def test_the_executed_action_is_what_reactive_credits(mine):
     assert abs(blind.act(np.array([0.8]), queue) - 0.4) > 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", ["cartpole", "gym:CartPole-v1"])
 @pytest.mark.parametrize(("agent", "options"), [("newest", {}), ("delayed", {"model": "still"})])
 def test_a_view_and_a_forward_model_in_both_loops(mine, env, agent, options, tmp_path):
@@ -153,6 +157,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env", "steps"), [("follow", 400_000), ("follow-outside", 60_000)])
 def test_runs_are_interrupted_resumed_and_recorded(mine, env, steps, tmp_path):
     """By the command; the host loop goes on with new episodes, and its record says so."""
@@ -186,6 +191,7 @@ def test_runs_are_interrupted_resumed_and_recorded(mine, env, steps, tmp_path):
     assert abs(policy.act(np.array([0.8]), np.zeros((2, 1)))[0] - 0.4) < 0.1
 
 
+@pytest.mark.slow
 def test_a_sweep_and_its_page_show_agents_of_ones_own(mine, tmp_path):
     names = 'environments = ["follow"]\nagents = ["reactive", "oblivious"]\n'
     grid = f"{names}delays = [0, 2]\nseeds = 1\n"
@@ -199,6 +205,7 @@ def test_a_sweep_and_its_page_show_agents_of_ones_own(mine, tmp_path):
     assert "data:image" in page
 
 
+@pytest.mark.slow
 def test_a_compiled_run_goes_on_to_the_same_bits(mine, tmp_path, monkeypatch):
     monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 100)
     monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)

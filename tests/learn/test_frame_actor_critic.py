@@ -73,6 +73,7 @@ def pick(tree, i):
     return jax.tree.map(lambda leaf: leaf[i], tree)
 
 
+@pytest.mark.slow
 def test_actions_that_a_game_lacks():
     """Missing actions have no probability, entropy or gradient, and do not change the others."""
     net, frames = new(TINY), np.random.default_rng(0).integers(0, 256, SHOWN, np.uint8)
@@ -97,6 +98,7 @@ def test_actions_that_a_game_lacks():
     assert not np.asarray(slope.out_bias)[4:-1].any()
 
 
+@pytest.mark.slow
 def test_first_weights_are_stable_baselines_own():
     """Orthogonal weights: √2 up to the hidden layer, 1 after it; the first layer divides by 255."""
     net = jax.tree.map(np.asarray, new(PixelA2C(channels=(4, 8, 8), hidden=16, lstm=32)))
@@ -267,6 +269,7 @@ ENDS = {
 """(turn, run, lane): in the midst of rollouts of 4 turns, at their beginnings and at their ends."""
 
 
+@pytest.mark.slow
 def test_against_a_second_implementation():
     """On the first suitable data: with an activation within rounding of 0, the two may differ."""
     for seed in (1, 2, 3, 0):
@@ -417,6 +420,7 @@ def breakout():
         ), order
 
 
+@pytest.mark.slow
 def test_breakout(breakout):
     """What it learned of a step counts when the next is chosen."""
     result, order = breakout
@@ -426,6 +430,7 @@ def test_breakout(breakout):
     assert np.isfinite(result.scores).all()
 
 
+@pytest.mark.slow
 def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
     result, _ = breakout
     spec, policy = result.spec, deadtime.load(result.save(tmp_path / "kept"))
@@ -459,6 +464,7 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
         policy.act(np.zeros(4))
 
 
+@pytest.mark.slow
 def test_resuming_is_bit_exact(breakout, tmp_path):
     """Interrupted in the midst of a rollout and of episodes."""
     straight, pair = breakout[0].record, (breakout[0].spec, 0)
@@ -487,6 +493,7 @@ def test_resuming_is_bit_exact(breakout, tmp_path):
         np.testing.assert_array_equal(resumed.policies[name], array)
 
 
+@pytest.mark.slow
 def test_an_evaluated_episode_that_is_lost_is_forgotten(breakout, monkeypatch):
     """A worker dies in the tenth step; its lane begins another episode, the other goes on."""
     from deadtime.envs.atari import pool as atari_pool

@@ -17,6 +17,8 @@ from deadtime.runtime.frame_layers import CONVOLUTIONS, MOST_ACTIONS
 from deadtime.runtime.views import CHOSEN, EXECUTED, QUEUE, STATE, Code
 from tests.commands import full
 
+pytestmark = pytest.mark.slow
+
 TINY = PixelQ(
     channels=(4, 4, 4),
     hidden=16,

@@ -65,6 +65,7 @@ def ended_of(group):
     return rows[rows[:, 1] < group.length, 1:].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "delay", "envs"),
     [("delayed", 2, 3), ("augmented", 2, 3), ("oblivious", 0, 3), ("shifted", 1, 3)],
@@ -125,6 +126,7 @@ def expected_rows(spec, seed, chosen):
     return np.array(rows, np.float32), ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "delay", "envs", "skipped"),
     [(agent, 3, 3, 0) for agent in ("delayed", "augmented", "oblivious", "shifted")]
@@ -206,6 +208,7 @@ class KeyedEnv(gym.Env):
         return np.asarray(self.pending).astype(int)[:delay]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "delay"),
     [("delayed", 3), full("augmented", 3), full("shifted", 3), full("oblivious", 0)],
@@ -272,6 +275,7 @@ def test_the_compiled_loop_learns_as_well_by_its_own_random_numbers(compiled_wel
     assert abs(wrong) > 4, (right, wrong)
 
 
+@pytest.mark.slow
 def test_one_spec_and_seed_give_the_same_bits():
     options = {
         "delay": 2,
@@ -301,6 +305,7 @@ def test_one_spec_and_seed_give_the_same_bits():
     assert len({*seeds}) == len(seeds)
 
 
+@pytest.mark.slow
 def test_resuming(tmp_path, monkeypatch):
     """The learner goes on as it was, with new episodes, and the record says so."""
     spec = spec_of(DIARY, delay=2, steps=90, envs=3, hidden=(4,), batch_size=4, skipped_delays=0)
@@ -337,6 +342,7 @@ def test_resuming(tmp_path, monkeypatch):
     assert "resumed_at" not in straight.provenance[0]
 
 
+@pytest.mark.slow
 def test_stopping_writes_a_checkpoint(tmp_path):
     spec, stop = spec_of(DIARY, steps=10**6, hidden=(4,), batch_size=4), Event()
     group = HostGroup(host_programs.program_of(spec, "cpu"), [(spec, 0)])
@@ -426,6 +432,7 @@ def test_a_missing_dependency_says_how_to_get_it(monkeypatch):
         make_spec("gym:CartPole-v1", "delayed", 0, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["observation", "reward"])
 def test_numbers_that_are_none_are_reported(bad):
     spec = DeepSpec(DIARY, "oblivious", settings={"bad": bad}, changes={"hidden": (4,)})
@@ -435,6 +442,7 @@ def test_numbers_that_are_none_are_reported(bad):
         trained(spec)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [1e39, -1e39, float("nan"), float("-inf")])
 def test_rewards_are_finite_for_the_learner_too(value, monkeypatch):
     """1e39 is finite as a double and infinite in single precision."""
@@ -449,6 +457,7 @@ def test_rewards_are_finite_for_the_learner_too(value, monkeypatch):
         trained(spec_of(PROBE, "oblivious", hidden=(4,)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [float("nan"), float("-inf"), -1e39, 3e38])
 def test_scores_that_are_none_are_no_normal_end(value, tmp_path, monkeypatch):
     """An environment that fails in evaluation only: no record is written, the checkpoint stays."""
@@ -517,6 +526,7 @@ def test_evaluation_ends_where_episodes_do_not(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_commands(tmp_path):
     small = [
         "--env",

@@ -80,6 +80,7 @@ def record_with(spec, arrays, seeds=(0,), scores=(1.0,)):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["delayed", "augmented", "oblivious", "shifted"])
 def test_a_policy_acts_without_its_simulator(agent, tmp_path, without, capsys):
     trained = deadtime.train(NEEDY, agent, delay=2, hidden=(8, 8), batch_size=8, **SHORT)
@@ -116,6 +117,7 @@ def recurrent_arrays(numbers=3, actions=2):
     return ACTOR_CRITIC.policy_arrays(None, new_state(net, A2C()))
 
 
+@pytest.mark.slow
 def test_networks_know_their_sizes():
     policy = NetworkPolicy(recurrent_manifest(2, 3, 2), recurrent_arrays())
     assert (policy.num_actions, policy.observation_shape) == (2, (3,))
@@ -167,6 +169,7 @@ def pixel_record(agent="oblivious", actions=9, game="MsPacman", delay=0):
     return record_with(spec, arrays | ({"actions": np.array(actions)} if actions else {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["oblivious", "augmented", "delayed", "recurrent"])
 def test_a_policy_of_frames_needs_no_emulator(agent, monkeypatch):
     delay = 2 if agent == "augmented" else 0
@@ -198,6 +201,7 @@ def test_the_number_of_actions_is_recorded_and_asked_of_the_emulator_before(monk
     assert Result(pixel_record(actions=None)).policy().num_actions == 7
 
 
+@pytest.mark.slow
 def test_results_and_policies_say_what_they_are():
     spec = DeepSpec("noisy-cartpole", "recurrent", 5, changes={"hidden": (4,), "lstm": 5})
     arrays = recurrent_arrays(4)
@@ -344,6 +348,7 @@ def test_gymnasium_environments_with_other_spaces():
     assert policy.asked == asked
 
 
+@pytest.mark.slow
 def test_a_recorded_policy_of_other_sizes_than_its_environment():
     spec = DeepSpec("cartpole", "recurrent", 1, changes={"hidden": (4,), "lstm": 5})
     for numbers, actions in ((4, 3), (5, 2)):
@@ -355,6 +360,7 @@ def test_a_recorded_policy_of_other_sizes_than_its_environment():
             Result(record_with(spec, recurrent_arrays(numbers, actions))).policy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 1, 3, 4])
 def test_what_sees_the_queue_knows_no_other_delay(delay):
     rule = "augmented has learned only from queues of exactly 2 actions"
@@ -373,6 +379,7 @@ def test_what_sees_the_queue_knows_no_other_delay(delay):
         assert policy.at_delay(2).delay == 2
 
 
+@pytest.mark.slow
 def test_other_agents_know_every_delay():
     mazes = [
         deadtime.train("maze", agent, delay=2, size=3, episodes=20).policy()

@@ -9,6 +9,7 @@ from deadtime.learn.compiled_loop import begin_all
 from deadtime.runs.deep_specs import DeepSpec
 
 
+@pytest.mark.slow
 def test_the_estimate_is_what_the_state_takes_and_linear_in_runs():
     spec = DeepSpec("cartpole", "augmented", 5)
     program, sizes = compiled_groups.program_of(spec, "cpu"), []
@@ -20,6 +21,7 @@ def test_the_estimate_is_what_the_state_takes_and_linear_in_runs():
     assert sizes[0] > 4 * 50_000 * (2 * 4 + 3 + 5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(jax.default_backend() == "gpu", reason="a GPU says itself what is free")
 def test_too_much_is_refused_before_it_starts(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "free_memory", lambda: 20e6)

@@ -12,6 +12,7 @@ from deadtime.learn.settings import QLearning
 from deadtime.runtime.queue_keys import bits_of
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(st.integers(2, 18), st.integers(0, 70), st.integers(0, 2**32 - 1))
 def test_the_table_is_a_dict(actions, delay, seed):
@@ -100,6 +101,7 @@ def frequencies(model):
     return P
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(0, 400))
 def test_the_law_is_a_product_of_frequencies(seed, m, steps):

@@ -44,6 +44,7 @@ def environment(noise, name="maze"):
     return make("walk", length=12).finite() if name == "walk" else finite(carve(5, 3), noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 1, 4, 40])
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize("name", ONLINE)
@@ -120,6 +121,7 @@ def test_evaluation_learns_nothing():
             np.testing.assert_array_equal(old, new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "step_size", "within"), [(0.0, 0.5, 1e-6), (0.3, 0.02, 0.06)])
 def test_augmented_q_converges_to_the_exact_values(noise, step_size, within):
     leads_to, delay, gamma = carve(4, 1), 2, 0.9
@@ -214,6 +216,7 @@ def test_noise_and_training_differ_between_seeds_and_from_evaluation():
     assert first.scores[0] == pytest.approx(evaluated.mean(), abs=1e-7)
 
 
+@pytest.mark.slow
 def test_mbs_explores_at_random():
     random = deadtime.train("maze", "mbs", delay=0, seeds=4, size=5, episodes=50).training_scores
     greedy = deadtime.train(

@@ -254,6 +254,7 @@ def test_a_failed_write_leaves_the_old_record(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, full(signal.SIGTERM)])
 def test_interruption_keeps_what_was_finished(how, tmp_path):
     """Seeds 0 and 1 are recorded; when the signal comes, some of the others are done."""
@@ -309,6 +310,7 @@ def test_train_and_watch(tmp_path):
     np.testing.assert_allclose(same["scores"], straight.scores, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_any_setting_by_name(tmp_path):
     maze = ["train", "--env", "maze", "--episodes", 20, "--seeds", 1, "--json"]
     said = json.loads(
@@ -348,6 +350,7 @@ def test_any_setting_by_name(tmp_path):
         assert words in run(*deep, wrong, cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_a_diverged_seed_is_named(tmp_path):
     wild = [
         "--env",
@@ -369,6 +372,7 @@ def test_a_diverged_seed_is_named(tmp_path):
     assert "diverged" in json.loads(compared.stdout)["delays"][0]["oblivious"]
 
 
+@pytest.mark.slow
 def test_compare(tmp_path):
     arguments = ["--agents", "delayed", "oblivious", "--delays", "0", "2", "--seeds", "3"]
     done = run("compare", *SMALL, *arguments, "--json", "--figure", "c.png", cwd=tmp_path)
@@ -413,6 +417,7 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
         assert policy.predicted_state(0, queue) == cell or cell == 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -20,6 +20,7 @@ def slippery(rng, states, actions, gamma, coins):
     return MDP(P, rng.normal(size=(states, actions)), gamma)
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 10_000),
     st.integers(2, 6),
@@ -98,6 +99,7 @@ def test_equal_laws_of_the_end_are_not_enough():
     assert merged.delayed_value(0, (0, 0)) > merged.delayed_value(3, (0, 0)) + 0.1
 
 
+@pytest.mark.slow
 def test_a_deterministic_maze_at_any_delay():
     """At most S classes, and the optimum is the shortest path after the pending actions have been
     walked.

@@ -62,6 +62,7 @@ def test_best_stationary_rule_against_evaluating_each():
     assert found.looked_at == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_classes_are_nested(seed):
     mdp = random_mdp(np.random.default_rng(seed), 2, 2, 0.5)
@@ -78,6 +79,7 @@ def test_classes_are_nested(seed):
     assert again == pytest.approx(mixed.value, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_randomizing_can_help_a_stationary_policy():
     """A deterministic problem where a coin breaks a deadlock that every deterministic stationary
     rule runs into.
@@ -141,6 +143,7 @@ def test_stationarity_table():
         assert value == pytest.approx(closed[m] * (1 - 0.5 ** (10 - m)))
 
 
+@pytest.mark.slow
 def test_the_third_row_is_selection_on_noise():
     few, many = sampled_row(33, repeats=2), sampled_row(1000, repeats=1, delays=(4, 5))
     np.testing.assert_allclose(few, PAPER["non-stationary Markov"][1:], atol=0.08)

@@ -32,6 +32,7 @@ def policies(mdp, delay, rng):
     yield queue_aware(mdp, delay, rng.dirichlet(np.ones(mdp.actions), shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 1, 2])
 def test_laws_by_enumerating_paths(delay):
     """The law of (s_t, executed actions so far), from path probabilities, against the propagated
@@ -51,6 +52,7 @@ def test_laws_by_enumerating_paths(delay):
         np.testing.assert_allclose(law, law_at(mdp, policy, delay, 0, queue, steps), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 1, 3])
 def test_simulated_frequencies_match_the_exact_law(delay):
     rng = np.random.default_rng(delay)
@@ -69,6 +71,7 @@ def test_simulated_frequencies_match_the_exact_law(delay):
             assert (actions[:, :delay] == queue).all()
 
 
+@pytest.mark.slow
 def test_simulation_starts_from_laws_and_is_seeded():
     mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
     policy = stationary(mdp, [0, 1, 0])

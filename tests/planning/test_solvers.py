@@ -404,6 +404,7 @@ def test_policy_iteration_that_is_cut_short_is_honest():
     assert "raise max_iterations" in solution.message
 
 
+@pytest.mark.slow
 def test_many_actions_do_not_wrap():
     r = np.zeros((1, 66_000))
     r[0, 65_999] = 1
@@ -411,6 +412,7 @@ def test_many_actions_do_not_wrap():
     assert solve(mdp, 0, horizon=2).action(0, ()) == 65_999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.0, 0.01, 0.1, 0.5, 0.99])
 @pytest.mark.parametrize("delay", [1, 6, 14])
 @pytest.mark.parametrize("method", METHODS)

@@ -137,6 +137,7 @@ def listening(pids):
     return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and line[9] in inodes}
 
 
+@pytest.mark.slow
 def test_a_cluster_of_ones_own_hears_no_other_machine_and_ends_with_its_driver(tmp_path):
     """Its agents change their names and environments: they are known by their parents, or their group."""
     driver, _ = start("-c", DRIVER, cwd=tmp_path)

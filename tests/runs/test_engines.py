@@ -78,6 +78,7 @@ def test_units():
     assert sorted((len(unit.runs), unit.gpus) for unit in shared) == [(2, 0), (2, 1), (8, 0)]
 
 
+@pytest.mark.slow
 def test_packed_records_come_out_as_they_went_in(tmp_path, expected):
     train_missing(ASKED[:1], tmp_path, Where("inline"))
     record = records.read(tmp_path / MAZE.name)
@@ -90,6 +91,7 @@ def test_packed_records_come_out_as_they_went_in(tmp_path, expected):
     np.testing.assert_array_equal(again.curve, record.curve)
 
 
+@pytest.mark.slow
 def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "queue.py").write_text("raise ImportError('processes import what lies about')")
@@ -109,6 +111,7 @@ def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monke
     assert train_missing(ASKED, tmp_path) == 0  # nothing is left, so nothing is started
 
 
+@pytest.mark.slow
 def test_an_environment_that_a_module_registers(tmp_path):
     """Workers import it by the name that the run has; a progress of nothing is no failure."""
     spec = DeepSpec(
@@ -124,6 +127,7 @@ def test_an_environment_that_a_module_registers(tmp_path):
     assert everything(tmp_path / "inline") == everything(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(
     tmp_path, expected, monkeypatch
 ):
@@ -142,6 +146,7 @@ def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(
     assert everything(tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_a_process_that_has_grown_is_replaced_and_the_records_are_the_same(
     tmp_path, expected, monkeypatch
 ):
@@ -179,6 +184,7 @@ def test_a_process_ends_after_a_unit_that_left_it_too_large(sizes, sent, monkeyp
     assert b"".join(answers) == sent
 
 
+@pytest.mark.slow
 def test_an_environment_that_hangs_fails_its_unit_and_not_the_next(tmp_path, monkeypatch, capsys):
     """A stuck process ends with its unit; the second attempt, in a new one, is done."""
     spec = DeepSpec(
@@ -310,6 +316,7 @@ def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeyp
     assert not (tmp_path / ".checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_no_process(tmp_path):
     """Its workers write down where they are and end; a new driver goes on from there."""
     long = DeepSpec("cartpole", "oblivious", 1, "paper", 2_000_000, changes=TINY)
@@ -461,6 +468,7 @@ def test_cores_are_those_that_may_be_used(monkeypatch):
         assert machine.cores() == there
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_records(tmp_path, expected):
     pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
     assert train_missing(ASKED, tmp_path, Where("ray")) == 0
@@ -473,6 +481,7 @@ def test_a_unit_needs_no_checkpoint_folder():
     assert Unit(((MAZE, 3),)).name == "maze delayed m=2 seed 3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "many"),
     [
@@ -508,6 +517,7 @@ def test_many_small_runs_leave_nothing_behind(engine, many, tmp_path, monkeypatc
     wait_for(lambda: len(os.listdir("/proc/self/fd")) <= before[1] and active_count() <= before[2])
 
 
+@pytest.mark.slow
 def test_compare_has_engines(tmp_path):
     """The same numbers inline and in processes of this machine."""
     shown = []

@@ -176,6 +176,7 @@ def test_links_at_a_url(theirs, outside):
         Store(f"file://{theirs}").pull(outside)
 
 
+@pytest.mark.slow
 def test_a_report_replaces_only_a_report(tmp_path):
     deadtime.train("maze", size=3, episodes=5).save(tmp_path / "r" / "record")
     found = run("report", "r", "--out", "page.txt", cwd=tmp_path)
@@ -361,6 +362,7 @@ def three(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_record_that_is_refused_hides_no_other(three, capsys):
     text = page(three, "2026-01-01")
     assert text.count("<img") == 1
@@ -391,6 +393,7 @@ def test_a_sweep_shows_the_rest_too(three):
     assert f"one page with figures: deadtime report {three}" in found.stdout
 
 
+@pytest.mark.slow
 def test_a_paper_experiment_with_a_refused_record(tmp_path):
     """It is not shown, and counts as not run; whatever lies under the name of its record."""
     from deadtime.studies.paper.experiments import EXPERIMENTS
@@ -412,6 +415,7 @@ def test_a_paper_experiment_with_a_refused_record(tmp_path):
     assert "<code>deadtime reproduce plain-reward</code>" in text.split("Not run")[1]
 
 
+@pytest.mark.slow
 def test_a_setting_of_a_million_letters(tmp_path):
     """It is named in part, and drawn in no time."""
     spec = from_canonical(
@@ -438,6 +442,7 @@ def test_of_very_many_seeds_the_first_are_printed():
     assert folder_report._first([3, 5]) == "[3, 5]"
 
 
+@pytest.mark.slow
 def test_a_large_sweep_in_a_folder_is_not_gone_through(tmp_path):
     deadtime.train("maze", episodes=5).save(tmp_path / "r")
     for delays, shown in (([*range(300)], True), ([*range(301)], False)):

@@ -20,6 +20,7 @@ from tests.runs.test_engines import everything
 pytestmark = [
     pytest.mark.xdist_group("engines"),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
+    pytest.mark.slow,
 ]
 MODULE = stuck_env.__name__
 SWEEP = f"""

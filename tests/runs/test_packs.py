@@ -257,6 +257,7 @@ def kill_at(monkeypatch, step):
     return calls
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(made, tmp_path, monkeypatch):
     """Everything is read as it was, and the next packing finishes the work."""
     first, *rest = sorted(made)
@@ -316,6 +317,7 @@ def test_what_a_killed_process_leaves_of_a_folder(packed, made):
     same(packed, made)  # the folder stays, since its place is taken
 
 
+@pytest.mark.slow
 def test_two_processes(root, made):
     code = f"from pathlib import Path; from deadtime.runs import packs; packs.pack(Path({str(root)!r}))"
     processes = [Popen([executable, "-c", code], stderr=PIPE, text=True) for _ in range(2)]
@@ -547,6 +549,7 @@ def test_digests(packed, made):
         records.read(packed / name)
 
 
+@pytest.mark.slow
 def test_sizes(packed, made):
     """What would inflate to more than is read is refused as it is in a folder."""
     name = next(name for name in made if name.startswith("walk"))
@@ -584,6 +587,7 @@ def test_a_record_in_two_packs(packed, made):
 # what lists and reads records
 
 
+@pytest.mark.slow
 def test_reports(packed, made):
     shown = folder_report.experiments(packed)
     assert sum(len(results) for _, results in shown) == len(made)
@@ -605,6 +609,7 @@ def test_commands(packed, made):
     assert deadtime.load(packed / name, 1).act(0, [0]) in range(4)
 
 
+@pytest.mark.slow
 def test_at_a_url(packed, made, tmp_path):
     shutil.copytree(packed, tmp_path / "there")
     url = f"file://{tmp_path}/there"
@@ -653,6 +658,7 @@ def test_large_policies_are_not_kept(made):
     assert record.policy_seeds == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["inline", "local"])
 def test_studies_keep_the_first_policy(engine, made, tmp_path):
     spec = Result(next(iter(made.values()))).spec
@@ -685,6 +691,7 @@ def test_records_without_policies(made, tmp_path):
     assert run("evaluate", tmp_path / spec.name, "--episodes", "2").returncode == 0
 
 
+@pytest.mark.slow
 def test_reproduce_packs(tmp_path):
     found = run("reproduce", "tuning", "--seeds", "1", "--next", "2", "--out", tmp_path / "a")
     assert found.returncode == 0, found.stderr
@@ -711,6 +718,7 @@ def published(kept):
     return {name: record for name, record in found.items() if bool(record.policy_seeds) == kept}
 
 
+@pytest.mark.slow
 def test_published_cells_keep_the_weights_of_their_first_seed():
     assert all(record.policy_seeds == record.seeds[:1] for record in published(True).values())
     for record in published(False).values():
@@ -722,6 +730,7 @@ def test_published_cells_keep_the_weights_of_their_first_seed():
         assert large or spec.family.name == "atari", spec.name
 
 
+@pytest.mark.slow
 def test_published_weights_act():
     for name in published(True):
         result = Result(records.read(RESULTS / name, policies=True))

@@ -51,6 +51,7 @@ def recorded(env, **more):
     return {"kind": "deep", "env": env, "agent": "delayed"} | more
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_made")
 def test_ids_of_all_committed_records():
     names = records.names(RESULTS)
@@ -143,6 +144,7 @@ def test_nothing_is_made_to_read(env, settings):
     assert from_canonical(spec.canonical()).id == spec.id
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_made")
 def test_a_page_of_records_makes_nothing(tmp_path):
     spec = from_canonical(recorded("gymnax:Reacher-misc", settings={"num_joints": 10**9}))
@@ -233,6 +235,7 @@ def test_a_unit_from_json_fails_with_a_reason():
     )
 
 
+@pytest.mark.slow
 def test_a_unit_may_have_the_module_imported_that_a_user_named(tmp_path, monkeypatch):
     """The driver was given the name, not a file of a stranger; a worker has not imported it yet."""
     (tmp_path / "late_module.py").write_text(

@@ -81,6 +81,7 @@ def test_limits_of_returns(env, settings, limits):
     assert return_limits(SimpleNamespace(env=env, settings=settings)) == limits
 
 
+@pytest.mark.slow
 def test_records_lie_within_the_limits():
     root = Path(__file__).parents[2] / "results" / "paper"
     for name in records.names(root):
@@ -109,6 +110,7 @@ def test_tasks_are_resampled_by_themselves():
     assert statistics.mean_over([[0.0] * 5, [100.0] * 5]) == (50, 50, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("interval", "tasks", "truth"),
     [

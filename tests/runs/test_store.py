@@ -39,6 +39,7 @@ def names(url):
     return {Path(name).relative_to(base).as_posix() for name in fs.find(base)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["inline", full("local")])
 def test_records_at_a_url_are_those_of_a_folder(url, engine, expected):  # noqa: F811
     with opened(url) as (root, at):
@@ -53,6 +54,7 @@ def test_records_at_a_url_are_those_of_a_folder(url, engine, expected):  # noqa:
         assert records.read(root / MAZE.name).seeds == [*range(11)]
 
 
+@pytest.mark.slow
 def test_a_sweep_at_a_url_from_its_file_to_its_page(url, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = 'environments = ["maze"]\nagents = ["delayed", "oblivious"]\ndelays = [1]\nseeds = 2\n[overrides]\nepisodes = 20\n'
@@ -64,6 +66,7 @@ def test_a_sweep_at_a_url_from_its_file_to_its_page(url, tmp_path, monkeypatch, 
     assert "deadtime sweep mine.toml" in Path("report.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_second_driver_refuses_and_a_dead_one_is_followed(url, expected, monkeypatch):  # noqa: F811
     first, second = Store(url), Store(url)
     with opened(url) as (root, _), first.driven(root):
@@ -82,6 +85,7 @@ def test_the_second_driver_refuses_and_a_dead_one_is_followed(url, expected, mon
                 at.put(root / MAZE.name)
 
 
+@pytest.mark.slow
 def test_a_status_can_be_seen_from_elsewhere(url, capsys):
     """A driver is alive if what it writes changes, whatever clocks say."""
     with opened(url) as (root, at):
@@ -98,6 +102,7 @@ def test_a_status_can_be_seen_from_elsewhere(url, capsys):
         Status(f"{url}-other").run()
 
 
+@pytest.mark.slow
 def test_what_could_not_be_put_is_put_by_the_next_driver(url, expected, monkeypatch):  # noqa: F811
     monkeypatch.setattr(store, "_TRIES", 1)
     put = Store.put
@@ -140,6 +145,7 @@ def test_a_network_that_fails_now_and_then(url, expected, monkeypatch):  # noqa:
     assert len(failed) > 4
 
 
+@pytest.mark.slow
 def test_checkpoints_follow_a_unit_to_another_machine(url, monkeypatch):
     """What one process wrote down, another with no disk in common goes on from, to the same bits."""
     unit = Unit(((CART, 0),))
@@ -188,6 +194,7 @@ def test_checkpoints_that_can_not_be_deleted_do_no_harm(url, expected, monkeypat
         assert everything(root).items() < expected.items()
 
 
+@pytest.mark.slow
 def test_records_of_another_version_are_kept_and_run_again(url, expected, monkeypatch):  # noqa: F811
     with opened(url) as (root, at):
         assert train_missing(ASKED[:1], root, Where("inline"), at) == 0

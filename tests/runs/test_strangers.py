@@ -278,6 +278,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", TEXTS)
 def test_no_json_does_harm(what, folder, marker):
     content = TEXTS[what](marker)
@@ -470,6 +471,7 @@ def spec_of(env="maze", kind="tabular", **more):
     return {"kind": kind, "env": env, "agent": "delayed"} | more
 
 
+@pytest.mark.slow
 def test_no_module_is_imported(evil, folder, trained, tmp_path):
     """By no record, in whatever form, and by no sweep without consent."""
     why = "a file can't import modules by itself; this one needs 'evil_module': if you trust it, import it first, or set "
@@ -740,6 +742,7 @@ def test_networks_of_frames():
     refused(lambda: policy(arrays, capacity=2**31 - 1), "is float32 of shape .*; got ")
 
 
+@pytest.mark.slow
 def test_strange_words_on_the_page_and_the_terminal(evil, tmp_path):
     """They are shown, not obeyed."""
     words = "<script>alert(1)</script>$\\x[/red]\x1b]0;x\x07\ud800"
@@ -847,6 +850,7 @@ def checkpointed(path, parts=None, about='{"steps": 7, "seconds": 1.5}', right=T
     return path
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_read(tmp_path):
     state, arrays, about = checkpoint.load(checkpointed(tmp_path / "x"), STATE, FURTHER, EXTENT)
     assert (state["weights"] == STATE["weights"]).all()
@@ -985,12 +989,14 @@ LANES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [*LANES, *CONTENTS])
 def test_no_emulator_goes_on_from_what_is_not_its_own(what, lane, marker):
     content = CONTENTS[what](marker) if what in CONTENTS else lane_with(lane, **LANES[what])
     refused(lambda: lane.restore(content))
 
 
+@pytest.mark.slow
 def test_a_pool_says_so_too(lane, monkeypatch):
     from deadtime.envs.atari.pool import AtariPool
     from deadtime.learn import host_loop
@@ -1142,12 +1148,14 @@ QUICK = settings(
 LONG = settings(QUICK, max_examples=2000)
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_damage_never_passes_for_the_original(data, trained, scratch):
     fuzz(data, trained, scratch)
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_nothing_that_is_said_is_more_than_refused(data, trained, scratch):

@@ -257,6 +257,7 @@ def test_consent_by_an_option(tmp_path, monkeypatch):
     assert seen == [("a.b", "c")]
 
 
+@pytest.mark.slow
 def test_a_record_of_a_module_blocks_no_sweep(tmp_path, capsys):
     """Its scores are read, and nothing that it names is imported."""
     spec = from_canonical({"kind": "deep", "env": "gym:no_such_module:X-v0", "agent": "delayed"})
@@ -279,6 +280,7 @@ def test_memory_is_checked_before_anything_runs(tmp_path):
     assert not list((tmp_path / "mine").glob("noisy-maze-*"))
 
 
+@pytest.mark.slow
 def test_a_file_in_its_own_folder_stays(tmp_path):
     path = written(tmp_path, SMALL.format(episodes=5))
     before = path.read_bytes()
@@ -328,6 +330,7 @@ def everything(root):
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_its_page_and_its_events(tmp_path, capsys):
     path = written(tmp_path, SMALL.format(episodes=40))
     assert Sweep(path, tensorboard=True).run() == 0
@@ -364,6 +367,7 @@ def test_a_sweep_its_page_and_its_events(tmp_path, capsys):
         assert (last.step, last.value) == (40, pytest.approx(record.scores[i], rel=1e-6))
 
 
+@pytest.mark.slow
 def test_settings_of_one_agent_stand_apart_only_where_they_must(tmp_path):
     root = tmp_path / "mine"
     first = (
@@ -383,6 +387,7 @@ def test_settings_of_one_agent_stand_apart_only_where_they_must(tmp_path):
         assert {row["seeds"] for row in experiment.table(results, root)} == {1}
 
 
+@pytest.mark.slow
 def test_what_a_folder_holds_is_shown_whatever_it_is_called(tmp_path):
     """Runs that the paper has too, a record under another name, one with other seeds, settings that differ by a sign."""
     (tmp_path / "plain.toml").write_text(
@@ -422,6 +427,7 @@ def experiment_rows(experiment, results):
     return experiment.table(results, None)
 
 
+@pytest.mark.slow
 def test_a_page_of_nothing_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"there is no record in .*: make some with `deadtime reproduce`"
@@ -467,6 +473,7 @@ def test_killed_at_random_moments(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_one_seed_decides_nothing(tmp_path):
     path = written(tmp_path, SMALL.format(episodes=20).replace("seeds = 3", "seeds = 1"))
     Sweep(path).run()
@@ -482,6 +489,7 @@ def test_a_second_sweep_that_is_refused_changes_nothing(tmp_path):
     assert (tmp_path / "mine/mine.toml").read_text() == SMALL.format(episodes=3)
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path):
     path = written(tmp_path, SMALL.format(episodes=2))
     killed = subprocess.Popen(["true"])

@@ -50,6 +50,7 @@ print(json.dumps([chosen, loaded]))
 """
 
 
+@pytest.mark.slow
 def test_every_kind_acts_without_the_extras(tmp_path):
     rng = np.random.default_rng(0)
     expected = {}

@@ -23,6 +23,8 @@ from deadtime.runtime.state_laws import rolled_law
 from deadtime.runtime.table_policy import best_action
 from tests.runtime import kinds
 
+pytestmark = pytest.mark.slow
+
 
 def mlp(arrays, part, member=None):
     """Return the network of the training with these arrays."""

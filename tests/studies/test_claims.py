@@ -41,6 +41,7 @@ def test_texts_are_compared_number_by_number():
         assert not same("off by 3e-12 in 60 cases, 0", other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
 def test_each_check_finds_what_the_docs_report(claim):
     finding = claim.check()
@@ -64,6 +65,7 @@ def test_verdicts_are_counted_in_words():
     assert tally([Verdict.FAILS, Verdict.HOLDS]) == "1 holds, 1 fails as written"
 
 
+@pytest.mark.slow
 def test_the_lower_bound_is_unproven_only_while_howards_bound_carries_over(monkeypatch):
     """Without dummy states the bound does not carry over; if the chain itself needed enough changes, it holds."""
     assert lower_bound().verdict == Verdict.UNPROVEN

@@ -83,6 +83,7 @@ def test_where_the_mean_fails_the_mode_does_not():
     assert exact_return(walk, 3, "rolled mode") < exact_return(walk, 3, "mode") - 4
 
 
+@pytest.mark.slow
 def test_the_functional_walk_follows_its_arrays():
     walk = Walk(length=6, momentum=0.8, near=1)
     P, r = walk.model()
@@ -140,6 +141,7 @@ def test_intervals():
     assert str(statistics.Estimate(0.5, 0.25, 1)) == "0.500 [0.250, 1.000]"
 
 
+@pytest.mark.slow
 def test_every_experiment_of_the_paper_is_there(capsys):
     assert set(EXPERIMENTS) >= {
         "tuning",
@@ -163,6 +165,7 @@ def test_fewer_seeds_of_tuning_stay_apart_from_the_reported_mazes(tmp_path, monk
     assert asked == [[1000, 1001]] * 192
 
 
+@pytest.mark.slow
 def test_reproduce_draws_from_records(tmp_path, monkeypatch, capsys):
     small = {
         key: TabularSpec("maze", "delayed", spec.delay, 30, {**spec.settings, "size": 4})
@@ -225,6 +228,7 @@ def recorded_together():
     return {key: ([*runs[key].values()], sum(seconds[key].values())) for key in runs}
 
 
+@pytest.mark.slow
 def test_estimates_agree_with_the_records(monkeypatch):
     """`seconds` of a run are those of one core, or its share of a GPU's."""
     monkeypatch.setattr(estimates, "cores", lambda: 1)

@@ -99,6 +99,7 @@ def test_choosing_experiments():
         chosen(["summary"], "bets")
 
 
+@pytest.mark.slow
 def test_the_list_says_what_is_recorded(tmp_path, capsys):
     (experiment,) = chosen(["summary"], "best")
     assert count(missing(experiment.wanted, tmp_path)) == 720
@@ -122,6 +123,7 @@ def test_the_list_says_what_is_recorded(tmp_path, capsys):
     assert "summary" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_smoke_is_tiny_and_kept_apart(tmp_path):
     for experiment in chosen(["all"], None):
         tiny = experiment.tiny()
@@ -139,6 +141,7 @@ def test_smoke_is_tiny_and_kept_apart(tmp_path):
     assert len(records_there) == 36
 
 
+@pytest.mark.slow
 def test_stationarity_beside_the_exact_values(tmp_path):
     """The paper's third row lies above what any policy can earn."""
     Reproduce(("stationarity",), out=tmp_path).run()

@@ -18,6 +18,8 @@ from deadtime.studies.paper.experiments import EXPERIMENTS, chosen
 from deadtime.studies.paper.report import page
 from deadtime.studies.paper.report_comparisons import against
 
+pytestmark = pytest.mark.slow
+
 
 class Tags(HTMLParser):
     """Every opening tag with its attributes."""

@@ -32,6 +32,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_group_ends_after_its_owner_was_killed(tmp_path):
     owner, marker = start("-c", OWNER, cwd=tmp_path)
@@ -62,6 +63,7 @@ def test_a_guard_that_was_killed_is_replaced():
     guard.end()
 
 
+@pytest.mark.slow
 def test_who_writes_a_file_gets_more_time(tmp_path):
     """The child asks for longer than the grace period lasts, and ends by itself."""
     asks = (

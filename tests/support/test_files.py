@@ -110,6 +110,7 @@ def nested(levels):
     return b"[" * levels + b"]" * levels
 
 
+@pytest.mark.slow
 def test_json_is_neither_deep_nor_endless():
     assert files.from_json(nested(32)) is not None
     with pytest.raises(ValueError, match=r"it is nested 33 levels deep, and at most 32 are read"):
@@ -145,6 +146,7 @@ def test_lines_that_a_terminal_does_not_obey():
     assert files.printable_lines("a\x1b[2J\nb\rc\x07\u2028é") == "a?[2J\nb?c??é"
 
 
+@pytest.mark.slow
 def test_text_files_are_in_utf8_whatever_the_locale():
     """Every file that is read or written as text names its encoding."""
     found = []

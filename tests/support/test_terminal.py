@@ -30,6 +30,7 @@ def test_there_is_one_console():
     assert users == ["terminal.py"]
 
 
+@pytest.mark.slow
 def test_words_of_users_that_look_like_markup(tmp_path):
     short = ["--episodes", 5, "--size", 3]
     found = run("train", "--env", "maze", *short, "--out", "a[/x]", cwd=tmp_path)
@@ -54,6 +55,7 @@ def test_titles_are_no_formulas(words, tmp_path):
     assert save_picture(figure, tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_comparison_of_a_setting_that_looks_like_a_formula(tmp_path):
     words = [
         "--set",

@@ -45,6 +45,7 @@ def late(name):
     return LATE.replace(".*", name).replace("(", r"\(").replace(")", r"\)")
 
 
+@pytest.mark.slow
 def test_calls_are_waited_for_only_so_long():
     threads = active_count()
     patient = Patient("it")
@@ -109,6 +110,7 @@ def test_a_timed_environment_is_the_same_environment():
     wait_for(lambda: active_count() <= threads)
 
 
+@pytest.mark.slow
 def test_training_that_gets_stuck_keeps_its_checkpoint(tmp_path, monkeypatch):
     """Its command ends with 1; once the environment is mended, the same one goes on, and the record has its usual id."""
     monkeypatch.setenv("STUCK", "sleep")
@@ -127,6 +129,7 @@ def test_training_that_gets_stuck_keeps_its_checkpoint(tmp_path, monkeypatch):
     assert record.id == spec.id
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_gets_stuck_keeps_the_training(tmp_path, monkeypatch):
     spec = make_spec(ENV, "oblivious", 0, OPTIONS)
     evaluate = host_scores.evaluate
@@ -145,6 +148,7 @@ def test_an_evaluation_that_gets_stuck_keeps_the_training(tmp_path, monkeypatch)
     assert record.status == ["complete"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not installed(), reason="needs ale-py")
 def test_an_emulator_that_does_not_answer_is_replaced(monkeypatch):
     from deadtime.envs.atari.pool import AtariPool

@@ -15,6 +15,7 @@ from deadtime import ActionDelay, AugmentObservation, ObservationDelay
 DELAYS = [0, 1, 2, 7]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(DELAYS),
     st.lists(st.integers(1, 12), min_size=1, max_size=5),
@@ -69,6 +70,7 @@ def test_seed_decides_the_warmup_and_later_episodes():
     assert queues(1)[0] != queues(1)[1]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(DELAYS),
     st.lists(st.integers(1, 12), min_size=1, max_size=4),
@@ -229,6 +231,7 @@ def _equal(a, b):
     assert gym.utils.env_checker.data_equivalence(a, b), (a, b)
 
 
+@pytest.mark.slow
 def test_in_async_vector_environments():
     def make():
         return ActionDelay(gym.make("CartPole-v1"), 3)
@@ -245,6 +248,7 @@ def test_in_async_vector_environments():
         apart.close()
 
 
+@pytest.mark.slow
 def test_recording_wrappers(tmp_path):
     env = gym.wrappers.RecordEpisodeStatistics(
         ActionDelay(gym.make("CartPole-v1", render_mode="rgb_array"), 3)

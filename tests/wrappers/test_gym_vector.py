@@ -236,6 +236,7 @@ def test_it_is_outermost_and_there_is_one_delay_of_observations():
         VectorObservationDelay(VectorObservationDelay(envs, 1), Uniform(0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 @given(
