@@ -116,13 +116,6 @@ def write_reference(app: Sphinx) -> None:
             path.write_text(text)
 
 
-def _leave_out_missing(app: Sphinx, page: str, source: list[str]) -> None:
-    """Leave pages that are not written yet out of the tables of contents."""
-    for missing in ("delays",):
-        if not (Path(app.srcdir) / f"{missing}.md").exists():
-            source[0] = source[0].replace(f"\n{missing}\n", "\n")
-
-
 def as_rst(lines: Iterable[str]) -> list[str]:
     """Return a docstring as reStructuredText: indented parts as code, the rest as text and lists."""
     written: list[str] = []
@@ -197,7 +190,6 @@ class DarkPictures(SphinxPostTransform):
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the parts."""
     app.connect("builder-inited", write_reference)
-    app.connect("source-read", _leave_out_missing)
     app.connect("autodoc-process-docstring", _docstring)
     app.add_post_transform(DarkPictures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
