@@ -51,7 +51,8 @@ def check_memory(
     """Refuse, before anything is allocated, what would not fit into the memory that is free."""
     log = math.log10(mdp.states) + check_delay(delay) * math.log10(mdp.actions)
     count = 10.0 ** min(log, 300)
-    needed, free = count * bytes_a_state, free_memory()
+    needed = count * bytes_a_state
+    free = free_memory()
     if needed > 0.9 * free:
         remedy = (
             remedy
@@ -130,7 +131,8 @@ def augment(mdp: MDP, delay: int) -> MDP:
         return mdp
     check_memory(mdp, delay, 16.0 * mdp.P.nnz / mdp.states, "the explicit augmented MDP")
     operator = Operator(mdp, delay)
-    count, actions = operator.shape[0] * operator.shape[1], mdp.actions
+    count = operator.shape[0] * operator.shape[1]
+    actions = mdp.actions
     chains = [operator.chain(np.full(operator.shape, a)) for a in range(actions)]
     lengths = np.stack([np.diff(F.indptr) for F, _ in chains], axis=1).ravel()
     indptr = np.concatenate([[0], np.cumsum(lengths)])

@@ -131,7 +131,9 @@ class BeliefSolution:
     def value(self, state: int, queue: Any = ()) -> float:
         """Return the optimal value with the pending actions' own rewards, like `Solution.value`."""
         state, *queue = check_augmented_state(self.mdp, self.delay, state, queue)
-        law, earned, discount = np.eye(self.mdp.states)[state], 0.0, 1.0
+        law = np.eye(self.mdp.states)[state]
+        earned = 0.0
+        discount = 1.0
         steps = len(queue) if self.horizon is None else min(len(queue), self.horizon)
         for action in queue[:steps]:
             earned += discount * float(law @ self.mdp.r[:, action])

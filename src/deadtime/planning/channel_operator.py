@@ -248,7 +248,8 @@ class ChannelOperator:
         Return the channel states by group, where each group begins, and the group and the first
         queue of each piece, and how many queues a piece of each group has.
         """
-        moves, actions = self.channel.transitions, self.mdp.actions
+        moves = self.channel.transitions
+        actions = self.mdp.actions
         groups: dict[bytes, list[int]] = {}
         for c in range(self.channel.states):
             part = slice(moves.indptr[c], moves.indptr[c + 1])

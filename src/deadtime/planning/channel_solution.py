@@ -191,7 +191,8 @@ def written_out(mdp: MDP, channel: Channel, observed: Observed = "now") -> MDP:
     operator = ChannelOperator(mdp, whole)
     chosen = [np.full(operator.shape, a) for a in range(mdp.actions)]
     chains = [operator.chain(policy) for policy in chosen]
-    laws, rewards = [F for F, _ in chains], [g for _, g in chains]
+    laws = [F for F, _ in chains]
+    rewards = [g for _, g in chains]
     if observed == "hindsight":
         laws, rewards = _before_it_is_seen(channel, laws, rewards)
     count = laws[0].shape[0]

@@ -360,10 +360,13 @@ def _delayed(solution: Solution) -> Delayed:
 
     They solve U(s, q) = max_a [E r(s_m, a) + γ E U(s', a_1 … a_{m-1}, a)].
     """
-    mdp, delay, gamma = solution.mdp, solution.delay, solution.mdp.gamma
+    mdp = solution.mdp
+    delay = solution.delay
+    gamma = mdp.gamma
     check_memory(mdp, delay, 8 * (2 * mdp.actions + 4), "the delayed value function")
     reward = delayed_reward(mdp, delay)
-    shape, value_shape = reward.shape, queue_shape(mdp, delay)
+    shape = reward.shape
+    value_shape = queue_shape(mdp, delay)
 
     def sweep(u: np.ndarray) -> np.ndarray:
         return reward + gamma * (mdp.P @ u).reshape(shape)
@@ -379,7 +382,8 @@ def _delayed(solution: Solution) -> Delayed:
         )
         return Delayed(u.reshape(value_shape), greedy.reshape(value_shape), solution.error_bound)
     low, high = mdp.r.min() / (1 - gamma), mdp.r.max() / (1 - gamma)
-    scale, u = gamma**delay, np.zeros(shape[:2])
+    scale = gamma**delay
+    u = np.zeros(shape[:2])
     if scale > 1e-8:
         u = np.clip(
             (solution.values.reshape(shape[:2]) - pending_reward(mdp, delay)) / scale, low, high

@@ -129,7 +129,10 @@ def best_markov_deterministic(
 
 class _MarkovSearch:
     def __init__(self, mdp: MDP, delay: int, horizon: int, max_nodes: int):
-        self.mdp, self.delay, self.horizon, self.max_nodes = mdp, delay, horizon, max_nodes
+        self.mdp = mdp
+        self.delay = delay
+        self.horizon = horizon
+        self.max_nodes = max_nodes
         check_memory(
             mdp,
             delay,
@@ -163,7 +166,9 @@ class _MarkovSearch:
                 f"the search passed max_nodes = {self.max_nodes:,}: "
                 f"raise it, or shorten the horizon of {self.horizon}"
             )
-        value, rules, gamma = wanted, None, self.mdp.gamma
+        value = wanted
+        rules = None
+        gamma = self.mdp.gamma
         for bound, earned, after, rule in sorted(
             self._branches(time, law), key=lambda branch: -branch[0]
         ):
