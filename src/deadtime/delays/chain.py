@@ -121,19 +121,19 @@ class Chain:
 
     @cached_property
     def endless(self) -> bool:
-        """Whether every state has a next one; False for a trace that is not repeated."""
+        """True if every state has a next one; False for a trace that is not repeated."""
         return self.successors is None or bool((self.successors != END).all())
 
     @property
     def deterministic(self) -> bool:
-        """Whether each state has exactly one next state, so that no random number is needed after
+        """True if each state has exactly one next state, so that no random number is needed after
         the start.
         """
         return self.transitions.shape[1] == 1
 
     @property
     def starts_randomly(self) -> bool:
-        """Whether an episode can start in several states."""
+        """True if an episode can start in several states."""
         return len(self._first) > 1
 
     def matrix(self) -> np.ndarray:
@@ -241,7 +241,7 @@ class Chain:
 
     @cached_property
     def in_order(self) -> bool:
-        """Whether no step ever goes back to an older action: the age grows by at most one."""
+        """True if no step ever goes back to an older action: the age grows by at most one."""
         rows, columns = self._possible
         return bool((self.ages[columns] <= self.ages[rows] + 1).all())
 

@@ -47,7 +47,7 @@ class _OneAge(DelayProcess):
 
 @dataclass(frozen=True)
 class Constant(_OneAge):
-    """The same delay at each step: the action chosen at step t is executed at step t + delay."""
+    """A constant delay: the action chosen at step t is executed at step t + delay."""
 
     delay: int
     kind: ClassVar[str] = "constant"

@@ -21,8 +21,9 @@ def space_leaves(space: spaces.Space, value: Any) -> Iterator[tuple[spaces.Space
 
 
 def from_leaves(space: spaces.Space, leaves: Iterator[Any]) -> Any:
-    """Build a value of the (nested) structure of `space` from its leaves, in order: the inverse of
-    `space_leaves`.
+    """Build a value of the (nested) structure of `space` from its leaves, in order.
+
+    The inverse of `space_leaves`.
     """
     if isinstance(space, spaces.Dict):
         return {key: from_leaves(child, leaves) for key, child in space.spaces.items()}
@@ -38,7 +39,7 @@ def map_leaves(function: Callable[..., Any], space: spaces.Space, *values: Any) 
 
 
 def leaf_spaces(space: spaces.Space) -> list[spaces.Space]:
-    """The leaves of a (nested) space, in the order of `space_leaves`."""
+    """Return the leaves of a (nested) space, in the order of `space_leaves`."""
     if isinstance(space, spaces.Dict):
         return [leaf for child in space.spaces.values() for leaf in leaf_spaces(child)]
     if isinstance(space, spaces.Tuple):

@@ -69,7 +69,7 @@ class Trace(DelayProcess):
 
     @property
     def age_law(self) -> np.ndarray:
-        """How often each age 0 … K occurs in the trace."""
+        """The frequency of each age 0 … K in the trace."""
         return np.bincount(self.ages) / len(self.ages)
 
     def make_chain(self) -> Chain:

@@ -43,7 +43,7 @@ class WarmUp:
 
     @property
     def needs_observation(self) -> bool:
-        """Whether the queue depends on what the agent sees at reset."""
+        """True if the queue depends on what the agent sees at reset."""
         return callable(self._warmup)
 
     def draw(self, observation: Any) -> Any:

@@ -87,7 +87,7 @@ class Environment(Protocol):
 
 
 _AGES = 0xA6E
-"""What a key is folded with for the ages, so that they have a random stream of their own."""
+"""The number that a key is folded with for the ages: they have a random stream of their own."""
 
 
 class DelayedState(NamedTuple):

@@ -45,7 +45,7 @@ class AgeStreams:
     def __init__(self, process: DelayProcess, name: int, count: int):
         """Make the streams; a constant process needs none."""
         self.random = process.constant is None
-        """Whether ages vary at all."""
+        """True if ages vary at all."""
         self.now: np.ndarray = np.full(count, 0 if self.random else process.longest, np.int64)
         self._process = process
         self._every = np.arange(count)

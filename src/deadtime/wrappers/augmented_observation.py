@@ -149,7 +149,7 @@ class Augmentation:
 
 
 class Shown:
-    """What an augmented observation shows beside the observation, kept over the steps.
+    """The parts of an augmented state beside the observation, kept over the steps.
 
     Without delayed observations that is all in `info`. With them, older actions and ages are kept
     here: those of the steps whose effect is not seen yet.
@@ -248,7 +248,7 @@ def _categories(leaf: spaces.Discrete | spaces.MultiDiscrete) -> tuple[np.ndarra
 
 
 def _encode(leaf: spaces.Space, value: Any, lead: tuple[int, ...]) -> np.ndarray:
-    """One vector for each of the leading axes: numbers as they are, categories as one-hot."""
+    """Return one vector for each of the leading axes: numbers as they are, categories as one-hot."""
     columns = (
         np.asarray(value).reshape(*lead, -1)
         if 0 not in lead

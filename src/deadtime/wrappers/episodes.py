@@ -17,7 +17,7 @@ Step = tuple[Any, Any, Any, Any, dict[str, Any]]
 
 
 class Episodes:
-    """Which environments start an episode with the present reset or step."""
+    """A tracker of the environments that start an episode with the present reset or step."""
 
     def __init__(self, env: Any, name: str):
         """`name` is the scalar wrapper's, for errors."""

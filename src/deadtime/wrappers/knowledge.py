@@ -9,14 +9,14 @@ import numpy as np
 from deadtime.delays.process import DelayProcess
 
 Observed = Literal["now", "hindsight", "never"]
-"""When an agent learns the age z_t: before it chooses a_t, one step later, or never."""
+"""The time at which an agent learns the age z_t: before it chooses a_t, one step later, or never."""
 
 NOT_YET = -1
 """The age shown where there is none yet: in hindsight, before the first step."""
 
 
 class AgeKnowledge:
-    """What an agent knows of the ages, as `info` of a reset and of a step.
+    """The entries of `info` about the ages that an agent knows.
 
     `action_age` is the age that the agent knows: z_t with "now", z_{t-1} with "hindsight".
     `pending_count` is how many of the last K actions may still be executed, as far as the agent can
@@ -34,9 +34,9 @@ class AgeKnowledge:
         self.longest = process.longest
         self.constant = process.constant is not None
         self.shown = observed != "never" and not self.constant
-        """Whether ages are shown that the agent could not know otherwise."""
+        """True if ages are shown that the agent could not know otherwise."""
         self.unknown_at_reset = self.shown and observed == "hindsight"
-        """Whether the info of a reset differs from that of a step."""
+        """True if the info of a reset differs from that of a step."""
         self._counts = np.zeros(0, np.int64)
         if self.shown:
             now, after = process.chain.pending_now, process.chain.pending_after
