@@ -43,6 +43,7 @@ def examples():
             yield full(page) if page.name in LONG else page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [*examples()], ids=named)
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
     """Each page is one program; what needs a library that is not installed is left out."""
@@ -102,6 +103,7 @@ def test_tables_of_numbers_are_those_of_the_records():
     assert tables.written(changed) == pages["physical.md"] != changed
 
 
+@pytest.mark.slow
 def test_pictures_show_the_returns_of_the_records(tmp_path):
     pictures = _module("pictures")
     scores = pictures.returns("noisy-cartpole", "augmented")
