@@ -268,7 +268,7 @@ def test_what_a_spec_says():
             {"changes": {"target_period_updates": 0}},
             "the target network is copied; got target_period_updates=0",
         ),
-        ({"changes": {"channels": (4, 4)}}, "those of three convolutions; got"),
+        ({"changes": {"channels": (4, 4)}}, "channels of three convolutions; got"),
         (
             {"settings": {"stickiness": 1}},
             "atari:MsPacman has no setting 'stickiness'; did you mean 'sticky'.: "

@@ -388,7 +388,7 @@ REFUSALS = [
     ),
     (
         {"model": "simulator"},
-        "model='simulator' looks ahead in the environment itself, "
+        "model='simulator' predicts with a copy of the environment, "
         "and gym:CartPole-v1 can't be copied",
     ),
     ({"shaped": True}, "gym:CartPole-v1 has no shaped reward"),
@@ -563,6 +563,6 @@ def test_watching_what_an_environment_draws(tmp_path):
         assert image.width == 400
     with pytest.raises(
         ValueError,
-        match="watch draws mazes, .* gym:ID that render rgb_array; this is of gym:gym_probe",
+        match="watch draws mazes, .* gym:ID that render rgb_array; got a policy of gym:gym_probe",
     ):
         watch(PROBE, make(PROBE), result.policy(0), 0, tmp_path / "y.gif")

@@ -444,7 +444,7 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
         ),
         (
             ["train", "--env", "cartpole", "--set", "gamma=0.999999999"],
-            "need 1 - gamma, which is 0 here",
+            "need a gamma below 1 in single precision; got 0.999999999",
         ),
         (
             [
@@ -458,7 +458,7 @@ def test_the_ghost_is_where_the_model_says(tmp_path):
                 "--set",
                 "centre=1",
             ],
-            "need 1 - gamma",
+            "need a gamma below 1 in single precision; got 1",
         ),
         (
             ["train", "--env", "cartpole", "--members", "0"],

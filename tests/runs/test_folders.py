@@ -491,7 +491,7 @@ def test_a_status_that_no_driver_writes(changes, tmp_path):
         found = run("status", tmp_path, *more)
         assert found.returncode == 2
         assert found.stderr.startswith("deadtime: .status.json is no status file of a driver (")
-        assert found.stderr.endswith("): delete it, the next driver writes a new one\n")
+        assert found.stderr.endswith("): delete it; the next driver writes one\n")
 
 
 def test_words_of_a_status_are_shown(tmp_path, capsys):

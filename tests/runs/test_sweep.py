@@ -193,7 +193,7 @@ def test_more_that_is_refused(tmp_path):
         ),
         (
             f"delays = {[*range(9000)]}",
-            "line 2: a sweep has at most 10,000 environments, agents, delays and presets in all",
+            "line 2: a sweep has at most 10,000 combinations of environments, agents, delays and",
         ),
         (f"delays = {[*range(9000)] * 2}", "line 2: delays names each once; got 0 twice"),
         (

@@ -1,8 +1,8 @@
-"""How processes end: with their driver, within a grace period, whatever they are doing.
+"""The end of processes: with their driver, and within a grace period, whatever they are doing.
 
-A process that is asked to end stops its runs and writes their checkpoints. It has `GRACE_SECONDS`
-to do so, and again after each file that it writes, up to `WRITING_SECONDS` in all. A thread of its
-own then ends it. A guard, a small process, kills it if that thread can't run.
+A process that receives a signal stops its runs and writes their checkpoints. It has
+`GRACE_SECONDS` to do so, and again after each file that it writes, up to `WRITING_SECONDS` in all.
+Then one of its threads ends it. If that thread can't run, a small process, the guard, kills it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread, current_thread, main_thread
 from time import monotonic, sleep
+from types import FrameType
 from typing import Any
 
 GRACE_SECONDS = 7.0
@@ -31,7 +32,7 @@ _HOLDING: list[list[int]] = []
 
 @contextmanager
 def unhurried() -> Iterator[None]:
-    """Let what is done inside have more time than the grace period, as writing a large file needs."""
+    """Allow the block more time than the grace period, for instance to write a large file."""
     token = object()
     try:
         _WRITING.add(token)
@@ -41,7 +42,10 @@ def unhurried() -> Iterator[None]:
 
 
 def end_within_grace(status: int, ask: Callable[[], None], last: Callable[[], None]) -> None:
-    """End this process after the grace period; `ask` is called while it writes, `last` before the end."""
+    """End this process after the grace period.
+
+    `ask` is called repeatedly while it writes a file, and `last` once before the end.
+    """
     began = monotonic()
     deadline = began + GRACE_SECONDS
     while monotonic() < deadline:
@@ -53,8 +57,8 @@ def end_within_grace(status: int, ask: Callable[[], None], last: Callable[[], No
     os._exit(status)
 
 
-def interrupt(number: int, frame: Any) -> None:
-    """Handle a signal: raise KeyboardInterrupt with its number, or note it inside `uninterrupted`."""
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt with a signal's number; within `uninterrupted` only note it."""
     if _HOLDING:
         _HOLDING[-1].append(number)
         return
@@ -63,7 +67,7 @@ def interrupt(number: int, frame: Any) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Raise the KeyboardInterrupt of a signal that comes inside the block at the block's end.
+    """Delay the KeyboardInterrupt of a signal until the end of the block.
 
     Loading JAX needs it: its C++ code aborts the process if an import that it started raises.
     Signal handlers run in the main thread, so other threads hold nothing back.
@@ -87,10 +91,11 @@ def number_of(pressed: BaseException | None) -> int:
     return arguments[0] if arguments and isinstance(arguments[0], int) else signal.SIGINT
 
 
-def raise_again(lost: Any, usual: Any = sys.unraisablehook) -> None:
-    """Repeat a signal whose KeyboardInterrupt was lost: it met code that may not raise, as garbage collection.
+def raise_again(lost: Any, usual: Callable[[Any], object] = sys.unraisablehook) -> None:
+    """Repeat a signal whose KeyboardInterrupt was lost in code that may not raise.
 
-    Another thread does so a moment later, since this function may not raise either.
+    Garbage collection is such code, and this function too. So another thread repeats the signal a
+    moment later.
     """
     if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
         _thread.start_new_thread(_repeat, (number_of(lost.exc_value),))
@@ -105,16 +110,16 @@ def _repeat(number: int) -> None:
 
 @contextmanager
 def interruptible(last: Callable[[], None] | None) -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise KeyboardInterrupt inside; lost ones are repeated.
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt in the block, and repeat lost ones.
 
-    With `last`, which says the last words, the first signal also begins the grace period.
+    With `last`, the first signal also begins the grace period, and `last` is called at its end.
     """
     if current_thread() is not main_thread():
         yield
         return
     pressed: SimpleQueue[int] = SimpleQueue()  # a handler may put into it at any moment
 
-    def press(number: int, frame: Any) -> None:
+    def press(number: int, frame: FrameType | None) -> None:
         pressed.put(number)
         interrupt(number, frame)
 
@@ -138,13 +143,16 @@ def interruptible(last: Callable[[], None] | None) -> Iterator[None]:
 
 def _restore(handlers: dict[signal.Signals, Any]) -> None:
     for number, handler in handlers.items():
-        if handler is not None:  # None: it was not set by Python
+        if handler is not None:  # None: Python did not set it
             signal.signal(number, handler)
 
 
 @contextmanager
 def same_signals() -> Iterator[None]:
-    """Restore what signals do afterwards: environments may change it, and then nothing could end their process."""
+    """Restore the signal handlers after the block.
+
+    An environment may change them, and then nothing could end its process.
+    """
     numbers = (
         [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1] if current_thread() is main_thread() else []
     )
@@ -156,7 +164,7 @@ def same_signals() -> Iterator[None]:
 
 
 class Guard:
-    """A group of processes that end after this one, and the small process that sees to it."""
+    """A group of processes that ends after this process, and the small process that ends it."""
 
     def __init__(self, grace: float = GRACE_SECONDS):
         """Start the guard; the group has `grace` seconds once this process is gone."""
@@ -167,9 +175,8 @@ class Guard:
         numbers = [str(number) for number in (os.getpid(), self._grace, WRITING_SECONDS)]
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), *numbers]
         none = subprocess.DEVNULL
-        blocked = signal.pthread_sigmask(
-            signal.SIG_BLOCK, {signal.SIGUSR1}
-        )  # until it can handle it
+        # The guard unblocks SIGUSR1 when it can handle it.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         try:
             return subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=none, stderr=none, process_group=0
@@ -179,7 +186,7 @@ class Guard:
 
     @property
     def group(self) -> int:
-        """The group's number, for `subprocess.Popen(process_group=...)`: the guard's own."""
+        """The group's number, which is the guard's, for `subprocess.Popen(process_group=...)`."""
         if self._process.poll() is not None:  # someone killed it
             self._process = self._started()
         return self._process.pid
@@ -189,7 +196,7 @@ class Guard:
         self._process.stdin.close()  # type: ignore[union-attr]
 
     def end(self) -> None:
-        """Kill all that is left of the group, the guard too."""
+        """Kill all processes that are left of the group, and the guard."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""Files: written whole or not at all, and read as if a stranger had made them.
+"""Files: written completely or not at all, and read as files that nobody vouches for.
 
-Nothing in them is run, no link is followed, and nothing is allocated before its size is known.
+Reading runs no code of a file, follows no link, and allocates nothing before its size is known.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ from deadtime._support.ending import unhurried
 TEXT_BYTES = 2**24
 """The largest file that is read as text."""
 _JSON_LEVELS, _JSON_VALUES = 32, 2**20
-"""How deep JSON may be nested, and about how many values it may have."""
+"""The deepest nesting of JSON that is read, and about the most values."""
 _STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-"""Strings of JSON; one without an end goes on to the end of the text, so that none is searched twice."""
-_INFLATED_BYTES, _INFLATED_PART = 2**26, 32
-"""What a file may inflate to: so many bytes, or so many times its own size. Tables of trained agents reach about 15."""
+"""Strings of JSON. One without an end reaches to the end of the text, so each is searched once."""
+_INFLATED_BYTES = 2**26
+"""The most bytes that a small compressed file may inflate to."""
+_INFLATED_PART = 32
+"""The most that a larger file may inflate to, in its own sizes; trained tables reach about 15."""
 _ZIP64 = b"\1\0"
-"""How a directory's entry goes on for members of more than 4 GiB."""
+"""The bytes that begin the extra field of a member of more than 4 GiB."""
 
 
 def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
     """Open a plain file and return its descriptor, or raise.
 
-    A link may lead anywhere, and a device or pipe never ends. A file that is to be changed may
-    have no second name either, which could lie anywhere too.
+    A link may lead anywhere, and a device or pipe never ends. A file that is opened for writing
+    may have no second hard link either, since that could lie anywhere too.
     """
     try:
         found = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
@@ -78,7 +80,7 @@ def plain(path: Path, most: float = TEXT_BYTES) -> bytes:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether there is a folder, and raise if there is something else, such as a link to one."""
+    """Return whether a folder exists at `path`; raise if something else does, such as a link."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +93,7 @@ def is_folder(path: Path) -> bool:
 
 
 def folder_in(root: Path, *names: str) -> Path:
-    """Return a folder inside `root`, made if it is not there, that no link leads to."""
+    """Return a folder inside `root` to which no link leads; make it if it does not exist."""
     root.mkdir(parents=True, exist_ok=True)
     for name in names:
         root /= name
@@ -102,7 +104,7 @@ def folder_in(root: Path, *names: str) -> Path:
 
 
 def from_json(content: bytes) -> Any:
-    """Return what JSON says, each name once; its size and depth are checked before it is parsed."""
+    """Parse JSON after a check of its size and depth; raise if an object has a name twice."""
     try:
         if len(content) > TEXT_BYTES:
             raise ValueError(f"it has {len(content):,} bytes, and at most {TEXT_BYTES:,} are read")
@@ -114,9 +116,10 @@ def from_json(content: bytes) -> Any:
 
 
 def _check_nesting(text: str) -> None:
-    """Raise if JSON is nested deeply or has very many values, either of which takes long to go through."""
+    """Raise if JSON is nested deeply or has very many values, since both take long to parse."""
     marks = np.frombuffer(re.sub(r"[^][{},]+", "", _STRINGS.sub("", text)).encode(), np.uint8)
-    opens, closes = np.isin(marks, list(b"[{")), np.isin(marks, list(b"]}"))
+    opens = np.isin(marks, list(b"[{"))
+    closes = np.isin(marks, list(b"]}"))
     depth = np.cumsum(opens.astype(np.int8) - closes.astype(np.int8), dtype=np.int32).max(initial=0)
     if depth > _JSON_LEVELS:
         raise ValueError(f"it is nested {depth:,} levels deep, and at most {_JSON_LEVELS} are read")
@@ -134,9 +137,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def arrays(source: bytes | BinaryIO, most: float = 0) -> dict[str, np.ndarray]:
-    """Return the arrays of numbers in an .npz file, if what it says of their sizes is true and at most `most` bytes.
+    """Return the arrays of numbers in an .npz file of at most `most` bytes uncompressed.
 
-    An open file is not read before its directory is checked; `most` is then needed.
+    Raises if the sizes that the file states are wrong. An open file is not read before its
+    directory is checked, and needs `most`.
     """
     if isinstance(source, bytes):
         most = most or max(_INFLATED_BYTES, _INFLATED_PART * len(source))
@@ -151,22 +155,23 @@ def arrays(source: bytes | BinaryIO, most: float = 0) -> dict[str, np.ndarray]:
                 )
             if any(member.comment or member.extra[:2] not in (b"", _ZIP64) for member in members):
                 raise ValueError(
-                    "its directory is damaged: in what NumPy never writes there, others may be hidden"
+                    "its directory is damaged: it has comments or extra fields, which NumPy never "
+                    "writes and which may hide other members"
                 )
             return {
                 member.filename.removesuffix(".npy"): _array(_inflated(file, member))
                 for member in members
             }
-    except Exception as error:  # of a damaged file zipfile, zlib and NumPy raise a dozen kinds, MemoryError among them
+    # For a damaged file, zipfile, zlib and NumPy raise a dozen kinds, MemoryError among them.
+    except Exception as error:
         why, *_ = str(error).splitlines() or [type(error).__name__]
         raise ValueError(f"it is no .npz file that can be read ({why})") from error
 
 
 def _inflated(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with file.open(member) as stream:
-        return stream.read(
-            member.file_size
-        )  # without a number it would inflate all there is, and then cut it
+        # Without a size, `read` would inflate the whole member first.
+        return stream.read(member.file_size)
 
 
 def _array(content: bytes) -> np.ndarray:
@@ -178,7 +183,7 @@ def _array(content: bytes) -> np.ndarray:
         raise ValueError(f"it holds {kind}, and only numbers are read")
     if math.prod(shape) * kind.itemsize != len(content) - stream.tell():
         raise ValueError(
-            f"it says that {len(content) - stream.tell():,} bytes are {kind} of shape {shape}"
+            f"it states that {len(content) - stream.tell():,} bytes are {kind} of shape {shape}"
         )
     stream.seek(0)
     return np.lib.format.read_array(stream, allow_pickle=False)
@@ -187,7 +192,10 @@ def _array(content: bytes) -> np.ndarray:
 def check_fit(
     found: Mapping[str, np.ndarray], wanted: Mapping[str, Any], of_any_length: Collection[str] = ()
 ) -> None:
-    """Refuse arrays unless each wanted one is there, of the same kind of numbers and shape; some may have any length."""
+    """Raise unless `found` has each wanted array, with its dtype and shape.
+
+    Arrays named in `of_any_length` may differ in their first axis.
+    """
     for name, like in wanted.items():
         got = found.get(name, np.zeros(0, np.void))
         first = 1 if name in of_any_length else 0
@@ -201,17 +209,17 @@ def check_fit(
 
 
 def printable(words: str) -> str:
-    """Return a line of text without what a terminal obeys instead of showing."""
+    """Return a line of text with "?" for each control character."""
     return "".join(letter if letter.isprintable() else "?" for letter in words)
 
 
 def printable_lines(words: str) -> str:
-    """Return text of several lines without what a terminal obeys instead of showing."""
+    """Return text of several lines with "?" for each other control character."""
     return "\n".join(printable(line) for line in words.split("\n"))
 
 
-def listed(values: Any, kind: type) -> list[Any]:
-    """The same, if it is a list of such; whole numbers are of the size that arrays hold."""
+def listed(values: object, kind: type) -> list[Any]:
+    """Return `values` if it is a list of `kind` whose whole numbers fit into arrays."""
     kinds = (int, float) if kind is float else (kind,)
     if not isinstance(values, list) or any(type(one) not in kinds for one in values):
         raise ValueError(f"{values!r:.50} is no list of {kind.__name__}")
@@ -222,15 +230,16 @@ def listed(values: Any, kind: type) -> list[Any]:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give a name to write to: it becomes `path` when all went well, and is gone when it did not.
+    """Yield a temporary path to write to, which becomes `path` at the end of the block.
 
-    The file is made here under that name, so no link that lies there is written through.
+    If the block raises, the temporary file is deleted. The file is created here, so a link of that
+    name is not followed.
     """
     start = f".{path.name}.part-{platform.node()}-"
     part = path.with_name(f"{start}{os.getpid()}-{get_ident()}")
     for left in path.parent.glob(f"{escape(start)}*"):
         if not _alive(left.name.removeprefix(start).partition("-")[0]):
-            with suppress(OSError):  # another process was faster, or it is a folder
+            with suppress(OSError):  # another process deleted it first, or it is a folder
                 left.unlink()
     part.unlink(missing_ok=True)
     try:
@@ -243,7 +252,10 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def _alive(process: str) -> bool:
-    """Whether this machine has such a process; one that was killed has left what it was writing."""
+    """Return whether this machine has a process of that number.
+
+    A process that was killed may have left the file that it was writing.
+    """
     try:
         os.kill(int(process), 0)
     except (ProcessLookupError, OverflowError):

@@ -1,8 +1,8 @@
-"""The process that ends a group of processes after its owner: `python guard.py OWNER GRACE WRITING`.
+"""The guard process, which ends a group of processes after its owner.
 
-It leads the group, and nothing else runs in it. Its owner closes its input, or dies: then the
-group has GRACE seconds. A process that writes a file asks for more with SIGUSR1, WRITING at most.
-`ending.Guard` starts it.
+`ending.Guard` starts it as `python guard.py OWNER GRACE WRITING`. The guard leads the group and
+does nothing else. When its owner closes the guard's input or dies, the group has GRACE seconds. A
+process that writes a file asks for more time with SIGUSR1, up to WRITING seconds in all.
 """
 
 import os
@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 
 def main(owner: int, grace: float, writing: float) -> None:
-    """Wait for the owner's end, then for the grace period, and kill the group."""
+    """Wait for the owner's end and then for the grace period, and kill the group."""
     asked: list[int] = []
     signal.signal(signal.SIGUSR1, lambda number, frame: asked.append(number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})

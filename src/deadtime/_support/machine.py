@@ -9,20 +9,20 @@ import sys
 from typing import Any
 
 CORES = "NPROC"
-"""Says that fewer cores are to be used than there are; XLA heeds it too, and starts no more threads."""
+"""The environment variable that limits the number of cores; XLA limits its threads to it too."""
 
 
 def cores() -> int:
-    """How many this process may use."""
-    there = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    """Return the number of cores that this process may use."""
+    there = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        there = len(os.sched_getaffinity(0))
     given = os.environ.get(CORES, "")
     return min(int(given), there) if given.isdigit() and int(given) else there
 
 
 def free_memory() -> float:
-    """Bytes that can be allocated without swapping."""
+    """Return the bytes of memory that can be allocated without swapping."""
     try:
         with open("/proc/meminfo", encoding="utf-8") as file:
             lines = dict(line.split(":") for line in file)
@@ -43,9 +43,12 @@ def resident_memory() -> int:
 def started(
     module: str, *words: str, env: dict[str, str] | None = None, **how: Any
 ) -> subprocess.Popen[bytes]:
-    """A process of this Python that runs a module and imports what this one does; Ctrl-C does not reach it."""
+    """Start a process that runs a module with this Python and its search path.
+
+    The process does not receive Ctrl-C.
+    """
     paths = os.pathsep.join(filter(None, sys.path))
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it inherits this
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the process inherits this
     try:
         command = [sys.executable, "-P", "-m", module, *words]
         return subprocess.Popen(

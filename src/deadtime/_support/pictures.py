@@ -1,4 +1,4 @@
-"""How every picture is coloured and written."""
+"""Colours and markers of figures, and functions that write pictures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MARKERS = dict(zip(COLORS, "osD^vPX", strict=True))
 
 
 def check_picture(path: Path | None) -> None:
-    """Refuse a name that is no PNG before any work is done."""
+    """Raise if the name of a picture does not end in .png, and make its folder."""
     if path is not None and path.suffix != ".png":
         raise ValueError(f"pictures are written as PNG; got {path}: end the name in .png")
     if path is not None:
@@ -33,12 +33,12 @@ def check_picture(path: Path | None) -> None:
 
 
 def put_title(axes: Axes, words: str) -> None:
-    """Write a title with text of a user's or a record's, in which $ is a letter and begins no formula."""
+    """Set a title from a user's or a record's text, in which $ begins no formula."""
     axes.set_title(printable_lines(words), fontsize=10, parse_math=False)
 
 
 def mark_picture(path: Path, words: str) -> Path:
-    """Write words in red on a band above a picture that was saved."""
+    """Write words in red above a saved picture."""
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  (only smoke tests mark pictures)
 
     size = 28
@@ -53,7 +53,7 @@ def mark_picture(path: Path, words: str) -> Path:
 
 
 def save_picture(figure: Figure, path: Path) -> Path:
-    """Write a figure as a PNG, whole or not at all."""
+    """Write a figure as a PNG, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
         figure.savefig(part, format="png", dpi=130)

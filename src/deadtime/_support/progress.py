@@ -29,9 +29,9 @@ def about(seconds: float) -> str:
 
 @contextmanager
 def bar(title: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show the progress of `total` units, and yield the function that adds to what is done.
+    """Show the progress of `total` units, and yield a function that adds a number of done units.
 
-    Call it with 0 while nothing new is done, so that lines are written on time.
+    Call that function with 0 while no unit is done, so that lines are written on time.
     """
     if not sys.stderr.isatty():
         yield Lines(title, total, unit).add
@@ -57,7 +57,7 @@ class Lines:
         self._clock = clock
         self._done = 0
         self._first: tuple[float, int] | None = None
-        """The time and the count of the first progress: what came before was start-up."""
+        """The time and the count of the first progress; the time before it was start-up."""
         self._written = clock()
 
     def add(self, n: int) -> None:

@@ -1,4 +1,4 @@
-"""The terminal: text from files and arguments is shown as it is, and never obeyed."""
+"""The terminal: text from files and arguments is printed without its control characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deadtime._support.files import printable_lines
 
 
 class _Plain(Console):
-    """A console to which text is only text: no markup, no names of emoji, no control characters."""
+    """A console that prints text as it is: no markup, no names of emoji, no control characters."""
 
     def render_str(self, text: str, **how: Any) -> Text:
         """Return a string, or a table's cell or title, as Rich prints it."""

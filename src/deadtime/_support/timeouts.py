@@ -1,7 +1,7 @@
-"""Time limits for steps of outside environments: how they are set, and calls that are not waited for without end.
+"""Time limits for the steps of outside environments, and calls with a timeout.
 
-A call can't be stopped from outside. It runs in a thread of its own, and who waits for it gives up
-in time. Code that lets no other thread run is ended with the whole process, by `faulthandler`.
+A call can't be stopped from outside. It runs in a thread of its own, and its caller stops waiting
+at the timeout. If the call lets no other thread run, `faulthandler` ends the whole process.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from threading import Lock, Thread
 from typing import Any
 
 VARIABLE = "DEADTIME_STEP_TIMEOUT"
-"""The variable with the seconds that a step may take; processes inherit it."""
+"""The environment variable with the seconds that a step may take; processes inherit it."""
 STUCK: set[str] = set()
-"""Names of what this process gave up waiting for; its threads still run."""
+"""Names of the environments that exceeded a timeout; their threads still run."""
 _MARGIN_SECONDS = 5.0
 _WAITING: set[object] = set()
 _LOCK = Lock()
@@ -30,14 +30,17 @@ class StepTimeoutError(RuntimeError):
 
 
 def step_timeout() -> float | None:
-    """Return the seconds that a step of an outside environment may take, or None: any number."""
+    """Return the seconds that a step of an outside environment may take; None is no limit."""
     given = os.environ.get(VARIABLE, "")
     return _checked(given) if given else None
 
 
 @contextmanager
 def limited_steps(seconds: float | None) -> Iterator[None]:
-    """Set the time limit for steps of this process and of those that it starts; None leaves it as it is."""
+    """Set the time limit for steps of this process and the processes that it starts.
+
+    None leaves the limit as it is.
+    """
     before = os.environ.get(VARIABLE, "")
     os.environ[VARIABLE] = before if seconds is None else str(_checked(seconds))
     try:
@@ -46,7 +49,7 @@ def limited_steps(seconds: float | None) -> Iterator[None]:
         os.environ[VARIABLE] = before
 
 
-def _checked(given: Any) -> float:
+def _checked(given: str | float) -> float:
     try:
         seconds = float(given)
     except ValueError:
@@ -59,11 +62,12 @@ def _checked(given: Any) -> float:
 
 
 class Patient:
-    """A thread that calls functions for others, who wait for each only so long."""
+    """A thread that calls functions for others, who wait for each up to a timeout."""
 
     def __init__(self, name: str):
-        """Start it; `name` is for errors."""
-        self.name, self.stuck = name, False
+        """Start the thread; `name` is for errors."""
+        self.name = name
+        self.stuck = False
         self._asked: SimpleQueue[Any] = SimpleQueue()
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         Thread(target=self._serve, daemon=True).start()
@@ -75,7 +79,10 @@ class Patient:
         seconds: float | None = None,
         **named: Any,
     ) -> Any:
-        """Return what a function returns, or raise what it raises, or StepTimeoutError after so many seconds."""
+        """Call a function in the thread, and return its value or raise its error.
+
+        Raises StepTimeoutError after `seconds`.
+        """
         if not self.stuck:
             self._asked.put((function, arguments, named))
             self.stuck = True  # until it answers
@@ -85,8 +92,8 @@ class Patient:
         if self.stuck:
             STUCK.add(self.name)
             raise StepTimeoutError(
-                f"a step or reset of {self.name} takes at most {seconds:g} s (--step-timeout); one took longer: "
-                "mend the environment, or allow more"
+                f"a step or reset of {self.name} takes at most {seconds:g} s (--step-timeout); "
+                "one took longer: mend the environment, or allow more"
             )
         if error is not None:
             raise error
@@ -101,13 +108,16 @@ class Patient:
                 self._answers.put((None, error))
 
     def end(self) -> None:
-        """End the thread once it has nothing left to do."""
+        """End the thread after its current call."""
         self._asked.put(None)
 
 
 @contextmanager
 def _ended_if_stuck(seconds: float | None) -> Iterator[None]:
-    """End this process, with a traceback of its threads, if the call inside lets no thread run for too long."""
+    """End this process if the call in the block lets no other thread run for too long.
+
+    A traceback of every thread is printed then.
+    """
     if seconds is None:
         yield
         return

@@ -9,6 +9,7 @@ from typing import Any
 
 import tyro
 
+from deadtime._support.progress import about
 from deadtime._support.terminal import console, counted
 from deadtime.cli.option_types import Flag, Place
 from deadtime.runs.driven import is_driven, last_status
@@ -64,8 +65,8 @@ def _print(status: dict[str, Any]) -> None:
     elif status["done"] == status["units"]:
         state = "has finished"
     seconds = status["seconds_left"]
-    about = f", about {seconds:,} s left" if seconds is not None else ""
-    shown.print(f"the driver {state}{about}")
+    left = f", {about(seconds)} left" if seconds is not None else ""
+    shown.print(f"the driver {state}{left}")
 
 
 def _percent(part: int, whole: int) -> int:

@@ -1,7 +1,7 @@
 """Runs: specs, records, the driver and its engines, sweeps and statistics.
 
-`deadtime.train` returns a `Result`, and `deadtime.compare` a `Comparison` with an `Estimate` for each
-agent and delay. `Where` chooses the engine that runs them. All are imported on first use.
+`deadtime.train` returns a `Result`, and `deadtime.compare` a `Comparison` with an `Estimate` for
+each agent and delay. `Where` chooses the engine that runs them. All are imported on first use.
 """
 
 from importlib import import_module

@@ -39,7 +39,7 @@ class Ceiling(NamedTuple):
 
 
 def ceiling(environment: Any, delay: int, largest: int = LARGEST) -> Ceiling:
-    """Return the optimum of a finite environment under a delay, or under a shorter delay as a bound.
+    """Return a finite environment's optimum under a delay, or, as a bound, under a shorter one.
 
     A shorter delay can only help: an agent that may decide later can also decide earlier, and draw
     the warm-up's random actions itself.

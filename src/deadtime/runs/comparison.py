@@ -150,7 +150,7 @@ class Comparison:
         return rows
 
     def notes(self) -> list[str]:
-        """Return the lines below the table: agents that diverged or never learned, and the seeds."""
+        """Return the notes below the table: agents that diverged or never learned, and seeds."""
         lines = []
         for delay, agent in product(self.delays, self.agents):
             about = f"{agent} at delay {delay}"

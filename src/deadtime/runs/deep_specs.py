@@ -1,4 +1,4 @@
-"""A deep run as data (see `specs`)."""
+"""Specs of deep runs, frozen and checked when they are made (see `specs`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from deadtime.runtime.views import VIEWS
 
 @dataclass(frozen=True)
 class DeepSpec:
-    """A deep agent on an environment of numbers or of frames; `changes` are what differs from the preset."""
+    """A run of a deep agent on an environment of numbers or of frames."""
 
     env: str
     agent: str
@@ -46,23 +46,26 @@ class DeepSpec:
     steps: int | None = None
     """Default: 100,000 and 10,000 more for each step of delay; on Atari 1,000,000."""
     settings: dict[str, Any] = field(default_factory=dict)
+    """The environment's settings that differ from its usual ones."""
     changes: dict[str, Any] = field(default_factory=dict)
+    """The learner's settings that differ from the preset."""
     evaluation_episodes: int = None  # type: ignore[assignment]
     """Default: 100; on Atari 10."""
     evaluation_delays: tuple[int, ...] = ()
-    """Other delays under which what was learned is evaluated too."""
+    """Other delays under which the trained policy is evaluated too."""
     envs: int = None  # type: ignore[assignment]
-    """Environments side by side, where they are outside the compiled program; one learner for all. Default: 1; on Atari 8,
-    for `recurrent` 16."""
+    """Environments outside the compiled program that one learner acts in at once.
+
+    Default: 1; on Atari 8, for `recurrent` 16."""
 
     process: DelayProcess | None = None
     """The process of the ages, of which `delay` is the longest; None for a constant delay."""
 
     recorded: InitVar[bool] = False
-    """Whether a record says this: then it is data, of which only the form is checked."""
+    """Whether the spec comes from a record; then only its form is checked."""
 
     def __post_init__(self, recorded: bool) -> None:
-        """Raise if this can't be run, before any work is done."""
+        """Raise if this run is impossible, before any work is done."""
         object.__setattr__(self, "_is_recorded", recorded)
         self._read_process()
         self._check_names()
@@ -77,11 +80,7 @@ class DeepSpec:
             check_recorded(self.env, self.settings)
             settings = self.settings
         else:
-            environment = self._checked_environment()
-            kept = getattr(environment, "settings", None)  # it knows which differ from its own
-            settings = (
-                differing(environment, make(self.env), self.settings) if kept is None else kept
-            )
+            settings = self._changed_settings(self._checked_environment())
         if shaped and not self.family.shaped:
             raise ValueError(
                 f"{self.env} has no shaped reward, so {shaped[0]} would do nothing: leave it out"
@@ -91,10 +90,11 @@ class DeepSpec:
         object.__setattr__(self, "settings", settings)
 
     def _check_names(self) -> None:
-        """Raise if there is no such environment, agent or preset, or if the agent does not work in the environment."""
+        """Raise if a name is unknown, or if the agent does not work in the environment."""
         if self.family.loop == "tabular":
             raise ValueError(
-                f"deep agents learn from numbers or frames; {self.env} has cells: choose another environment"
+                f"deep agents learn from numbers or frames; {self.env} has cells: choose another "
+                "environment"
             )
         agents = tuple(learners_of(self.family))
         remembers = self.agent in VIEWS and VIEWS[self.agent].sees == "history"
@@ -103,20 +103,21 @@ class DeepSpec:
                 name for name in environment_names() if self.agent in learners_of(family_of(name))
             ]
             raise ValueError(
-                f"{self.agent} trains only where the environment is compiled with it, or on Atari; got {self.env}: choose "
-                f"one of {', '.join(others)}, or an agent of {', '.join(agents)}"
+                f"{self.agent} trains only where the environment is compiled with it, or on Atari; "
+                f"got {self.env}: choose one of {', '.join(others)}, or an agent of "
+                f"{', '.join(agents)}"
             )
         if self.agent not in agents:
+            hint = nearest(str(self.agent), agents)
             raise ValueError(
-                f"{self.env} has no agent {self.agent!r}{nearest(str(self.agent), agents)}: choose one of {', '.join(agents)}"
+                f"{self.env} has no agent {self.agent!r}{hint}: choose one of {', '.join(agents)}"
             )
         if self.preset not in PRESETS:
-            raise ValueError(
-                f"no preset is called {self.preset!r}{nearest(self.preset, PRESETS)}: choose paper or best"
-            )
+            hint = nearest(self.preset, PRESETS)
+            raise ValueError(f"no preset is called {self.preset!r}{hint}: choose paper or best")
 
     def _read_process(self) -> None:
-        """Turn a process in JSON into one; its longest age is the delay."""
+        """Read a delay process from JSON, and set the delay to its longest age."""
         if isinstance(self.process, Mapping):
             object.__setattr__(self, "process", from_json(self.process))
         if self.process is not None and not self._is_recorded:  # type: ignore[attr-defined]
@@ -141,19 +142,18 @@ class DeepSpec:
             )
         if not self._is_recorded and not self.process.chain.endless:  # type: ignore[attr-defined]
             raise ValueError(
-                "training needs a delay that goes on for ever; got a trace of "
+                "training needs a delay without an end; got a trace of "
                 f"{self.process.chain.size} steps: pass Trace(…, repeat=True)"
             )
 
     def _check_numbers(self) -> None:
-        """Raise if a number of the run is out of range; set those that were left out."""
+        """Set the numbers that were left out, and raise if a number is out of range."""
         object.__setattr__(self, "delay", check_delay(self.delay))
         if self.steps is not None and self.steps == self.family.usual_steps:
             object.__setattr__(self, "steps", None)
         for name, usual in self._usual.items():
-            object.__setattr__(
-                self, name, usual if getattr(self, name) is None else getattr(self, name)
-            )
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, usual)
         if not isinstance(self.evaluation_delays, list | tuple):
             raise ValueError(
                 f"evaluation_delays are a list; got {self.evaluation_delays!r}: pass (5, 10), say"
@@ -163,48 +163,57 @@ class DeepSpec:
         )
         if VIEWS[self.agent].sees_queue and {*self.evaluation_delays} - {self.delay}:
             raise ValueError(
-                f"{self.agent} learns only from queues of exactly its own delay, {self.delay}; got evaluation_delays "
-                f"{self.evaluation_delays}: leave the others out"
+                f"{self.agent} learns only from queues of exactly its own delay, {self.delay}; got "
+                f"evaluation_delays {self.evaluation_delays}: leave the others out"
             )
         self._check_process()
         for name in ("steps", "evaluation_episodes", "envs"):
             value = getattr(self, name)
-            if (value, name) != (None, "steps") and (
-                isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31
-            ):
+            if name == "steps" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
                 such = 100_000 if name == "steps" else self._usual[name]
                 raise ValueError(
                     f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}"
                 )
 
     def _checked_environment(self) -> Any:
-        """Make the environment, raise if this agent can't act in it under this delay, and return it."""
+        """Return the environment, or raise if the agent can't act in it under this delay."""
         environment = self.environment(0)
         shape = environment.observation_space(environment.default_params).shape
         if len(shape) != 1 and not self.family.frames:
             raise ValueError(
-                f"deep agents take observations of one axis; those of {self.env} have shape {shape}: choose another"
+                f"deep agents take observations of one axis; those of {self.env} have shape "
+                f"{shape}: choose another"
             )
         check_executed(self.longest_delay, self.family.longest_episode(environment))
         return environment
 
     def _check_rewards(self, shaped: list[str]) -> None:
-        """Raise if rewards would say nothing."""
+        """Raise if the learner's settings would leave no reward to learn from."""
         if "shaped_bonus" in shaped and not self.learner.shaped:
             raise ValueError(
-                "shaped_bonus is added to the shaped reward, which is off (shaped=False): leave one of them out"
+                "shaped_bonus is added to the shaped reward, which is off (shaped=False): leave "
+                "one of them out"
             )
         measured = isinstance(self.learner, DoubleQ) and (
             self.learner.scaled or self.learner.centre
         )
         if measured and np.float32(self.learner.gamma) == 1:
             raise ValueError(
-                f"scaled and centred rewards need 1 - gamma, which is 0 here; got gamma={self.learner.gamma}: "
-                "pass a smaller one, or scaled=False and centre=0"
+                "scaled and centred rewards need a gamma below 1 in single precision; got "
+                f"{self.learner.gamma}: pass a smaller one, or scaled=False and centre=0"
             )
 
+    def _changed_settings(self, environment: Any) -> dict[str, Any]:
+        """Return an environment's settings that differ from its usual ones."""
+        settings = getattr(environment, "settings", None)  # some environments know them
+        return (
+            differing(environment, make(self.env), self.settings) if settings is None else settings
+        )
+
     def _kept_settings(self, own: Any) -> dict[str, Any]:
-        """Return the settings of an environment of ours that differ from its usual ones."""
+        """Return the settings of a built-in environment that differ from its usual ones."""
         kept = differing(own, self.family.describe(self.env, {}), self.settings)
         if self.preset == "paper":
             kept |= self.family.paper_settings(own, self.settings)
@@ -213,16 +222,16 @@ class DeepSpec:
         return kept
 
     def _check_place(self) -> None:
-        """Raise if this needs an environment inside the compiled program, or one outside, and has the other."""
+        """Raise if a setting needs a compiled environment and this one is not, or the reverse."""
         if self.outside and getattr(self.learner, "model", "") == "simulator":
             raise ValueError(
-                f"model='simulator' looks ahead in the environment itself, and {self.env} can't be copied to do so: "
-                "choose learned or change"
+                f"model='simulator' predicts with a copy of the environment, and {self.env} can't "
+                "be copied: choose learned or change"
             )
         if not self.outside and self.envs != 1:
             raise ValueError(
-                f"envs is for gym:ID and atari:NAME, which run outside the compiled program; got {self.envs} for {self.env}: "
-                "leave it out"
+                "envs is for gym:ID and atari:NAME, which run outside the compiled program; got "
+                f"{self.envs} for {self.env}: leave it out"
             )
 
     @property
@@ -242,6 +251,7 @@ class DeepSpec:
         return {"evaluation_episodes": self.family.usual_evaluation_episodes, "envs": envs}
 
     def _check_changes(self) -> None:
+        """Raise if a changed setting is unknown or unfit; drop changes that equal the preset."""
         usual = preset(self.preset, self.family, self.agent)
         if self._is_recorded:  # type: ignore[attr-defined]
             object.__setattr__(self, "changes", with_names_of_today(usual.kind, self.changes))
@@ -253,9 +263,8 @@ class DeepSpec:
         known = [f.name for f in fields(usual)]
         for name, value in self.changes.items():
             if name not in known:
-                raise ValueError(
-                    f"{self.agent} has no setting {name!r}{nearest(name, known)}: it has {', '.join(known)}"
-                )
+                unknown = f"{self.agent} has no setting {name!r}{nearest(name, known)}"
+                raise ValueError(f"{unknown}: it has {', '.join(known)}")
             object.__setattr__(
                 self, "changes", self.changes | {name: like(getattr(usual, name), name, value)}
             )
@@ -274,12 +283,13 @@ class DeepSpec:
             )
         if self.family.frames and len(self.changes.get("channels", (1, 1, 1))) != 3:
             raise ValueError(
-                f"channels are those of three convolutions; got {self.changes['channels']}: pass three numbers"
+                "channels are the numbers of channels of three convolutions; got "
+                f"{self.changes['channels']}: pass three numbers"
             )
 
     @property
     def learner(self) -> Any:
-        """All settings of the learner (see `preset`)."""
+        """The learner's settings: the preset with the changes (see `preset`)."""
         changes: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in self.changes.items()
@@ -293,27 +303,30 @@ class DeepSpec:
 
     @property
     def channel(self) -> Delay:
-        """The process of the ages or, if it is constant, the delay."""
+        """The delay: a process of ages, or a whole number if it is constant."""
         return self.delay if self.process is None else self.process
 
     @property
     def longest_delay(self) -> int:
-        """The longest it meets, in training or evaluation."""
+        """The longest delay in training or evaluation."""
         return max(self.delay, *self.evaluation_delays, 0)
 
     @property
     def length(self) -> int:
-        """Environment steps to train."""
+        """The number of environment steps of training."""
         return self.steps or self.family.usual_steps or 100_000 + 10_000 * self.delay
 
     def environment(self, seed: int) -> Any:
-        """Make the environment; all seeds have the same. A record may not have a module imported for it."""
+        """Return the environment, which is the same for all seeds.
+
+        For a record's spec no module is imported.
+        """
         if self._is_recorded:  # type: ignore[attr-defined]
             self.family.check_import(self.env)
         return make(self.env, self.settings)
 
     def canonical(self) -> dict[str, Any]:
-        """All that was asked for beyond what is usual."""
+        """Return the spec as JSON, without fields that have their usual values."""
         content: dict[str, Any] = {"kind": "deep"}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -332,7 +345,7 @@ class DeepSpec:
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits that stand for this spec, its preset's settings, and the versions of what it uses."""
+        """A hash of this spec, its preset's settings and the versions of its components."""
         learner = learners_of(self.family)[self.agent]
         kind = learner.settings.kind
         settings = {
@@ -362,7 +375,7 @@ def deep_spec(
     options: dict[str, Any],
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> DeepSpec:
-    """Sort named options into the run's own, the learner's and the environment's."""
+    """Return a spec from named options of the run, the learner and the environment."""
     named = {"env", "agent", "delay", "process", "settings", "changes"}
     own = {f.name for f in fields(DeepSpec)} - named
     deep = [kind for kind in LEARNERS.values() if "tabular" not in kind.loops]

@@ -24,7 +24,7 @@ _FAILED = {"name": str, "reason": str}
 def alone(
     root: Path, remedy: str = "name another folder, --out NAME", place: str = ""
 ) -> Iterator[None]:
-    """Lock a folder for one driver; `place` is its name in errors. The lock ends with the process."""
+    """Lock a folder, named `place` in errors, for one driver; the lock ends with the process."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock = _opened(root, os.O_RDWR | os.O_CREAT)
@@ -115,5 +115,5 @@ def _like(content: dict[str, Any], form: Mapping[str, type]) -> dict[str, Any]:
 
 def _not_ours(why: Exception) -> ValueError:
     return ValueError(
-        f"{STATUS} is no status file of a driver ({why}): delete it, the next driver writes a new one"
+        f"{STATUS} is no status file of a driver ({why}): delete it; the next driver writes one"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -86,8 +86,9 @@ class How:
     keep: Keep = Keep()  # noqa: RUF009  (it is never changed)
     """The policies that records keep."""
     alone: bool = True
-    """Whether this is the folder's only driver, which writes a status file. Otherwise several may add
-    to the folder at once, and the first error ends the command."""
+    """Whether this is the folder's only driver, which writes a status file.
+
+    Otherwise several may add to the folder at once, and the first error ends the command."""
     together: bool = False
     """Whether runs hardly train: they then share programs that are compiled faster."""
 
@@ -101,8 +102,8 @@ def check(where: Where) -> None:
         )
     if where.address and where.engine != "ray":
         raise ValueError(
-            f"--address is the address of a Ray cluster; got {where.address!r} without --engine ray: "
-            "add that"
+            f"--address is the address of a Ray cluster; got {where.address!r} without "
+            "--engine ray: add that"
         )
     if where.retries < 0:
         raise ValueError(f"retries are 0 or more; got {where.retries}: 2 are usual")
@@ -113,7 +114,7 @@ def has_failed_units(root: Path, store: Store | None) -> bool:
     return bool((last_status(root) if store is None else store.status()).get("failed"))
 
 
-def _engine(left: Runs, where: Where, how: How) -> tuple[Any, list[Unit], int]:
+def _engine(left: Runs, where: Where, how: How) -> tuple[Engine, list[Unit], int]:
     """Return the engine, the units, and the number of GPUs."""
     if how.together:
         return Inline(cores(), together=True), units_of(left, "gpu"), 0
@@ -122,11 +123,8 @@ def _engine(left: Runs, where: Where, how: How) -> tuple[Any, list[Unit], int]:
         return ray, units_of(left, "gpu" if ray.gpus else "cpu"), ray.gpus
     if all(isinstance(spec, TabularSpec) for spec, _ in left):
         units = units_of(left, "cpu")
-        return (
-            (Local() if (where.engine or _usual(units)) == "local" else Inline(cores())),
-            units,
-            0,
-        )
+        local = (where.engine or _usual(units)) == "local"
+        return (Local() if local else Inline(cores())), units, 0
     with uninterrupted():
         import jax  # noqa: PLC0415  (it takes a while to load)
 
@@ -254,7 +252,7 @@ class Sweep:
             for unit in self.running:
                 ending.CHECKPOINTS.update(checkpoints_at(unit, self.checkpoints))
 
-    def _progress(self, unit: str, n: int, tell: Any) -> None:
+    def _progress(self, unit: str, n: int, tell: Callable[[int], None]) -> None:
         self.running[unit].setdefault("since", monotonic())
         self.running[unit]["done"] += n
         tell(n)
@@ -271,8 +269,8 @@ class Sweep:
         except OSError as error:
             place = self.store.url if self.store else self.root
             raise OSError(
-                f"records can't be written to {place} ({error.strerror or error}): finished records "
-                "are kept; fix the cause and run the same command again"
+                f"records can't be written to {place} ({error.strerror or error}): finished "
+                "records are kept; fix the cause and run the same command again"
             ) from error
 
     def _put_aside(self, unit: Unit, those: list[Record]) -> None:

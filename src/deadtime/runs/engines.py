@@ -165,7 +165,7 @@ class _Worker:
 
 
 class Local:
-    """The engine of worker processes on this machine: one a core, and one a GPU for units on GPUs."""
+    """The engine of worker processes on this machine: one for each core, and one for each GPU."""
 
     def __init__(self, gpus: Sequence[str] = ()):
         """Start no process yet; `gpus` have the names of CUDA_VISIBLE_DEVICES."""

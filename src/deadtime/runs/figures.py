@@ -1,4 +1,4 @@
-"""Drawings that experiments share. Each draws into given axes; callers write titles."""
+"""Drawings of results into given axes; callers write the titles."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from deadtime._support.pictures import COLORS, MARKERS
@@ -28,7 +29,7 @@ NAMES = {
     "mbs": "MBS",
     "recurrent": "A2C-LSTM",
 }
-"""The names of our agents in figures; those that a user adds are called as they are registered."""
+"""The names of built-in agents in figures; a user's agents have their registered names."""
 _OTHER_COLORS = ("#8c564b", "#17becf", "#bcbd22", "#7f7f7f")
 
 
@@ -38,13 +39,13 @@ def name_of(agent: str) -> str:
 
 
 def order_of(agent: str) -> tuple[int, str]:
-    """Return the place of an agent in figures: ours first, then others by name."""
+    """Return the sort key of an agent in figures: built-in agents first, then others by name."""
     known = [*NAMES]
     return (known.index(agent) if agent in known else len(known)), agent
 
 
 def color_of(agent: str) -> str:
-    """Return an agent's colour; agents that a user adds share four colours, in order of name."""
+    """Return an agent's colour; a user's agents share four colours, in order of name."""
     if agent in COLORS:
         return COLORS[agent]
     others = sorted({*VIEWS, agent} - {*COLORS})
@@ -82,7 +83,7 @@ def return_against_delay(
 
 
 def draw_estimates(
-    axes: Axes, x: Any, found: Sequence[statistics.Estimate], color: str, **style: Any
+    axes: Axes, x: Sequence[float], found: Sequence[statistics.Estimate], color: str, **style: Any
 ) -> None:
     """Draw a line through values, on a band of their intervals."""
     axes.plot(x, [e.value for e in found], color=color, **style)
@@ -90,11 +91,12 @@ def draw_estimates(
     axes.fill_between(x, low, [e.high for e in found], color=color, alpha=0.18, lw=0)
 
 
-def _line(axes: Axes, agent: str, x: Any, found: list[statistics.Estimate]) -> None:
+def _line(axes: Axes, agent: str, x: Sequence[float], found: list[statistics.Estimate]) -> None:
+    """Draw an agent's line of means on the band of their intervals."""
     color = color_of(agent)
     marker = MARKERS.get(agent, "*")
     draw_estimates(axes, x, found, color, label=name_of(agent), marker=marker, ms=4)
-    if len(x) == 1:  # an area of no width
+    if len(x) == 1:  # the band has no width
         axes.vlines(x, found[0].low, found[0].high, color=color, lw=1)
 
 
@@ -158,7 +160,7 @@ def heat_map(
     columns: list[str],
     span: tuple[float, float] = (-1, 1),
     digits: str = ".2f",
-) -> Any:
+) -> AxesImage:
     """Draw a table of numbers whose cells are coloured over `span`."""
     image = axes.imshow(
         values, origin="lower", aspect="auto", cmap="cividis", vmin=span[0], vmax=span[1]
@@ -180,7 +182,7 @@ def heat_map(
 
 
 def shared_legend(figure: Figure, axes: np.ndarray) -> None:
-    """Draw one legend for all axes."""
+    """Replace the legends of all axes by one of the figure."""
     handles: dict[str, Any] = {}
     for axis in axes.flat:
         handles |= {

@@ -1,4 +1,4 @@
-"""A user's own records as experiments: the records that no experiment of the paper needs."""
+"""Comparisons of a user's own records, which no experiment of the paper needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from deadtime.runs.tabular_specs import TabularSpec
 
 _APART = ("agent", "delay")
 _LEARNER = ("changes", "learner")
-"""The fields of the learner's settings; agents with other settings may share a figure."""
+"""The fields of the learner's settings; agents in one figure may differ in them."""
 _LONGEST_TITLE = 500
 _SHOWN = 20
 _CURVES = 5
@@ -44,22 +44,22 @@ Groups = dict[str, dict[tuple[str, int], Result]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Agents under several delays in one environment, with the functions that show their results."""
+    """Agents under several delays in one environment, and functions that show their results."""
 
     name: str
     title: str
     runs: Mapping[tuple[str, int], Spec]
     seeds: Sequence[int]
     draw: Callable[[Results, Path], Path]
-    """Draws the figure into a folder."""
+    """The function that draws the figure into a folder and returns its path."""
     table: Callable[[Results, Path], list[dict[str, Any]]]
-    """Returns the numbers behind it, a row a line."""
+    """The function that returns the rows of the figure's numbers."""
 
 
 def refused(root: Path, also: Iterable[str] = ()) -> dict[str, str]:
-    """Return the records and packs in a folder that can't be shown, by name, each with the reason.
+    """Return the records and packs of a folder that can't be shown: names and reasons.
 
-    They can't be read, or another version wrote them. The names `also` are checked too.
+    Such a record can't be read, or is outdated. The names `also` are checked too.
     """
     found = pack_archive.unreadable(root)
     for folder in sorted(root / name for name in {*records.names(root), *also}):
@@ -67,16 +67,15 @@ def refused(root: Path, also: Iterable[str] = ()) -> dict[str, str]:
             if records.exists(folder):  # which raises for a link
                 record = records.read(folder)
                 if from_canonical(record.spec).id != record.id:
-                    found[folder.name] = (
-                        f"{folder} is outdated, since a part that it uses has changed: train it again"
-                    )
+                    why = "is outdated, since a part that it uses has changed: train it again"
+                    found[folder.name] = f"{folder} {why}"
         except (ValueError, OSError, ImportError, MemoryError) as error:
             found[folder.name] = str(error)
     return found
 
 
 def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Comparison, Results]]:
-    """Return a comparison, with its results, of each environment and settings in a folder.
+    """Return a comparison and its results for each environment and settings in a folder.
 
     Records with a name in `but` are left out.
     """
@@ -85,9 +84,8 @@ def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Comparison,
         if folder.name in but:
             continue
         record = records.read(folder)
-        if (
-            folder_of(record) in but or record.id != from_canonical(record.spec).id
-        ):  # of a version that ran it differently
+        outdated = record.id != from_canonical(record.spec).id
+        if folder_of(record) in but or outdated:
             continue
         result = Result(record)
         about = json.dumps(
@@ -104,7 +102,7 @@ def experiments(root: Path, but: Collection[str] = ()) -> list[tuple[Comparison,
 
 
 def _parted(about: str, group: Mapping[tuple[str, int], list[Result]]) -> Groups:
-    """Divide a group so that each agent has one setting at each delay; of copies take the first."""
+    """Divide a group so that each agent has one setting at each delay; drop copies."""
     if all(len({result.record.id for result in those}) == 1 for those in group.values()):
         return {about: {key: those[0] for key, those in group.items()}}
     parts: Groups = {}
@@ -121,6 +119,7 @@ def _parted(about: str, group: Mapping[tuple[str, int], list[Result]]) -> Groups
 def _experiment(
     content: dict[str, Any], group: Mapping[tuple[str, int], Result]
 ) -> tuple[Comparison, Results]:
+    """Return the comparison of a group and its results, in the order of figures."""
     title = content["env"]
     for name, value in content.items():
         if isinstance(value, dict):
@@ -140,9 +139,8 @@ def _experiment(
     def draw(results: Results, root: Path) -> Path:
         return save_picture(_figure(title, results), root / "figures" / f"{slug}.png")
 
-    return Comparison(
-        slug, title, {key: result.spec for key, result in results.items()}, seeds, draw, _table
-    ), results
+    runs = {key: result.spec for key, result in results.items()}
+    return Comparison(slug, title, runs, seeds, draw, _table), results
 
 
 def _figure(title: str, results: Results) -> Figure:
@@ -182,7 +180,7 @@ def seeds_of(results: Results) -> str:
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """Return a table's rows: returns, and paired differences between the first agent and each."""
+    """Return a table's rows: returns, and paired differences from the first agent."""
     rows = []
     first = next(iter(results))[0]
     for (agent, m), result in results.items():
@@ -195,7 +193,7 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
 
 
 def _first(seeds: list[int]) -> str:
-    """List seeds, or the first of very many."""
+    """Return a list of seeds as text, cut after the first ones."""
     return f"[{', '.join(map(str, seeds[:_SHOWN]))}{', …' * (len(seeds) > _SHOWN)}]"
 
 

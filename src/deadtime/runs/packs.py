@@ -33,8 +33,8 @@ def pack_name(record: Record) -> str:
 def pack(root: Path, name_of: Callable[[Record], str] = pack_name) -> list[Path]:
     """Move the record folders of `root` into packs, and return those packs.
 
-    A record goes to the pack that already holds it, else to `name_of(record)`.zip. A folder stays if
-    it holds files of the user, or a record that can't be read.
+    A record goes to the pack that already holds it, else to `name_of(record)`.zip. A folder stays
+    if it holds files of the user, or a record that can't be read.
     """
     if not _folders(root) and not _left(root):
         return []

@@ -49,8 +49,8 @@ def _commit() -> str | None:
 def commit_of(top: Path) -> str | None:
     """Return the commit that the checkout of deadtime at `top` is at, or None if there is none.
 
-    Git's files are read and git is not run, so no hook or setting of a repository is obeyed. Whether
-    files were changed since the commit is therefore not known.
+    Git's files are read and git is not run, so no hook or setting of a repository takes effect.
+    Whether files were changed since the commit is therefore not known.
     """
     try:
         if tomllib.loads(_text(top / "pyproject.toml"))["project"]["name"] != "deadtime":

@@ -120,7 +120,7 @@ class Ray:
             return {}
 
     def close(self) -> None:
-        """Cancel all units, which have a minute to write checkpoints, and end a cluster started here."""
+        """Cancel all units, which get a minute for checkpoints, and end a cluster started here."""
         with unhurried():
             try:
                 self._cancel(force=False)

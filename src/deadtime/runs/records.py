@@ -90,7 +90,7 @@ def names(root: Path) -> list[str]:
 
 
 def add(folder: Path, record: Record) -> Record:
-    """Write a record together with the seeds that are recorded already; a new row replaces an old."""
+    """Write a record together with the seeds recorded before; a new row replaces an old one."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder_swap.locked(folder):
         folder_swap.settled(folder, FILES)
@@ -108,7 +108,7 @@ def add(folder: Path, record: Record) -> Record:
 
 
 def write(folder: Path, record: Record) -> Path:
-    """Write a record completely or not at all; it may replace an earlier record and nothing else."""
+    """Write a record completely or not at all; it may replace only an earlier record."""
     if not folder.is_symlink():
         folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)

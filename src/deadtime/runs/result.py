@@ -50,9 +50,8 @@ class Result:
         ]
         shown = ", ".join(scores[:_SHOWN_SCORES] + ["..."] * (count > _SHOWN_SCORES))
         seeds = f"{count} seed{'s' * (count != 1)}"
-        return printable(
-            f"Result({spec['env']}, {spec.get('agent')}, delay {spec.get('delay', 0)}, {seeds}: {shown})"
-        )
+        about = f"{spec['env']}, {spec.get('agent')}, delay {spec.get('delay', 0)}"
+        return printable(f"Result({about}, {seeds}: {shown})")
 
     @property
     def spec(self) -> Spec:
@@ -60,8 +59,8 @@ class Result:
         spec = from_canonical(self.record.spec)
         if spec.id != self.record.id:
             raise ValueError(
-                f"this record is outdated (id {self.record.id}, now {spec.id}), since a part that it uses "
-                "has changed: train it again"
+                f"this record is outdated (id {self.record.id}, now {spec.id}), since a part that "
+                "it uses has changed: train it again"
             )
         return spec
 
@@ -105,8 +104,8 @@ class Result:
         """The seeds whose policies were kept; an error names the command if there are none."""
         if not self.record.policy_seeds:
             raise ValueError(
-                "this record holds scores but no policies (`compare` and `sweep` keep none, studies "
-                f"small ones): train it with `{self.command}`"
+                "this record holds scores but no policies (`compare` and `sweep` keep none, "
+                f"studies small ones): train it with `{self.command}`"
             )
         return self.record.policy_seeds
 

@@ -34,8 +34,8 @@ def train_missing(
 ) -> int:
     """Train and record the runs that are not recorded yet; return the number that failed.
 
-    Where policies of any size are kept, a seed whose record has no policy counts as missing. `begin`
-    is called after all checks, before the first run.
+    Where policies of any size are kept, a seed whose record has no policy counts as missing.
+    `begin` is called after all checks, before the first run.
     """
     wanted = list(runs)
     where = where or Where()

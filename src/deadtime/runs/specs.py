@@ -1,4 +1,4 @@
-"""Specs of both kinds: made from names, and read from records."""
+"""Functions that make specs from names and from records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_spec(
     options: dict[str, Any],
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> Spec:
-    """Make a spec by names: tabular or deep, as the environment is."""
+    """Return the spec of a run, tabular or deep as the environment is."""
     channel = as_delay(delay)
     if family_of(env).loop != "tabular":
         return deep_spec(env, agent, channel, options, env_kwargs)
@@ -34,22 +34,20 @@ def make_spec(
 
 
 def from_canonical(content: dict[str, Any]) -> Spec:
-    """Return the spec that a record was made with: its form is checked, and no environment is made.
+    """Return the spec of a record after a check of its form; no environment is made.
 
     Before such a spec is run, `dataclasses.replace(spec)` checks it against its environment.
     """
     given = {name: value for name, value in content.items() if name != "kind"}
     try:
-        return (
-            DeepSpec(**given, recorded=True)
-            if content.get("kind") == "deep"
-            else tabular_from(given)
-        )
+        if content.get("kind") == "deep":
+            return DeepSpec(**given, recorded=True)
+        return tabular_from(given)
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        rule = f"a record says what was run; got {content!r:.200} ({error!r:.100})"
+        rule = f"a record holds the spec of its run; got {content!r:.200} ({error!r:.100})"
         raise ValueError(f"{rule}: train it again") from error
 
 
 def folder_of(record: Record) -> str:
-    """Return the name of a record's folder, whatever this version would call it."""
+    """Return the name of a record's folder, with the id that the record states."""
     return f"{from_canonical(record.spec).name.rpartition('-')[0]}-{record.id}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 4000
 FEWEST = 3
-"""The fewest seeds of an interval. Student's interval of two is 13 times as wide as their distance."""
+"""The fewest seeds of an interval; that of two seeds is 13 times as wide as their distance."""
 
 
 class Estimate(NamedTuple):
@@ -52,7 +52,8 @@ def seeds_shown(count: int, intervals: str = ", 95% intervals") -> str:
 def mean(values: Scores | Sequence[float], limits: Limits = ANY) -> Estimate:
     """Return the mean over seeds and Student's interval, cut at the `limits` of a single value.
 
-    At few seeds a bootstrap's interval is too narrow; Student's still covers the truth in 95% of cases.
+    At few seeds a bootstrap's interval is too narrow. Student's still covers the truth in 95% of
+    cases.
     """
     values = np.asarray(values, float)
     middle = float(values.mean())

@@ -19,7 +19,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EROFS
 from pathlib import Path
@@ -72,7 +72,7 @@ def _at(url: str) -> tuple[Any, str]:
         ) from None
 
 
-def _patiently(action: Any, *arguments: Any) -> Any:
+def _patiently(action: Callable[..., Any], *arguments: Any) -> Any:
     """Call `action`, and retry with growing pauses if it fails."""
     for left in range(_TRIES - 1, -1, -1):
         try:
@@ -108,8 +108,8 @@ def _write(fs: Any, path: str, content: bytes | Path) -> None:
 def opened(out: str | Path) -> Iterator[tuple[Path, Store | None]]:
     """Yield the folder to work in and the URL's store; the folder is `out` unless that is a URL.
 
-    The folder with copies of a URL's records is kept: records whose upload failed are uploaded by the
-    next driver on this machine.
+    The folder with copies of a URL's records is kept, so that the next driver on this machine
+    uploads records whose upload failed.
     """
     if not is_url(out):
         yield Path(out), None
@@ -125,7 +125,7 @@ def opened(out: str | Path) -> Iterator[tuple[Path, Store | None]]:
 
 @contextmanager
 def copied(place: str | Path) -> Iterator[Path]:
-    """Yield the folder of records to read: `place` itself, or a temporary copy of a URL's records."""
+    """Yield the folder of records to read: `place`, or a temporary copy of a URL's records."""
     if not is_url(place):
         yield Path(place)
         return
@@ -177,7 +177,7 @@ class Store:
                 records.write(root / folder_of(record), record)
 
     def _names(self) -> list[str]:
-        """Return the names of the records and the files that explain them, or raise if one is unfit."""
+        """Return the names of records and of the files that explain them; raise if one is unfit."""
         self._fs.invalidate_cache()
         try:
             found = [one for one in _patiently(self._fs.ls, self._base, True) if _kept(one["name"])]
@@ -217,7 +217,7 @@ class Store:
 
     @contextmanager
     def driven(self, root: Path) -> Iterator[None]:
-        """Be the URL's only driver, which works in `root`; at the end, report that there is none."""
+        """Register as the URL's only driver, which works in `root`, until the end of the block."""
         other = self.alive()
         if other:
             raise ValueError(
@@ -288,7 +288,7 @@ class Store:
 
 @contextmanager
 def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
-    """Yield the folder of a unit's checkpoints below `place`; for a URL, a copy that is kept in sync."""
+    """Yield the folder of a unit's checkpoints below `place`; for a URL, a copy kept in sync."""
     if place is None or not is_url(place):
         folder = None if place is None else Path(place) / unit
         if folder is not None:  # links are refused

@@ -1,18 +1,18 @@
-"""Sweeps: a user's own comparison from a small TOML file, by the same machinery as the paper's.
+"""Sweep files: a user's own comparison as a small TOML file.
 
     environments = ["noisy-cartpole", "acrobot"]
     agents = ["delayed", "augmented", "oblivious"]
     delays = [0, 5, 15]
     seeds = 5                        # or a list of them
     presets = ["best"]               # of deep agents
-    [overrides]                      # whatever `deadtime train` takes
+    [overrides]                      # any option of `deadtime train`
     steps = 50_000
     [overrides.noisy-cartpole]       # for one environment, or one agent
     noise = 0.2
     [env_kwargs.noisy-cartpole]      # an environment's own arguments, where names clash
     perturb = "masses"
 
-All of it is checked before anything runs; an error names the line.
+The whole file is checked before any run starts; an error names the line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,13 +45,16 @@ USUAL: dict[str, Any] = {
     "overrides": {},
     "env_kwargs": {},
 }
-_FILE_BYTES, _LINE_DOTS, _TABLE_SETTINGS = 2**18, 100, 100
-"""What a file may have: more would take long to read, and no sweep needs it."""
-_MOST_SETTINGS, _MOST_RUNS = 10_000, 1_000_000
+_FILE_BYTES = 2**18
+_LINE_DOTS = 100
+"""The most dots in a line: a key of n parts takes n² time to parse."""
+_TABLE_SETTINGS = 100
+_MOST_SETTINGS = 10_000
+_MOST_RUNS = 1_000_000
 
 
 class Place(NamedTuple):
-    """Where in the file a name stands."""
+    """The place of a name in the file."""
 
     table: str
     key: str
@@ -65,13 +68,17 @@ class _Given(NamedTuple):
     value: Any
     place: Place
     environment: bool = False
-    """Whether it is the environment's alone, from the table `env_kwargs`."""
+    """Whether it is an environment's own argument, from the table `env_kwargs`."""
+
+
+Wrong = Callable[[Place, str], ValueError]
+"""A function that returns the error for a place in the file, from its message."""
 
 
 def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) -> Runs:
-    """Return the runs that a file asks for, of at most so many settings.
+    """Return the runs of a sweep file with at most `most` combinations of its lists.
 
-    Those of gym:MODULE:ID need MODULE among the modules `allowed`.
+    An environment gym:MODULE:ID needs MODULE among the modules `allowed`.
     """
     if not path.is_file():
         raise ValueError(
@@ -117,8 +124,10 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
     return [(spec, seeds) for spec in specs.values()]
 
 
-def _with_names_of_today(env: str, agent: str, given: Sequence[_Given], wrong: Any) -> list[_Given]:
-    """Return settings of which those with former names have the names of today."""
+def _with_names_of_today(
+    env: str, agent: str, given: Sequence[_Given], wrong: Wrong
+) -> list[_Given]:
+    """Return the settings with former names replaced by the names of today."""
     learner = learners_of(family_of(env)).get(agent)
     today = {} if learner is None else FORMER_NAMES.get(learner.settings.kind, {})
     together = {one.place[:2] for one in given}
@@ -133,7 +142,10 @@ def _with_names_of_today(env: str, agent: str, given: Sequence[_Given], wrong: A
 
 
 def keep_copy(path: Path, folder: Path) -> None:
-    """Put a copy of a sweep's file beside its records, in place of an earlier sweep's and of nothing else."""
+    """Copy a sweep's file into the folder of its records.
+
+    The copy may replace only the copy of an earlier sweep.
+    """
     copy = folder / path.name
     if os.path.lexists(copy):
         if os.path.samestat(copy.lstat(), path.stat()):
@@ -145,7 +157,7 @@ def keep_copy(path: Path, folder: Path) -> None:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a plain file, if it is no longer than a sweep is."""
+    """Return the text of a plain file; raise if it is too large for a sweep."""
     try:
         text = files.plain(path, _FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -154,9 +166,7 @@ def _text(path: Path) -> str:
         raise ValueError(
             f"{path}: a sweep is a small text file, and {error}: delete it, or name another"
         ) from None
-    if any(
-        line.count(".") > _LINE_DOTS for line in text.split("\n")
-    ):  # a key of n parts would take n² time
+    if any(line.count(".") > _LINE_DOTS for line in text.split("\n")):
         raise ValueError(
             f"{path}: a sweep has no line with more than {_LINE_DOTS} dots: write shorter keys"
         )
@@ -164,7 +174,7 @@ def _text(path: Path) -> str:
 
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:
-    """Return what the TOML of a sweep says under the keys of sweeps."""
+    """Return the content of a sweep's TOML; raise if it has an unknown key."""
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -177,18 +187,21 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
             raise ValueError(f"{path}, line {line_of(text, Place('', key))}: {why}")
     if "environments" not in content:
         raise ValueError(
-            f'{path}: a sweep names its environments; got none: write environments = ["noisy-cartpole"], say'
+            f"{path}: a sweep names its environments; got none: write "
+            'environments = ["noisy-cartpole"], say'
         )
     return content
 
 
-def _check_list(key: str, value: Any, kinds: tuple[type, ...], such: str, wrong: Any) -> None:
+def _check_list(key: str, value: Any, kinds: tuple[type, ...], such: str, wrong: Wrong) -> None:
+    """Raise unless a value is a list of the right kinds, at least one and each once."""
     what = "words" if kinds == (str,) else "whole numbers and delay processes"
     good = isinstance(value, list) and value and all(type(one) in kinds for one in value)
     if not good:
         raise wrong(
             Place("", key),
-            f"{key} is a list of {what}, at least one; got {value!r:.200}: write {key} = {such}, say",
+            f"{key} is a list of {what}, at least one; got {value!r:.200}: write {key} = {such}, "
+            "say",
         )
     twice = [one for one, times in Counter(value).items() if times > 1]
     if twice:
@@ -198,16 +211,17 @@ def _check_list(key: str, value: Any, kinds: tuple[type, ...], such: str, wrong:
         )
 
 
-def _checked_seeds(asked: dict[str, Any], most: int, wrong: Any) -> tuple[int, ...]:
-    """Return the seeds, unless there are more runs than anyone does; none is listed before they are counted."""
-    given, settings = asked["seeds"], 1
+def _checked_seeds(asked: dict[str, Any], most: int, wrong: Wrong) -> tuple[int, ...]:
+    """Return the seeds; raise if the sweep has too many runs, before any is listed."""
+    given = asked["seeds"]
+    settings = 1
     for key in ("environments", "agents", "delays", "presets"):
         settings *= len(asked[key])
     if settings > most:
         raise wrong(
             Place("", "delays"),
-            f"a sweep has at most {most:,} environments, agents, delays and presets in all combinations; got "
-            f"{settings:,}: make several of it",
+            f"a sweep has at most {most:,} combinations of environments, agents, delays and "
+            f"presets; got {settings:,}: divide it into several sweeps",
         )
     if type(given) is int and settings * given > _MOST_RUNS:
         raise wrong(
@@ -220,7 +234,8 @@ def _checked_seeds(asked: dict[str, Any], most: int, wrong: Any) -> tuple[int, .
         raise wrong(Place("", "seeds"), str(error)) from None
 
 
-def _check_names(asked: dict[str, Any], wrong: Any, allowed: Collection[str]) -> None:
+def _check_names(asked: dict[str, Any], wrong: Wrong, allowed: Collection[str]) -> None:
+    """Raise if an environment or an agent is unknown, or if a module may not be imported."""
     agents = tuple(VIEWS)
     for name in asked["environments"]:
         try:
@@ -236,14 +251,15 @@ def _check_names(asked: dict[str, Any], wrong: Any, allowed: Collection[str]) ->
             ) from None
     for name in asked["agents"]:
         if name not in agents:
-            known = f"no agent is called {name!r:.200}{nearest(name, agents)}: choose one of {', '.join(agents)}"
-            raise wrong(Place("", "agents", name), known)
+            unknown = f"no agent is called {name!r:.200}{nearest(name, agents)}"
+            why = f"{unknown}: choose one of {', '.join(agents)}"
+            raise wrong(Place("", "agents", name), why)
 
 
 def _tables(
-    key: str, asked: dict[str, Any], names: Sequence[str], wrong: Any
+    key: str, asked: dict[str, Any], names: Sequence[str], wrong: Wrong
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings below `key` by what they are for: all (""), an environment or an agent."""
+    """Return the tables of settings below `key`: for all ("") and by environment or agent."""
     if not isinstance(asked[key], dict):
         raise wrong(
             Place("", key),
@@ -266,42 +282,45 @@ def _tables(
             place = Place(key, table)
             raise wrong(
                 place,
-                f"a table has at most {_TABLE_SETTINGS} settings; got {len(settings):,}: leave some out",
+                f"a table has at most {_TABLE_SETTINGS} settings; got {len(settings):,}: leave "
+                "some out",
             )
         for name, value in settings.items():
             place = Place(f"{key}.{table}".rstrip("."), name)
             if key == "overrides" and name in ("preset", "seeds", "delay", "agent", "env"):
                 raise wrong(
                     place,
-                    f"{name} is no setting of a run here: use the sweep's own keys, {', '.join(USUAL)}",
+                    f"{name} is no setting of a run here: use the sweep's own keys, "
+                    f"{', '.join(USUAL)}",
                 )
             if not isinstance(value, str | int | float | list):
                 got = "a table" if isinstance(value, dict) else repr(value)
                 raise wrong(
                     place,
-                    f"{name} is a number, a word, true, false or a list of such; got {got}: write one",
+                    f"{name} is a number, a word, true, false or a list of such; got {got}: "
+                    "write one",
                 )
     return tables
 
 
 _REFUSED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What environments and learners raise for settings of the wrong kind."""
+"""The errors of environments and learners for settings of the wrong kind."""
 
 
-def _spec(env: str, agent: str, delay: int | str, given: Sequence[_Given], wrong: Any) -> Spec:
-    """Return one run or, if it is refused, raise at the first thing in the file that makes it so."""
+def _spec(env: str, agent: str, delay: int | str, given: Sequence[_Given], wrong: Wrong) -> Spec:
+    """Return the spec of a run, or raise an error at the first place in the file that is wrong."""
     try:
-        return _made(env, agent, delay, given)
+        return _make(env, agent, delay, given)
     except _REFUSED as error:
         for place, attempt in _attempts(env, agent, delay, given):
             try:
-                _made(*attempt)
+                _make(*attempt)
             except _REFUSED as found:
                 raise wrong(place, str(found)) from None
         raise wrong(Place("", "environments", env), str(error)) from None
 
 
-def _made(env: str, agent: str, delay: int | str, given: Sequence[_Given]) -> Spec:
+def _make(env: str, agent: str, delay: int | str, given: Sequence[_Given]) -> Spec:
     """Return the spec of a run; later settings replace earlier ones."""
     options = {one.name: one.value for one in given if not one.environment}
     env_kwargs = {one.name: one.value for one in given if one.environment}
@@ -311,7 +330,7 @@ def _made(env: str, agent: str, delay: int | str, given: Sequence[_Given]) -> Sp
 def _attempts(
     env: str, agent: str, delay: int | str, given: Sequence[_Given]
 ) -> Iterator[tuple[Place, tuple[str, str, int | str, Sequence[_Given]]]]:
-    """Yield the run built up from what nothing is wrong with, one thing at a time."""
+    """Yield places of the file with the run up to there: one name or setting more each time."""
     yield Place("", "environments", env), (env, "oblivious", 0, ())
     yield Place("", "agents", agent), (env, agent, 0, ())
     for number, one in enumerate(given, 1):
@@ -320,22 +339,25 @@ def _attempts(
 
 
 def line_of(text: str, place: Place) -> int:
-    """Return the line of a value if one is named and found, else of the key, else of its table."""
-    table, best, inside = "", 1, False
+    """Return the number of the line of a value; if it is not found, of its key or its table."""
+    table = ""
+    best = 1
+    inside = False
     whole_name = f"{place.table}.{place.key}".lstrip(".")
-    for number, line in enumerate(
-        (re.sub(r"\s#.*|^#.*", "", line) for line in text.splitlines()), 1
-    ):
+    uncommented = (re.sub(r"\s#.*|^#.*", "", line) for line in text.splitlines())
+    for number, line in enumerate(uncommented, 1):
         header = re.match(r"\s*\[{1,2}([^\[\]=]+)\]{1,2}\s*$", line)
         key, equals, _ = line.partition("=")
         if header:
-            table, inside = _bare(header[1]), False
+            table = _bare(header[1])
+            inside = False
             if table in (place.table, whole_name):
                 best = number
         elif equals and not {*"[]#"} & {*key}:
             name = f"{table}.{_bare(key)}".lstrip(".")
             inside = name == whole_name
-            if inside or whole_name.startswith(f"{name}."):  # the latter is a table within one line
+            is_inline_table = whole_name.startswith(f"{name}.")
+            if inside or is_inline_table:
                 best = number
         if inside and (
             place.value is None
@@ -346,5 +368,5 @@ def line_of(text: str, place: Place) -> int:
 
 
 def _bare(name: str) -> str:
-    """A key without its quotes and spaces."""
+    """Return a key without its quotes and spaces."""
     return re.sub("[\"'\\s]", "", name)

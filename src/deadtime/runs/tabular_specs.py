@@ -1,14 +1,15 @@
-"""A run as data: frozen, checked when made, and known by a hash of what it says.
+"""Specs of tabular runs: a run as data, frozen, checked when it is made, and identified by a hash.
 
-The hash leaves out what has its default value, so that a new optional setting keeps old ids, and takes in a version of each
-component that shapes the result, so that a fix which changes results gives new ones.
+The hash leaves out fields that have their default value, so a new optional setting keeps old ids.
+It includes a version of each component that shapes the result, so a fix that changes results gives
+new ids.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -25,7 +26,9 @@ from deadtime.runs.spec_checks import check_executed, differing
 from deadtime.runtime.views import VIEWS
 
 _USUAL_LEARNER = {"walk": QLearning(epsilon=0.1)}
-"""The learner's usual settings by family, where they are not its defaults: the walk's rewards make no one explore."""
+"""The learner's usual settings by family, where they are not its defaults.
+
+The walk's rewards do not lead to exploration."""
 TABULAR = {
     name: _USUAL_LEARNER.get(family.name, QLearning())
     for family in FAMILIES.values()
@@ -34,30 +37,30 @@ TABULAR = {
 }
 """Finite environments, and the learner's usual settings in each."""
 VERSIONS = {"q-learning": 1}
-"""Versions of learners; raise one when a change of it changes results. Families have their own."""
+"""Versions of learners; raise one when a change of the learner changes results."""
 
 
 @dataclass(frozen=True)
 class TabularSpec:
-    """Q-learning on a finite environment, whose own settings (size, noise, …) are in `settings`."""
+    """A run of Q-learning on a finite environment."""
 
     env: str
     agent: str
     delay: int = 0
     episodes: int = 5000
     settings: dict[str, Any] = field(default_factory=dict)
+    """The environment's settings, such as size and noise, that differ from its usual ones."""
     learner: QLearning = None  # type: ignore[assignment]
-    """Default: what is usual in the environment."""
+    """Default: the usual settings in the environment."""
     evaluation_episodes: int = 100
     until_return: float | None = None
     """Stop a seed once the mean of its last 20 training returns reaches this."""
 
     def __post_init__(self) -> None:
-        """Raise if this can't be run, before any work is done; nothing is built."""
+        """Raise if this run is impossible, before any work is done."""
         if self.env not in TABULAR:
-            raise ValueError(
-                f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}: choose one of {', '.join(TABULAR)}"
-            )
+            unknown = f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}"
+            raise ValueError(f"{unknown}: choose one of {', '.join(TABULAR)}")
         object.__setattr__(self, "learner", self.learner or TABULAR[self.env])
         agents = tuple(learners_of(family_of(self.env)))
         if self.agent not in agents and self.agent in VIEWS:
@@ -89,8 +92,9 @@ class TabularSpec:
             self._check_offline()
 
     def _check_offline(self) -> None:
-        """Refuse settings that would do nothing."""
-        usual, given = TABULAR[self.env], self.learner
+        """Raise if a setting would do nothing, since the agent solves its model after training."""
+        usual = TABULAR[self.env]
+        given = self.learner
         idle = [
             name
             for name in ("learning_rate", "epsilon")
@@ -99,7 +103,8 @@ class TabularSpec:
         idle += ["until_return"] * (self.until_return is not None)
         if idle:
             raise ValueError(
-                f"{self.agent} acts at random and then solves its model, so {idle[0]} would do nothing: leave it out"
+                f"{self.agent} acts at random and then solves its model, so {idle[0]} would do "
+                "nothing: leave it out"
             )
 
     @property
@@ -109,11 +114,11 @@ class TabularSpec:
 
     @property
     def states(self) -> int:
-        """The number of states of its environment."""
+        """The number of states of the environment."""
         return int(family_of(self.env).describe(self.env, self.settings).observation_space().n)
 
     def environment(self, seed: int) -> Any:
-        """Make the environment of one seed: every seed is a maze of its own, unless the settings name one."""
+        """Return the environment of a seed: a maze of its own, unless the settings name one."""
         family = family_of(self.env)
         own_seed = (
             "maze_seed" in (family.setting_names(self.env) or ())
@@ -122,7 +127,7 @@ class TabularSpec:
         return family.describe(self.env, self.settings | ({"maze_seed": seed} if own_seed else {}))
 
     def canonical(self) -> dict[str, Any]:
-        """All that was asked for beyond what is usual."""
+        """Return the spec as JSON, without fields that have their usual values."""
         content: dict[str, Any] = {"kind": "tabular"}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -137,7 +142,7 @@ class TabularSpec:
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits that stand for this spec and the versions of what it uses."""
+        """A hash of this spec and the versions of its components."""
         versions = [family_of(self.env).version, VERSIONS["q-learning"]]
         spec = self.canonical()
         if "learner" in spec:
@@ -152,30 +157,31 @@ class TabularSpec:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """The name of the record's folder."""
         return f"{self.env}-{self.agent}-m{self.delay}-{self.id}"
 
 
 MOST_SEEDS = 100_000
 
 
-def check_seeds(seeds: Any) -> tuple[int, ...]:
+def check_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """Return seeds as a tuple; a number n means 0 … n - 1."""
-    listed = isinstance(seeds, list | tuple | range)
-    count = len(seeds) if listed else check_count("seeds", seeds)
+    listed = seeds if isinstance(seeds, list | tuple | range) else None
+    count = check_count("seeds", seeds) if listed is None else len(listed)
     if count > MOST_SEEDS:
         raise ValueError(f"a run has at most {MOST_SEEDS:,} seeds; got {count:,}: pass fewer")
-    if listed:
-        whole = all(
-            isinstance(seed, int | np.integer) and not isinstance(seed, bool) for seed in seeds
+    if listed is None:
+        return tuple(range(count))
+    whole = all(
+        isinstance(seed, int | np.integer) and not isinstance(seed, bool) for seed in listed
+    )
+    chosen = tuple(int(seed) for seed in listed) if whole else ()
+    if not chosen or min(chosen) < 0 or max(chosen) >= 2**31 or len(set(chosen)) != len(chosen):
+        raise ValueError(
+            "seeds are distinct whole numbers from 0 to 2^31 - 1, at least one; got "
+            f"{seeds!r}: pass range(5), say"
         )
-        chosen = tuple(int(seed) for seed in seeds) if whole else ()
-        if not chosen or min(chosen) < 0 or max(chosen) >= 2**31 or len(set(chosen)) != len(chosen):
-            raise ValueError(
-                f"seeds are distinct whole numbers from 0 to 2^31 - 1, at least one; got {seeds!r}: pass range(5), say"
-            )
-        return chosen
-    return tuple(range(count))
+    return chosen
 
 
 def tabular_spec(
@@ -185,7 +191,7 @@ def tabular_spec(
     options: dict[str, Any],
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> TabularSpec:
-    """Sort named options into the run's own, the learner's and the environment's."""
+    """Return a spec from named options of the run, the learner and the environment."""
     own = {f.name for f in fields(TabularSpec)} - {"env", "agent", "delay", "settings", "learner"}
     learner = {f.name for f in fields(QLearning)}
     check_options(env, options, own | learner)
@@ -203,6 +209,6 @@ def tabular_spec(
 
 
 def tabular_from(given: dict[str, Any]) -> TabularSpec:
-    """Return the spec that a record was made with."""
+    """Return the spec of a record."""
     settings = with_names_of_today(QLearning.kind, given.get("learner", {}))
     return TabularSpec(**{**given, "learner": replace(TABULAR[given["env"]], **settings)})

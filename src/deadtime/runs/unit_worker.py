@@ -89,7 +89,7 @@ def done(unit: Unit, checkpoints: str | None, tell: Callable[[int], None]) -> by
 
 
 def _listen(connection: Connection, asked: Queue[bytes], guard: int) -> None:
-    """Queue the units that arrive; when the socket closes, interrupt the unit and end the process."""
+    """Queue the units that arrive; when the socket closes, interrupt the unit and then exit."""
     with suppress(EOFError, OSError):
         while True:
             asked.put(connection.recv_bytes())

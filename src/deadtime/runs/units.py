@@ -1,9 +1,9 @@
 """Units of work: runs that are trained together, and the resources that they need.
 
-On a CPU a unit is one deep run, or some seeds of a tabular spec. On a GPU it is a group of runs that
-share a compiled program. All missing runs are divided into units by this one rule, and a unit's
-records are written all or none. So a sweep has the same units, and gives the same bits, however it
-is scheduled, interrupted and resumed.
+On a CPU a unit is one deep run, or some seeds of a tabular spec. On a GPU it is a group of runs
+that share a compiled program. All missing runs are divided into units by this one rule, and a
+unit's records are written all or none. So a sweep has the same units, and gives the same bits,
+however it is scheduled, interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def trained(
     """Train a unit's runs, and return a record for each spec.
 
     Checkpoints stay in a folder or at a URL until the caller deletes them. When `stopped` is set,
-    deep runs write checkpoints and return no records; finished seeds of a tabular spec are returned.
+    deep runs write checkpoints and return no records. Of a tabular spec, the finished seeds are
+    returned.
     With `together`, for runs that hardly train, runs share programs on a CPU too.
     """
     progress(0)  # reports the start

@@ -1,4 +1,7 @@
-"""An episode of a trained agent as an animated GIF: the real thing, what is pending, and where it is believed to be."""
+"""An episode of a trained agent as an animated GIF.
+
+A frame shows the environment, the state that the agent predicts, and the pending actions.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,12 @@ _LAST_MILLISECONDS = 2000
 
 
 def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) -> tuple[int, float]:
-    """Run one greedy episode, write its frames, and return its steps and return."""
+    """Run one greedy episode, write its frames, and return its number of steps and its return."""
     family = family_of(name)
     if not family.can_draw(environment):
         raise ValueError(
-            f"watch draws mazes, cartpole, acrobot, Atari, and gym:ID that render rgb_array; this is of {name}: name another"
+            "watch draws mazes, cartpole, acrobot, Atari, and gym:ID that render rgb_array; got a "
+            f"policy of {name}: name another"
         )
     env = family.gymnasium_form(environment, policy.channel, policy, render_mode="rgb_array")
     check_place(policy, env, name)
@@ -37,9 +41,8 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
     ended = False
     while not ended and len(frames) != family.most_drawn:
         pending = info["pending_actions"]
-        frames.append(
-            _frame(draw(obs, believe(obs, pending)), pending, arrows, len(frames), earned)
-        )
+        scene = draw(obs, believe(obs, pending))
+        frames.append(_frame(scene, pending, arrows, len(frames), earned))
         obs, reward, terminated, truncated, info = env.step(act(policy, obs, info))
         earned += float(reward)
         ended = terminated or truncated
@@ -63,16 +66,19 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
 def _frame(
     scene: Image.Image, pending: np.ndarray, arrows: Arrows, step: int, earned: float
 ) -> Image.Image:
+    """Return a frame: the scene, the step and the return so far, and the pending actions."""
     a_row = max(scene.width // _SLOT, 1)
     rows = -(-len(pending) // a_row)
     image = Image.new("RGB", (scene.width, scene.height + 44 + rows * _SLOT), "white")
     image.paste(scene)
-    draw, font = ImageDraw.Draw(image), ImageFont.load_default(13)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(13)
     draw.text((4, scene.height + 4), f"step {step}   return {earned:+.3f}", INK, font)
     words = "pending, next one first:" if len(pending) else "no delay"
     draw.text((4, scene.height + 22), words, INK, font)
     for i, action in enumerate(pending):
-        x, y = (i % a_row + 0.5) * _SLOT, scene.height + 44 + (i // a_row + 0.5) * _SLOT
+        x = (i % a_row + 0.5) * _SLOT
+        y = scene.height + 44 + (i // a_row + 0.5) * _SLOT
         if arrows is None:
             draw.text((x, y), str(action), GHOST if i else INK, font, anchor="mm")
         else:
@@ -86,13 +92,14 @@ def _arrow(
     direction: tuple[int, ...],
     color: tuple[int, int, int],
 ) -> None:
-    """An arrow, or a dot for an action that pushes nowhere; one that fires has a ring around it."""
-    (x, y), (down, right, *fires) = at, direction
-    long, wide = _SLOT * 0.36, _SLOT * 0.22
+    """Draw an arrow, or a dot for an action without direction; a ring marks firing."""
+    x, y = at
+    down, right, *fires = direction
+    long = _SLOT * 0.36
+    wide = _SLOT * 0.22
     if any(fires):
-        draw.ellipse(
-            (x - _SLOT * 0.45, y - _SLOT * 0.45, x + _SLOT * 0.45, y + _SLOT * 0.45), outline=color
-        )
+        radius = _SLOT * 0.45
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=color)
     if not down and not right:
         draw.ellipse((x - 3, y - 3, x + 3, y + 3), fill=color)
         return
