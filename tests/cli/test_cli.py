@@ -18,7 +18,8 @@ import numpy as np
 
 
 class Arm(gym.Env):
-    action_space, observation_space = gym.spaces.Discrete(2), gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Discrete(2)
+    observation_space = gym.spaces.Box(-1, 1, (1,))
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)

@@ -126,7 +126,8 @@ def test_table_for_people(run):
 
 def test_a_delay_that_varies(run):
     answer = plan(run, *["two-state", "--delay", "uniform:1-2", "--queue", "0", "1"])
-    mdp, process = two_state(0.8, 0.5), Uniform(1, 2)
+    mdp = two_state(0.8, 0.5)
+    process = Uniform(1, 2)
     assert (answer["delay"], answer["queue"]) == ("uniform:1-2", [0, 1])
     assert answer["age_law"] == {"age 1": 0.5, "age 2": 0.5}
     assert answer["value_age_seen_now"] == pytest.approx(solve(mdp, process).value(0, (0, 1)))
@@ -302,11 +303,16 @@ def test_verify_of_an_unknown_claim(run):
 def test_the_predicted_path_of_a_maze_is_the_one_the_plan_walks():
     """What the picture draws: from the start the queue is walked, then the shortest way."""
     leads_to = carve(5, 2)
-    P, r = np.eye(25)[leads_to], np.full((25, 4), -1.0)
-    P[24], r[24] = np.eye(25)[24], 0.0
+    P = np.eye(25)[leads_to]
+    P[24] = np.eye(25)[24]
+    r = np.full((25, 4), -1.0)
+    r[24] = 0.0
     solution = solve(MDP(P, r, 1.0), 3, "beliefs", horizon=100)
-    cell, pending, steps = 0, [0, 0, 0], 0
+    cell = 0
+    pending = [0, 0, 0]
+    steps = 0
     while cell != 24:
         pending.append(solution.action(cell, tuple(pending), time=steps))
-        cell, steps = int(leads_to[cell, pending.pop(0)]), steps + 1
+        cell = int(leads_to[cell, pending.pop(0)])
+        steps += 1
     assert -steps == pytest.approx(solution.value(0, (0, 0, 0)))

@@ -24,7 +24,10 @@ def rows():
 
 
 def same(reported, found):
-    """Whether two texts have the same words and numbers; numbers below 1e-8, made by rounding, may differ."""
+    """Return whether two texts have the same words and numbers.
+
+    Numbers below 1e-8, made by rounding, may differ.
+    """
     if re.split(NUMBER, reported) != re.split(NUMBER, found):
         return False
     pairs = zip(re.findall(NUMBER, reported), re.findall(NUMBER, found), strict=True)
@@ -67,7 +70,10 @@ def test_verdicts_are_counted_in_words():
 
 @pytest.mark.slow
 def test_the_lower_bound_is_unproven_only_while_howards_bound_carries_over(monkeypatch):
-    """Without dummy states the bound does not carry over; if the chain itself needed enough changes, it holds."""
+    """Without dummy states the bound does not carry over.
+
+    If the chain itself needed enough changes, the claim would hold.
+    """
     assert lower_bound().verdict == Verdict.UNPROVEN
     monkeypatch.setattr(claims_optima, "stretched", lambda mdp, delay: mdp)
     assert lower_bound().verdict == Verdict.FAILS

@@ -41,7 +41,8 @@ def test_a_ceiling_is_the_mean_over_all_warm_ups(noise, delay):
 
 def test_beyond_the_largest_delay_it_is_a_bound():
     env = make("maze", size=3, noise=0.3, maze_seed=2)
-    exact, bound = ceiling(env, 4), ceiling(env, 4, largest=2)
+    exact = ceiling(env, 4)
+    bound = ceiling(env, 4, largest=2)
     assert (exact.delay, bound.delay) == (4, 2)
     assert bound.value > exact.value
 
@@ -74,7 +75,8 @@ def test_the_whole_law_is_optimal_in_the_walk_and_no_point_is_better():
 
 
 def test_where_the_mean_fails_the_mode_does_not():
-    walk, x = Walk(), np.arange(-40, 41)
+    walk = Walk()
+    x = np.arange(-40, 41)
     law = law_after(walk, 20)[40]
     assert abs(law @ x) < 1e-12
     assert abs(x[law.argmax()]) > walk.near
@@ -215,7 +217,8 @@ def recorded_together():
 
     Deep runs are kept by preset and environment, since on a GPU those share a program.
     """
-    runs, seconds = defaultdict(dict), defaultdict(dict)
+    runs = defaultdict(dict)
+    seconds = defaultdict(dict)
     for experiment in EXPERIMENTS.values():
         for spec, seeds in experiment.wanted:
             kind = experiment.name
@@ -232,7 +235,8 @@ def recorded_together():
 def test_estimates_agree_with_the_records(monkeypatch):
     """`seconds` of a run are those of one core, or its share of a GPU's."""
     monkeypatch.setattr(estimates, "cores", lambda: 1)
-    wrong, devices = {}, set()
+    wrong = {}
+    devices = set()
     for (device, kind), (runs, took) in recorded_together().items():
         devices.add(device.split()[0])
         ratio = estimates.seconds_needed(runs, int("NVIDIA" in device)) / took
@@ -251,7 +255,7 @@ def test_more_gpus_share_the_groups():
 
 
 def test_estimates_count_start_and_compilation(monkeypatch):
-    """A command that hardly trains still takes seconds to start, and to compile where nothing is cached."""
+    """A command that hardly trains takes seconds to start, and to compile without a cache."""
     tiny = [(DeepSpec("cartpole", "delayed", 3, "paper", 10), [0])]
     monkeypatch.setattr(estimates, "_compile_seconds", estimates.LOADED_IN_SECONDS.get)
     cached = estimates.seconds_needed(tiny, 0)

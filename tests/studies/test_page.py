@@ -1,4 +1,7 @@
-"""The page of `deadtime report` in a browser: narrow and wide, light and dark, enlarged, downloaded and printed."""
+"""The page of `deadtime report` in a browser.
+
+It is narrow and wide, light and dark, enlarged, downloaded and printed.
+"""
 
 import base64
 import csv
@@ -16,7 +19,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from deadtime.studies.paper.report import page
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+CHROMIUM = shutil.which("chromium")
+DRIVER = shutil.which("chromedriver")
 WITHOUT = (
     "the page is tested in Chromium, with its driver: apt-get install chromium chromium-driver"
 )
@@ -25,7 +29,10 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
 ]
 
-PHONE, DESKTOP, PAPER = 390, 1280, 718  # pixels; paper is A4 within its margins
+PHONE = 390
+DESKTOP = 1280
+PAPER = 718
+"""Widths in pixels; paper is A4 within its margins."""
 VIEWS = [*product((PHONE, DESKTOP), ("light", "dark"))]
 FLAGS = (
     "headless=new",
@@ -35,15 +42,21 @@ FLAGS = (
     "host-resolver-rules=MAP * ~NOTFOUND",
 )
 OPEN = "for (const one of document.querySelectorAll('details')) one.open = true;"
-SCROLLED = "return [...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth).length"
+SCROLLED = """
+const wide = box => box.scrollWidth > box.clientWidth;
+return [...document.querySelectorAll(".scroll")].filter(wide).length;
+"""
 COLOURS = """
 const found = new Set();
+const isText = node => node.nodeType == 3 && node.data.trim();
+const ground = element => getComputedStyle(element).backgroundColor;
 for (const element of document.querySelectorAll("body *")) {
-  if (!element.checkVisibility() || ![...element.childNodes].some(node => node.nodeType == 3 && node.data.trim())) continue;
+  if (!element.checkVisibility() || ![...element.childNodes].some(isText)) continue;
   let behind = element;
-  while (behind && getComputedStyle(behind).backgroundColor == "rgba(0, 0, 0, 0)") behind = behind.parentElement;
-  const kind = ["above", "agrees", "below", "soft"].find(word => element.classList.contains(word)) ?? element.localName;
-  found.add([kind, getComputedStyle(element).color, behind && getComputedStyle(behind).backgroundColor].join(";"));
+  while (behind && ground(behind) == "rgba(0, 0, 0, 0)") behind = behind.parentElement;
+  const kinds = ["above", "agrees", "below", "soft"];
+  const kind = kinds.find(word => element.classList.contains(word)) ?? element.localName;
+  found.add([kind, getComputedStyle(element).color, behind && ground(behind)].join(";"));
 }
 return [...found].map(text => text.split(";"));
 """
@@ -122,7 +135,8 @@ def test_only_tables_are_wider_than_the_window_and_scroll_in_their_box(show, wid
 
 
 def test_the_first_tables_are_not_cut_on_a_desktop(show):
-    tables = "return [...document.querySelectorAll('section > .scroll')].map(box => box.scrollWidth - box.clientWidth)"
+    tables = "[...document.querySelectorAll('section > .scroll')]"
+    tables = f"return {tables}.map(box => box.scrollWidth - box.clientWidth)"
     assert show(DESKTOP).execute_script(tables) == [0, 0]  # of each preset
 
 
@@ -174,7 +188,8 @@ def test_it_has_no_script(show):
     script = (
         "[...e.attributes].some(a => a.name.startsWith('on') || a.value.startsWith('javascript:'))"
     )
-    script = f"return [...document.querySelectorAll('*')].filter(e => e.localName == 'script' || {script}).length"
+    script = f"filter(e => e.localName == 'script' || {script})"
+    script = f"return [...document.querySelectorAll('*')].{script}.length"
     assert show().execute_script(script) == 0
 
 
@@ -208,12 +223,14 @@ def test_each_download_is_the_table_above_it(show, tmp_path):
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_full_size_fills_the_window_and_close_returns(show, width):
     browser = show(width)
-    box = "const box = arguments[0].getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom]"
+    box = "const box = arguments[0].getBoundingClientRect(); "
+    box += "return [box.left, box.top, box.right, box.bottom]"
     at = "return document.elementFromPoint(...arguments).closest('a, figure')"
     figures = browser.find_elements("css selector", "figure")
     assert figures
     for figure in figures:
-        before, close = figure.size, figure.find_element("css selector", ".close")
+        before = figure.size
+        close = figure.find_element("css selector", ".close")
         figure.find_element("css selector", ".open").click()
         assert browser.execute_script(box, figure) == [0, 0, width, 800]
         assert browser.execute_script(at, width / 2, 400) == figure
@@ -227,18 +244,15 @@ def test_full_size_fills_the_window_and_close_returns(show, width):
 
 def test_it_prints_whole_and_in_light_colours(show):
     browser = show(PAPER, "dark", "print")
-    browser.get(
-        f"{browser.current_url}#{browser.find_element('css selector', 'figure').get_attribute('id')}"
-    )
-    assert (
-        browser.find_element("css selector", "figure").value_of_css_property("position") == "static"
-    )
+    first = browser.find_element("css selector", "figure").get_attribute("id")
+    browser.get(f"{browser.current_url}#{first}")
+    figure = browser.find_element("css selector", "figure")
+    assert figure.value_of_css_property("position") == "static"
     of_a_screen = browser.find_elements("css selector", "nav, .open, .close, a[download], summary")
     assert [element.text for element in of_a_screen if element.is_displayed()] == []
     assert browser.execute_script(SCROLLED) == 0
-    assert [
-        colours for colours in browser.execute_script(COLOURS) if luminance(colours[2]) < 0.5
-    ] == []
+    grounds = [ground for *_, ground in browser.execute_script(COLOURS)]
+    assert [ground for ground in grounds if luminance(ground) < 0.5] == []
     pdf = base64.b64decode(show(scheme="dark").execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert len(pdf) > 20_000
     assert 1 < len(re.findall(rb"/Type\s*/Page\b", pdf)) < 60

@@ -149,6 +149,7 @@ def test_stationarity_beside_the_exact_values(tmp_path):
         row["policies"]: row
         for row in csv.DictReader((tmp_path / "figures" / "stationarity.csv").open())
     }
-    best, printed = rows["exact: best over all policies"], rows["paper: non-stationary Markov"]
+    best = rows["exact: best over all policies"]
+    printed = rows["paper: non-stationary Markov"]
     assert [float(best[f"m={m}"]) for m in range(3)] == pytest.approx([2, 1.6, 1.36])
     assert all(float(printed[f"m={m}"]) > float(best[f"m={m}"]) + 0.2 for m in range(1, 6))

@@ -92,7 +92,8 @@ def test_specs_are_trained_together_and_once(tmp_path, monkeypatch):
     first = records.read(tmp_path / specs[0].name)
     from deadtime.learn import deep_training
 
-    asked, real = [], deep_training.run_deep
+    asked = []
+    real = deep_training.run_deep
     monkeypatch.setattr(
         deep_training, "run_deep", lambda pairs, *rest: asked.append(pairs) or real(pairs, *rest)
     )

@@ -26,7 +26,8 @@ class Tags(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.open = [], []
+        self.tags = []
+        self.open = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -42,8 +43,9 @@ class Tags(HTMLParser):
 
 
 def record_of(spec, value, seeds):
-    """A record that says `value` and a little more each seed."""
-    n, tested = len(seeds), getattr(spec, "evaluation_delays", ())
+    """Return a record with the score `value` and a little more for each seed."""
+    n = len(seeds)
+    tested = getattr(spec, "evaluation_delays", ())
     return Record(
         id=spec.id,
         spec=spec.canonical(),
@@ -62,7 +64,10 @@ def record_of(spec, value, seeds):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Records of the summary with preset best and of one more experiment, with fewer seeds than it asks for."""
+    """Return records of the summary with preset best and of one more experiment.
+
+    The other experiment has fewer seeds than it asks for.
+    """
     folder = tmp_path_factory.mktemp("records")
     (best,) = chosen(["summary"], "best")
     for (_, _, agent, _), spec in best.runs.items():
@@ -105,7 +110,8 @@ def test_what_it_says(root):
     assert mazes.startswith("In mazes, with our own settings</h3>")
     assert "<b>6 of 6</b>won by Delayed-Q; in the paper it wins 6 of them" in mazes
     assert physical.startswith(
-        "On CartPole and Acrobot, with our own settings (greedy return beside the paper&#x27;s training"
+        "On CartPole and Acrobot, with our own settings "
+        "(greedy return beside the paper&#x27;s training"
     )
     assert "CartPole trained on a shaped reward" in physical
     assert "<b>12 of 12</b>won by Delayed-Q; in the paper it wins 12 of them" in physical
@@ -116,22 +122,13 @@ def test_what_it_says(root):
     work = "30,600,000 steps · 720 episodes in 3.6 min of computing"
     assert f"3 of 10 seeds · 72 settings · {work} · an &lt;odd&gt; machine · 2026-01-02" in text
     for agent in ("Augmented-Q", "Oblivious-Q"):
-        assert (
-            f"Delayed-Q against {agent} in mazes, 6 settings with a delay: it earns more in all."
-            in text
-        )
-        assert (
-            f"Delayed-Q against {agent} on CartPole and Acrobot, 12 settings with a delay: it earns more in all."
-            in text
-        )
-        assert (
-            f"Delayed-Q against {agent}, 6 settings with a delay: no clear difference in all."
-            in text
-        )
-    assert (
-        "12 hold, 6 fail as written, 1 is unproven; the page of claims (docs/claims.md) explains each verdict"
-        in text
-    )
+        against = f"Delayed-Q against {agent}"
+        assert f"{against} in mazes, 6 settings with a delay: it earns more in all." in text
+        there = "on CartPole and Acrobot, 12 settings with a delay"
+        assert f"{against} {there}: it earns more in all." in text
+        assert f"{against}, 6 settings with a delay: no clear difference in all." in text
+    explained = "the page of claims (docs/claims.md) explains each verdict"
+    assert f"12 hold, 6 fail as written, 1 is unproven; {explained}" in text
     assert 'href="up/claims.md"' in page(root, "2026-01-03", "up/claims.md")
     assert "deadtime reproduce summary --preset best" in text
     missing = text.split("Not run")[1]
@@ -147,7 +144,8 @@ def test_what_it_says(root):
         ((0, 1, 0), "1 setting with a delay: no clear difference."),
         (
             (9, 2, 1),
-            "12 settings with a delay: it earns more in 9, it earns less in 1, no clear difference in 2.",
+            "12 settings with a delay: it earns more in 9, it earns less in 1, "
+            "no clear difference in 2.",
         ),
         ((0, 0, 3), "3 settings with a delay: it earns less in all."),
     ],

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from deadtime.cli.option_types import EngineOptions, File, Flag, Limits
+from deadtime.cli.option_types import EngineGroup, EngineOptions, File, Flag, LimitGroup, Limits
 from deadtime.cli.options import (
     AGENT,
     AGENTS_HELP,
     ENVIRONMENT,
     ENVIRONMENT_HELP,
-    Options,
+    OptionGroup,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Compare:
     """
 
     env: Annotated[str, ENVIRONMENT, tyro.conf.arg(help=ENVIRONMENT_HELP)]
-    settings: tyro.conf.OmitArgPrefixes[Options]
+    settings: OptionGroup
     agents: Annotated[
         tuple[Annotated[str, AGENT], ...],
         tyro.conf.arg(
@@ -50,8 +50,8 @@ class Compare:
     """Also draw return against delay into this PNG."""
     json: Flag = False
     """Print one JSON object."""
-    where: tyro.conf.OmitArgPrefixes[EngineOptions] = field(default_factory=EngineOptions)
-    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
+    where: EngineGroup = field(default_factory=EngineOptions)
+    limits: LimitGroup = field(default_factory=Limits)
 
     def run(self) -> int:
         """Train the missing runs, and print the comparison."""

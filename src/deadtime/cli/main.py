@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Union
 
 from deadtime._support import ending
 from deadtime._support.extras import extras_needed
 from deadtime._support.names import nearest
 from deadtime._support.timeouts import StepTimeoutError, limited_steps
 from deadtime._support.version import __version__
+
+if TYPE_CHECKING:
+    from deadtime.cli.option_types import Limits
 
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = {
@@ -53,6 +56,14 @@ _EXTRA = {"plan": "plan", "verify": "plan"}
 """The extra that a command needs as a whole; the others may need `learn`."""
 
 
+class Command(Protocol):
+    """The arguments of a command, which can be run."""
+
+    def run(self) -> int:
+        """Run the command, and return its exit status."""
+        ...
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit.
 
@@ -71,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         last = None if arguments is not None else partial(_print_interrupted, given)
         with ending.interruptible(last=last):
             command = _parsed(given)
-            limit = getattr(command, "limits", None) and command.limits.step_timeout
+            limits: Limits | None = getattr(command, "limits", None)
+            limit = None if limits is None else limits.step_timeout
             with limited_steps(limit), extras_needed(_EXTRA.get(given[0], "learn")):
                 status = command.run()
     except KeyboardInterrupt as pressed:
@@ -102,7 +114,7 @@ def _print_interrupted(given: list[str]) -> None:
     print(f"{cursor}deadtime: interrupted{kept}", file=sys.stderr)
 
 
-def _parsed(given: list[str]) -> Any:
+def _parsed(given: list[str]) -> Command:
     """Return the command that the arguments ask for, or print its help or an error and exit.
 
     Only this command is imported and parsed, so that errors point to its own help.
@@ -151,6 +163,6 @@ def _wrapped(text: str) -> str:
     return "\n".join([first, *indented])
 
 
-def _command(name: str) -> Any:
-    """Import the class of a command: a dataclass of its arguments with a method `run`."""
+def _command(name: str) -> type[Command]:
+    """Import the class of a command: a dataclass of its arguments."""
     return getattr(import_module(f"deadtime.cli.{name}"), name.capitalize())

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
@@ -24,7 +24,9 @@ Place = Annotated[str, tyro.conf.arg(metavar="PATH|URL")]
 """Types of options that may be left out; the help of each option says its default."""
 
 
-def name_type(metavar: str, names: Iterable[str]) -> Any:
+def name_type(
+    metavar: str, names: Iterable[str]
+) -> tyro.constructors.PrimitiveConstructorSpec[str]:
     """Return a tyro type for a name; completion offers `names`.
 
     The commands check names themselves: their errors show the nearest one, and `gym:` and `atari:`
@@ -66,3 +68,8 @@ class EngineOptions(Where):
     """ray: address of a running cluster; `auto` finds the one of this machine."""
     retries: int = 2
     """How often a failed unit of work is retried from its last checkpoint."""
+
+
+EngineGroup = Annotated[EngineOptions, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name="engine")]
+LimitGroup = Annotated[Limits, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name="time limit")]
+"""Groups of options that several commands share; `name` is in the group's title in the help."""

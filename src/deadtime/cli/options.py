@@ -150,6 +150,10 @@ class Options:
         return _by_name(self.env_kwargs, (), "size=10")
 
 
+OptionGroup = Annotated[Options, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name="training")]
+"""The settings as a group of options; `name` is in the group's title in the help."""
+
+
 def _by_name(given: Sequence[str], known: Collection[str], such: str) -> dict[str, Any]:
     """Return the values of arguments NAME=VALUE; raise if a name is `known` already."""
     named: dict[str, Any] = {}

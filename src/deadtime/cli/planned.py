@@ -16,6 +16,7 @@ from deadtime.cli.problems import Chain, Maze, Problem, TwoState
 from deadtime.delays import DelayProcess, as_process
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.examples import chain, two_state, two_state_optimum
+from deadtime.planning.iteration import Solution
 from deadtime.planning.mdp import MDP, check_augmented_state
 from deadtime.planning.solvers import solve
 
@@ -126,7 +127,12 @@ def _values(solution: Any, start: int, queue: tuple[int, ...]) -> dict[str, Any]
     return found
 
 
-def _pictures(problem: Problem, mdp: MDP, solution: Any, start: tuple[int, ...]) -> dict[str, str]:
+def _pictures(
+    problem: Problem,
+    mdp: MDP,
+    solution: Solution | BeliefSolution | None,
+    start: tuple[int, ...],
+) -> dict[str, str]:
     """Draw the picture that was asked for, and return its place by name."""
     heat_map = problem.heat_map if isinstance(problem, TwoState) else None
     picture = problem.picture if isinstance(problem, Maze) else None
@@ -139,6 +145,7 @@ def _pictures(problem: Problem, mdp: MDP, solution: Any, start: tuple[int, ...])
         return {"heat_map": str(claims_figures.two_state_heat_map(problem.gamma, heat_map))}
     assert isinstance(problem, Maze)
     assert picture is not None
+    assert solution is not None
     layout = carve(problem.size, problem.maze_seed)
     return {"picture": str(claims_figures.maze_path(mdp, solution, start, layout, picture))}
 

@@ -1,6 +1,4 @@
-"""The answer of `deadtime plan` under a delay process: what knowing the age and what waiting is
-worth.
-"""
+"""The answer of `deadtime plan` under a delay process: exact values by what the agent knows."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ _USUAL = "modified_policy_iteration"
 def solved_process(
     mdp: MDP, process: DelayProcess, how: Solving, horizon: int | None
 ) -> dict[str, Any]:
-    """Return the answer by name for a start, the last K actions and a process."""
+    """Return the answer under `process` as a dictionary."""
     channel = channel_of(process)
     queue = tuple(how.queue) if how.queue is not None else (0,) * channel.longest
     queue = check_queue(mdp, channel, queue)
@@ -59,11 +57,13 @@ def _with_less(
     how: Solving,
     queue: tuple[int, ...],
 ) -> dict[str, float | None]:
-    """Return the values for agents that see ages later or never; None where there is no answer or
-    it is too large.
+    """Return the values for agents that see ages later or never.
+
+    A value is None where there is none, or where the problem is too large.
     """
     channel = solution.channel
-    later = never = None
+    later = None
+    never = None
     if _size(mdp, channel) <= _WRITTEN_OUT:
         if channel.seen:
             seen = solve(
@@ -76,13 +76,14 @@ def _with_less(
 
 
 def _size(mdp: MDP, channel: Channel) -> float:
-    """Return the number of states with the last K actions in every channel state."""
+    """Return the number of (channel state, state, last K actions)."""
     return channel.states * mdp.states * float(mdp.actions) ** channel.longest
 
 
 def _actions(solution: ProcessSolution, start: int, queue: tuple[int, ...]) -> dict[str, int]:
-    """Return the first action for each channel state that an episode can begin in, named by its
-    age.
+    """Return the first action for each channel state that an episode can begin in.
+
+    Channel states are named by their age, which is unique or stands beside the state's index.
     """
     if solution.horizon == 0:
         return {}

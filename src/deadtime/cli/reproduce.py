@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from deadtime.cli.option_types import (
+    EngineGroup,
     EngineOptions,
     Flag,
     Integer,
+    LimitGroup,
     Limits,
     Place,
     name_type,
@@ -57,8 +59,8 @@ class Reproduce:
     """Folder of records, or a URL such as s3://BUCKET/FOLDER; figures go to `figures` in it."""
     tensorboard: Flag = False
     """Also write TensorBoard event files to the folder `tensorboard` in it."""
-    where: tyro.conf.OmitArgPrefixes[EngineOptions] = field(default_factory=EngineOptions)
-    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
+    where: EngineGroup = field(default_factory=EngineOptions)
+    limits: LimitGroup = field(default_factory=Limits)
 
     def run(self) -> int:
         """Run the experiments, draw their figures, and write their numbers."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from deadtime.cli.option_types import EngineOptions, Flag, Limits
+from deadtime.cli.option_types import EngineGroup, EngineOptions, Flag, LimitGroup, Limits
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Sweep:
             help_behavior_hint="",
         ),
     ] = ()
-    where: tyro.conf.OmitArgPrefixes[EngineOptions] = field(default_factory=EngineOptions)
-    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
+    where: EngineGroup = field(default_factory=EngineOptions)
+    limits: LimitGroup = field(default_factory=Limits)
 
     def run(self) -> int:
         """Check the whole file, do the missing runs, and print the returns."""

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import tyro
 
-from deadtime.cli.option_types import Flag, Limits
+from deadtime.cli.option_types import Flag, LimitGroup, Limits
 from deadtime.cli.options import (
     AGENT,
     AGENTS_HELP,
     ENVIRONMENT,
     ENVIRONMENT_HELP,
-    Options,
+    OptionGroup,
 )
 
 
@@ -27,7 +27,7 @@ class Train:
     """
 
     env: Annotated[str, ENVIRONMENT, tyro.conf.arg(help=ENVIRONMENT_HELP)]
-    settings: tyro.conf.OmitArgPrefixes[Options]
+    settings: OptionGroup
     agent: Annotated[str, AGENT, tyro.conf.arg(help=f"Agent: {AGENTS_HELP}")] = "delayed"
     delay: Annotated[str, tyro.conf.arg(metavar="STEPS|PROCESS")] = "0"
     """Steps between choosing an action and executing it: a number, or for agents that see the
@@ -40,7 +40,7 @@ class Train:
     """Also write TensorBoard event files to the folder `tensorboard` in it."""
     json: Flag = False
     """Print one JSON object."""
-    limits: tyro.conf.OmitArgPrefixes[Limits] = field(default_factory=Limits)
+    limits: LimitGroup = field(default_factory=Limits)
 
     def run(self) -> int:
         """Train the missing seeds, and print the result."""

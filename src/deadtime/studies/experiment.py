@@ -28,7 +28,7 @@ _TINY_PART = 6
 
 @dataclass(frozen=True)
 class Experiment:
-    """Runs as data, and what becomes of their results."""
+    """An experiment: its runs as data, its figure and its table."""
 
     id: str
     title: str
@@ -49,7 +49,7 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """The name of its files."""
+        """Return the name of its files."""
         return f"{self.id}-{self.part}" if self.part else self.id
 
     def tiny(self) -> Experiment:
@@ -73,7 +73,7 @@ class Experiment:
 
     @property
     def wanted(self) -> Runs:
-        """The specs with their seeds; one that stands for several runs is there once."""
+        """Return the specs with their seeds; a spec that several keys share is there once."""
         once = {spec.name: spec for spec in self.runs.values()}
         return [(spec, self.seeds) for spec in once.values()]
 
@@ -84,6 +84,7 @@ class Experiment:
 
 
 def _little(spec: Spec) -> Spec:
+    """Return a spec that trains as little as possible."""
     if isinstance(spec, DeepSpec) and spec.family.frames:
         tiny: dict[str, Any] = {"channels": (2, 2, 2), "hidden": 8}
         if "learning_starts" in vars(spec.learner):

@@ -47,8 +47,8 @@ def atari(env: str, agent: str, delay: int, sticky: float = 0.0, steps: int = _S
     return DeepSpec(env, agent, delay, "paper", steps, {"sticky": sticky})
 
 
-def _ordered() -> dict[Any, DeepSpec]:
-    """By (stickiness, steps, game, agent, delay), what is wanted most first.
+def _ordered() -> dict[tuple[float, int, str, str, int], DeepSpec]:
+    """Return the runs by (stickiness, steps, game, agent, delay), the most important first.
 
     With sticky actions Delayed-Q runs through its queue at every decision, which takes half an hour
     of a GPU for a million steps: half of them come first, and all of them after the paper's table.
@@ -70,6 +70,7 @@ RUNS = _ordered()
 
 
 def _title(env: str) -> str:
+    """Return the name of a game."""
     return env.removeprefix("atari:")
 
 
@@ -94,7 +95,7 @@ def won(results: Results) -> dict[tuple[str, int], bool]:
     return found
 
 
-_FIRST_OF: dict[Any, str] = {
+_FIRST_OF: dict[str, str] = {
     **dict.fromkeys(NAMES, "delayed"),
     **dict.fromkeys(PIXEL_MODELS, PIXEL_MODELS[0]),
 }
@@ -102,7 +103,7 @@ _FIRST_OF: dict[Any, str] = {
 
 
 def _usual(spec: DeepSpec) -> DeepSpec:
-    """The run that stands beside the paper's."""
+    """Return the run that is compared with the paper's."""
     return atari(spec.env, spec.agent, spec.delay)
 
 
@@ -119,7 +120,8 @@ def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
         first = results.get(tuple(_FIRST_OF.get(part, part) for part in key))
         less = difference(first, result, _SCORE) if first is not None else None
         row |= difference_columns("first_minus_this", less)
-        spec: Any = result.spec
+        spec = result.spec
+        assert isinstance(spec, DeepSpec)
         row |= {"paper": "", "paper_spread": "", "verdict": ""}
         theirs = published.TABLE.get(spec.env, {}).get((spec.agent, spec.delay))
         if theirs is not None and spec == _usual(spec):
@@ -131,7 +133,7 @@ def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _draw_summary(results: Results, root: Path) -> Path:
-    """Return against the delay in each game, the paper's values as crosses."""
+    """Draw the return against the delay in each game, with the paper's values as crosses."""
     figure, axes = new_figure(14, 7, 2, 4)
     for axis, env in zip(axes.flat, GAMES, strict=True):
         shown = {
@@ -181,7 +183,7 @@ def _curves(axis: Axes, results: Mapping[str, Result]) -> None:
 
 
 def _draw_convergence(results: Results, root: Path) -> Path:
-    """Training return on MsPacman, a panel a delay."""
+    """Draw the training return on MsPacman: a panel for each delay."""
     figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
     for axis, m in zip(axes, published.DELAYS, strict=True):
         recorded = {agent: results[agent, m] for agent in published.AGENTS if (agent, m) in results}
@@ -200,7 +202,7 @@ def _draw_convergence(results: Results, root: Path) -> Path:
 
 
 def _draw_rnn(results: Results, root: Path) -> Path:
-    """Training return of the recurrent agent beside the others."""
+    """Draw the training return of the recurrent agent beside the others."""
     figure, axis = new_figure(6.4, 4.2)
     shown = [agent for agent in RNN_AGENTS if (agent, RNN_DELAY) in results]
     _curves(axis, {agent: results[agent, RNN_DELAY] for agent in shown})
@@ -213,11 +215,12 @@ def _draw_rnn(results: Results, root: Path) -> Path:
 
 
 def _kept(model: str) -> DeepSpec:
+    """Return a run with one way to look ahead."""
     return DeepSpec(FIRST[0], "delayed", 5, "paper", 300_000, {"sticky": 0.25}, {"model": model})
 
 
 def _draw_kept(results: Results, root: Path) -> Path:
-    """Training return with either way to look ahead."""
+    """Draw the training return with either way to look ahead."""
     figure, axis = new_figure(6.4, 4.2)
     names = {"fresh": "a new path for every decision", "kept": "a path kept while it comes true"}
     colors = iter(COLORS.values())

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from deadtime._support.pictures import save_picture
 from deadtime.envs.maze_layout import draw_image
+from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.examples import two_state
+from deadtime.planning.iteration import Solution
 from deadtime.planning.mdp import MDP
 from deadtime.planning.policies import best_queue_aware
 
@@ -47,7 +48,11 @@ def two_state_heat_map(gamma: float, path: Path) -> Path:
 
 
 def maze_path(
-    mdp: MDP, solution: Any, start: tuple[int, ...], leads_to: np.ndarray, path: Path
+    mdp: MDP,
+    solution: Solution | BeliefSolution,
+    start: tuple[int, ...],
+    leads_to: np.ndarray,
+    path: Path,
 ) -> Path:
     """Draw the most likely path of the optimal policy from a cell and a queue.
 

@@ -60,7 +60,10 @@ def judged(held: bool | np.bool_) -> Verdict:
 def random_problems(
     count: int, seed: int, largest: int = 4
 ) -> Iterator[tuple[MDP, int, np.random.Generator]]:
-    """Random MDPs with 2 … largest states, 2 or 3 actions and delays 1 … 3, half of them sparse."""
+    """Yield random problems: an MDP, a delay of 1 … 3 steps, and the random generator.
+
+    The MDPs have 2 … `largest` states and 2 or 3 actions. Half of them are sparse.
+    """
     rng = np.random.default_rng(seed)
     for k in range(count):
         states = int(rng.integers(2, largest + 1))
@@ -74,7 +77,7 @@ def random_problems(
 
 
 def two_state_value() -> Finding:
-    """Prop. 3.1, for stationary policies and for all."""
+    """Check Prop. 3.1 for stationary policies and for all policies."""
     worst = 0.0
     cases = 0
     for p, gamma, m in product((0.5, 0.6, 0.8, 0.95, 1.0), (0.5, 0.9), range(6)):
@@ -94,7 +97,7 @@ def two_state_value() -> Finding:
 
 
 def two_state_monotone() -> Finding:
-    """Rmk. 3.1, on a grid of p and m."""
+    """Check Rmk. 3.1 on a grid of p and m."""
     grid = np.array(
         [
             [best_queue_aware(two_state(p, 0.5), m, 0, [0] * m).value for m in range(9)]
@@ -116,7 +119,7 @@ def two_state_monotone() -> Finding:
 
 
 def augmentation_optimal() -> Finding:
-    """Search over all history-dependent decisions of a few steps, against the augmented problem."""
+    """Compare the best of all history-dependent decisions of 4 steps with the augmented optimum."""
     worst = 0.0
     problems = list(random_problems(100, 1, largest=2))
     for mdp, delay, rng in problems:
@@ -152,7 +155,7 @@ def augmentation_optimal() -> Finding:
 
 
 def evaluation_and_improvement() -> Finding:
-    """Random policies evaluated and improved, and the optimum evaluated."""
+    """Check evaluation and improvement of random policies, and evaluation of optimal ones."""
     worst = 0.0
     cases = 0
     better = True
@@ -178,11 +181,12 @@ def evaluation_and_improvement() -> Finding:
 
 
 def _changes(mdp: MDP, delay: int) -> int:
+    """Return how often policy iteration changes the policy."""
     return solve(mdp, delay, "policy_iteration").iterations - 1
 
 
 def howard() -> Finding:
-    """Chains of 2 to 40 states."""
+    """Count policy changes on chains of 2 to 40 states."""
     counts = {states: _changes(chain(states), 0) for states in range(2, 41)}
     return Finding(
         len(counts),
@@ -208,20 +212,18 @@ def lower_bound() -> Finding:
     carries = all(carried[S][m] == S - 1 for S in sizes for m in delays)
     carries &= all(_changes(stretched(mdp, m), m) == _changes(mdp, 0) for mdp, m, _ in problems)
     verdict = Verdict.UNPROVEN if fewer and carries else judged(shown)
-    detail = (
-        f"the proof's chain with S = 12, augmented: {_listed(plain[12], 0)} changes at m = 0 … 3, "
-    )
+    detail = f"the proof's chain with S = 12, augmented: {_listed(plain[12], 0)} changes "
+    detail += "at m = 0 … 3, "
     detail += f"where the proof needs S·A^m - 1 = {_listed((12 * 2**m - 1 for m in delays), 0)}; "
     detail += f"with m dummy states before each state: {_listed(carried[12], 0)}, "
-    detail += (
-        f"and {_listed(carried[24], 0)} for S = 24, as many as Howard's iteration without delay, "
-    )
-    detail += "also on 100 random MDPs; a bound exponential in m is neither shown nor refuted"
+    detail += f"and {_listed(carried[24], 0)} for S = 24, "
+    detail += "as many as Howard's iteration without delay, also on 100 random MDPs; "
+    detail += "a bound exponential in m is neither shown nor refuted"
     return Finding(2 * len(sizes) * len(delays) + len(problems), verdict, detail)
 
 
 def upper_bound() -> Finding:
-    """The bound against what mA-PI needs."""
+    """Compare the bound with the number of policy changes."""
     closest = 0.0
     cases = 0
     for mdp, delay, _ in (
@@ -262,6 +264,7 @@ def stationary_suboptimal() -> Finding:
 
 
 def _listed(numbers: Iterable[float], digits: int) -> str:
+    """Return numbers as text with so many decimals, separated by commas."""
     return ", ".join(f"{number:.{digits}f}" for number in numbers)
 
 
@@ -271,16 +274,12 @@ def stationarity_table() -> Finding:
     best = rows["best over all policies"]
     printed = PAPER["non-stationary Markov"]
     sampled = sampled_row(33, repeats=5)
-    detail = (
-        f"best over all policies {_listed(best, 3)}; the table's third row {_listed(printed, 2)}"
-    )
-    detail += (
-        "; our guess at its origin, the largest of all policies' estimates from 33 paths each, "
-    )
+    detail = f"best over all policies {_listed(best, 3)}; "
+    detail += f"the table's third row {_listed(printed, 2)}; our guess at its origin, "
+    detail += "the largest of all policies' estimates from 33 paths each, "
     detail += f"m = 1 … 5: {_listed(sampled, 2)}"
-    return Finding(
-        6, judged(all(p <= b + 0.01 for p, b in zip(printed, best, strict=True))), detail
-    )
+    possible = all(p <= b + 0.01 for p, b in zip(printed, best, strict=True))
+    return Finding(6, judged(possible), detail)
 
 
 def most_likely() -> Finding:

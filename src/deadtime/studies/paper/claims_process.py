@@ -25,7 +25,7 @@ from deadtime.studies.paper.claims_optima import Finding, judged, random_problem
 
 
 def paths() -> Finding:
-    """Path probabilities by enumeration, against exact laws and simulation."""
+    """Compare path probabilities by enumeration with exact laws and with simulation."""
     worst = 0.0
     cases = 0
     for mdp, delay, rng in random_problems(20, 5, largest=2):
@@ -64,7 +64,7 @@ def _joint(mdp: MDP, policy: Policy, delay: int, queue: np.ndarray, length: int)
 
 
 def not_markov() -> Finding:
-    """How much the law of s_3 given s_2 still depends on s_1, for a stationary policy."""
+    """Measure how much the law of s_3 given s_2 depends on s_1, for stationary policies."""
     gaps: dict[bool, list[float]] = {True: [], False: []}
     for mdp, _, rng in random_problems(40, 6, largest=2):
         rule = stationary(mdp, rng.dirichlet(np.ones(mdp.actions), mdp.states))
@@ -84,7 +84,7 @@ def not_markov() -> Finding:
 
 
 def independence() -> Finding:
-    """Conditional laws from enumerated paths."""
+    """Compare conditional laws of s_3, from enumerated paths."""
     worst = 0.0
     cases = 0
     for mdp, delay, rng in random_problems(20, 7, largest=2):
@@ -128,25 +128,16 @@ def markov_twin_gap(
 
 
 def equal_laws() -> Finding:
-    """Queue-aware policies and the only Markov policy that could have their laws."""
+    """Compare queue-aware policies with the only Markov policy that could have their laws."""
     best = best_queue_aware(hidden_queue(0.9, revealing=True), 1, 0, [0]).policy
     example = markov_twin_gap(hidden_queue(0.9, revealing=True), best, 1, 0, np.array([0]), 6)
     same = markov_twin_gap(hidden_queue(0.9), best, 1, 0, np.array([0]), 6)
     gaps = []
     for mdp, delay, rng in random_problems(200, 8):
-        rule = rng.integers(
-            mdp.actions, size=(mdp.states, *([mdp.actions] * delay))
-        )  # with its queue a function of the history
-        gaps.append(
-            markov_twin_gap(
-                mdp,
-                queue_aware(mdp, delay, rule),
-                delay,
-                0,
-                rng.integers(mdp.actions, size=delay),
-                8,
-            )
-        )
+        rule = rng.integers(mdp.actions, size=(mdp.states, *([mdp.actions] * delay)))
+        policy = queue_aware(mdp, delay, rule)
+        queue = rng.integers(mdp.actions, size=delay)
+        gaps.append(markov_twin_gap(mdp, policy, delay, 0, queue, 8))
     detail = f"hidden queue, revealing: laws differ by {example:.3g} (not revealing: {same:.1g}); "
     differ = sum(gap > 1e-9 for gap in gaps)
     detail += f"random MDPs: by up to {max(gaps):.2g}, in {differ} of {len(gaps)}"
@@ -154,7 +145,7 @@ def equal_laws() -> Finding:
 
 
 def markov_optimal() -> Finding:
-    """A counterexample, and deterministic dynamics, where it holds."""
+    """Check a counterexample, and deterministic MDPs, where the statement holds."""
     gamma = 0.9
     mdp = hidden_queue(gamma)
     best = best_markov_deterministic(mdp, 1, 0, [0], 5)
@@ -216,7 +207,7 @@ def deterministic_markov() -> Finding:
 
 
 def _truncated(mdp: MDP, policy: Policy, queue: np.ndarray, horizon: int) -> float:
-    """The delayed value of the first `horizon` decisions."""
+    """Return the delayed value of the first `horizon` decisions."""
     delay = len(queue)
     law = initial_law(mdp, len(queue), 0, queue)
     total = 0.0
@@ -237,7 +228,7 @@ def _truncated(mdp: MDP, policy: Policy, queue: np.ndarray, horizon: int) -> flo
 def _recursions(
     mdp: MDP, delay: int, policy: Policy, queue: np.ndarray
 ) -> tuple[float, float, float]:
-    """v_0 from state 0, and what the paper's m-step form and the one-step form make of it."""
+    """Return v_0 of state 0, exactly, by the paper's m-step form and by the one-step form."""
     value = at_queue(mdp, delay, exact_values(mdp, policy, delay), 0, queue)
     P = mdp.dense
     rules = [policy.rule(k)[:, 0] for k in range(delay)]
@@ -282,14 +273,14 @@ def recursion(periodic: bool) -> Finding:
 
 
 def history() -> Finding:
-    """A policy that remembers past states against the best Markov one."""
+    """Compare a policy that remembers past states with the best Markov policy."""
     mdp = hidden_queue(0.9)
     rule = best_queue_aware(mdp, 1, 0, [0])
     best = best_markov_deterministic(mdp, 1, 0, [0], 5).value
     choice = rule.policy.rule(0).argmax(axis=-1)
 
     def remembers(history: tuple[int, ...]) -> np.ndarray:
-        """Knows the pending action: it is the one that this same function chose a step ago."""
+        """Return the action's law; the pending action is this policy's choice of a step ago."""
         pending = 0 if len(history) == 1 else int(remembers(history[:-2]).argmax())
         return np.eye(2)[choice[history[-1], pending]]
 

@@ -28,7 +28,7 @@ def physical(
     noise: float | None = None,
     **options: Any,
 ) -> DeepSpec:
-    """A run on CartPole or Acrobot."""
+    """Return a run on CartPole or Acrobot; `options` are other fields of the spec."""
     settings: dict[str, Any] = {} if noise is None else {"noise": noise}
     if "noisy" in env or noise:
         settings["perturb"] = "masses+lengths"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from deadtime._support.pictures import COLORS, save_picture
 from deadtime.learn.presets import PRESETS
@@ -60,7 +61,7 @@ def rows_of(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def draw_curves(results: Results, root: Path) -> Path:
-    """Training return on Noisy CartPole, a panel a delay."""
+    """Draw the training return on Noisy CartPole: a panel for each delay."""
     figure, axes = new_figure(11, 3.8, 1, 3, sharey=True)
     for axis, m in zip(axes, DELAYS[1:], strict=True):
         shown = {agent: results["paper", "noisy-cartpole", agent, m] for agent in published.AGENTS}
@@ -90,7 +91,7 @@ _CAUSES = {
 
 
 def draw_causes(results: Results, root: Path) -> Path:
-    """Delayed-Q's training return with the mistakes of the authors' code, beside the paper."""
+    """Draw Delayed-Q's training return with the mistakes of the authors' code, and the paper's."""
     figure, axes = new_figure(13, 3.9, 1, 4)
     for axis, env in zip(axes, ENVS, strict=True):
         for mistakes, (label, color, marker) in _CAUSES.items():
@@ -135,6 +136,7 @@ def draw_plain(results: Results, root: Path) -> Path:
 def _panels(
     results: Results, root: Path, name: str, envs: Iterable[str], delays: tuple[int, ...]
 ) -> Path:
+    """Draw greedy returns against the delay: a panel for each environment."""
     figure, axes = new_figure(10, 4.2, 1, 2)
     for axis, env in zip(axes, envs, strict=True):
         pairs = product(published.AGENTS, delays)
@@ -152,7 +154,7 @@ MAP_DELAYS = (0, 5, 10, 15, 20, 25)
 
 
 def draw_map(results: Results, root: Path) -> Path:
-    """Delayed-Q's return over noise and delay."""
+    """Draw Delayed-Q's return over noise and delay."""
     figure, axes = new_figure(7, 4.4)
     values = np.array([[results[p, m].scores.mean() for m in MAP_DELAYS] for p in MAP_NOISES])
     heat_map(
@@ -183,7 +185,7 @@ _LOOKS = {
 
 
 def draw_gap(results: Results, root: Path) -> Path:
-    """Return with the learned and with the perfect model."""
+    """Draw the return with the learned model and with the simulator."""
     figure, axes = new_figure(10, 6.6, 2, 2, sharex=True, sharey=True)
     for (i, preset), (j, env) in product(enumerate(PRESETS), enumerate(GAP_ENVS)):
         for model, (label, color, marker) in _LOOKS.items():
@@ -216,7 +218,7 @@ TESTED = tuple(range(5, 16))
 
 
 def misspecified_table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """A row an environment and evaluation delay."""
+    """Return a row for each environment and evaluation delay."""
     rows = []
     for env, result in results.items():
         for delay, scores in zip(TESTED, result.record.others.T, strict=True):
@@ -227,7 +229,7 @@ def misspecified_table(results: Results, root: Path) -> list[dict[str, Any]]:
 
 
 def draw_misspecified(results: Results, root: Path) -> Path:
-    """Return of what was trained at 10 under the delays 5 to 15."""
+    """Draw the return of agents trained at m = 10 under delays of 5 to 15."""
     figure, axes = new_figure(7, 4)
     for (env, result), color in zip(results.items(), ("#0072B2", "#D55E00"), strict=True):
         found = [mean_return(result, scores) for scores in result.record.others.T]
@@ -243,13 +245,15 @@ def draw_misspecified(results: Results, root: Path) -> Path:
 
 
 def _frame(axis: Axes, env: str, title: str) -> None:
+    """Set the title of a panel, and the limits of returns."""
     axis.set_ylim((-510, -40) if "acrobot" in env else (0, 510))
     axis.set_title(title, fontsize=10)
 
 
 def _title(
-    figure: Any, results: Results, command: str, about: str, shown: str = ", 95% intervals"
+    figure: Figure, results: Results, command: str, about: str, shown: str = ", 95% intervals"
 ) -> None:
+    """Set the title of a figure: seeds, diverged runs, and the command that draws it."""
     seeds = len(next(iter(results.values())).seeds)
     lost = sum(len(result.diverged) for result in results.values())
     also = f" ({lost} runs diverged, counted as they were then)" if lost else ""

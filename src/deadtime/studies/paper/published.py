@@ -160,7 +160,7 @@ Augmented-Q on the mazes at m = 25 did not fit the authors' memory.
 
 
 def wins(env: str, delay: int) -> bool:
-    """Whether the paper's Delayed-Q has the best mean."""
+    """Return whether the paper's Delayed-Q has the best mean."""
     row = TABLE[env]
     return all(
         row["delayed", delay].mean > row[agent, delay].mean
@@ -184,32 +184,29 @@ def verdict(ours: Estimate, theirs: Value) -> str:
 NOTES = {
     "summary-paper": (
         "Where ours lies below the paper's, causes were tested: without terminal transitions, as "
-        "in the authors' code, most of "
-        "the gap on CartPole closes; the gap on Acrobot is explained by neither of the two "
-        "mistakes that were found there."
+        "in the authors' code, most of the gap on CartPole closes; the gap on Acrobot is "
+        "explained by neither of the two mistakes that were found there."
     ),
     "random-delay-exact": (
         "In the chain and the mazes a receiver that waits earns more at every spread than one "
-        "that executes the newest "
-        "action, even if the agent sees each age before it chooses. In the two-state MDP waiting "
-        "earns less once the "
-        "latency can be 0. An age that is seen one step later is worth hardly more than one that "
-        "is never seen."
+        "that executes the newest action, even if the agent sees each age before it chooses. In "
+        "the two-state MDP waiting earns less once the latency can be 0. An age that is seen one "
+        "step later is worth hardly more than one that is never seen."
     ),
     "stationarity": (
         "The row of non-stationary policies lies above what any policy can earn, so it can't be "
-        "an expected return. Our guess, "
-        "which fits the numbers: it is the largest of many noisy estimates. "
-        "That some problem needs a non-stationary policy is true nonetheless; another example "
-        "shows it."
+        "an expected return. Our guess, which fits the numbers: it is the largest of many noisy "
+        "estimates. That some problem needs a non-stationary policy is true nonetheless; another "
+        "example shows it."
     ),
     "complexity": (
         "Augmented-Q's table does grow exponentially with the delay. The theorem that policy "
-        "iteration on it needs "
-        "exponentially many iterations is unproven: its proof does not show it."
+        "iteration on it needs exponentially many iterations is unproven: its proof does not show "
+        "it."
     ),
-    "point-estimates": "The paper has no such experiment. It says that the most likely state is "
-    "the one to act on.",
+    "point-estimates": (
+        "The paper has no such experiment. It says that the most likely state is the one to act on."
+    ),
 }
 """Remarks on our results, by the name of the experiment."""
 
@@ -228,9 +225,8 @@ SAYS = {
     ),
     "random-delay-exact": (
         "Exact values against the range of a uniform latency in three problems, for agents that "
-        "see the age of a step "
-        "before they choose, one step later or never, and for a receiver that waits for the "
-        "longest latency.",
+        "see the age of a step before they choose, one step later or never, and for a receiver "
+        "that waits for the longest latency.",
         "",
     ),
     "convergence": (
@@ -294,14 +290,13 @@ SAYS = {
         "other two perform the same.",
     ),
     "rnn": (
-        "Training return on Frostbite of a recurrent policy that is not told of the delay, "
-        "beside the three agents.",
+        "Training return on Frostbite of a recurrent policy that does not know the delay, beside "
+        "the three agents.",
         "A recurrent policy does not improve upon Augmented-Q or Oblivious-Q.",
     ),
     "kept-paths": (
         "Training return on MsPacman with sticky actions, with a new path through the queue for "
-        "every decision and with one "
-        "that is kept for as long as it comes true.",
+        "every decision and with one that is kept for as long as it comes true.",
         "",
     ),
     "whole-law": (

@@ -22,7 +22,7 @@ TUNING_SEEDS = range(1000, 1006)
 
 
 def maze(agent: str, delay: int, noise: float = 0.0, size: int = 10, **options: Any) -> TabularSpec:
-    """A run on mazes."""
+    """Return a run on mazes; `options` are other fields of the spec."""
     return TabularSpec("maze", agent, delay, settings={"noise": noise, "size": size}, **options)
 
 

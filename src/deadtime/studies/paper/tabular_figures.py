@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,9 @@ def estimates(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def _best(root: Path, results: Results, keys: Any) -> dict[int, tuple[float, bool]]:
+def _best(
+    root: Path, results: Results, keys: Iterable[tuple[str, float, int]]
+) -> dict[int, tuple[float, bool]]:
     """Return the optimum of each delay, or a bound, and whether it is exact."""
     found = {}
     for key in keys:
@@ -101,9 +104,8 @@ def convergence_table(results: Results, root: Path) -> list[dict[str, Any]]:
         less = difference(results["delayed", p, m], result)
         row.update(difference_columns("delayed_minus_this", less))
         row |= {"optimum": best, "optimum_is": "exact" if exact else "upper bound"}
-        theirs = published.TABLE["noisy-maze" if p else "maze"].get(
-            (row["agent"], m)
-        )  # it does not say its noise
+        # The paper does not say the noise of its row on noisy mazes.
+        theirs = published.TABLE["noisy-maze" if p else "maze"].get((row["agent"], m))
         row["paper"] = "" if theirs is None else theirs.mean
     return rows
 
@@ -112,7 +114,7 @@ SWEPT = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 25)
 
 
 def draw_sweep(results: Results, root: Path) -> Path:
-    """Return against the delay, without and with noise."""
+    """Draw the return against the delay, without and with noise."""
     figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
     for axis, p in zip(axes, (0.0, 0.1), strict=True):
         shown = {(agent, m): results[agent, p, m] for agent in AGENTS for m in SWEPT}
@@ -133,7 +135,7 @@ MAP_DELAYS = (0, 5, 10, 15, 20, 25)
 
 
 def draw_heat_map(results: Results, root: Path) -> Path:
-    """Delayed-Q's median return over delay and noise."""
+    """Draw Delayed-Q's median return over delay and noise."""
     figure, axes = new_figure(6.4, 4.6)
     values = np.array(
         [[np.median(results["delayed", p, m].scores) for m in MAP_DELAYS] for p in MAP_NOISES]
@@ -155,7 +157,7 @@ SIZED = ("delayed", "augmented", "oblivious", "mbs")
 
 
 def draw_sizes(results: Results, root: Path) -> Path:
-    """Return against the size of the maze."""
+    """Draw the return against the size of the maze."""
     figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
     for axis, p in zip(axes, (0.0, 0.1), strict=True):
         for agent in SIZED:
@@ -216,7 +218,7 @@ def growth(results: Results) -> dict[str, tuple[float, float]]:
 
 
 def draw_growth(results: Results, root: Path) -> Path:
-    """Episodes that were needed against the delay, and the fitted growth."""
+    """Draw the number of episodes needed against the delay, and the fitted growth."""
     figure, axes = new_figure(6.6, 4.6)
     fits = growth(results)
     for agent, delays in GROWTH.items():
@@ -258,7 +260,10 @@ def draw_growth(results: Results, root: Path) -> Path:
 
 
 def growth_table(results: Results, root: Path) -> list[dict[str, Any]]:
-    """The same in numbers; a seed that never got there counts with all its episodes."""
+    """Return the mean number of episodes needed by each agent at each delay.
+
+    A seed that did not reach the return counts with all its episodes.
+    """
     rows = []
     for (agent, m), result in results.items():
         counts = np.array(result.record.episodes)
@@ -281,7 +286,7 @@ EPSILONS = (0.0, 0.01, 0.05, 0.2)
 
 
 def _tuning_means(results: Results) -> np.ndarray:
-    """The mean over agents, delays, noises and mazes of each setting."""
+    """Return the mean return of each setting over agents, delays, noises and mazes."""
     return np.array(
         [
             [
@@ -294,7 +299,7 @@ def _tuning_means(results: Results) -> np.ndarray:
 
 
 def draw_tuning(results: Results, root: Path) -> Path:
-    """The mean return of each setting."""
+    """Draw the mean return of each setting."""
     figure, axes = new_figure(5.6, 4.2)
     found = next(iter(results.values()))
     heat_map(
@@ -313,7 +318,7 @@ LAW_EPSILON = 0.05
 
 
 def draw_whole_law(results: Results, root: Path) -> Path:
-    """Return against the delay, for both predictions."""
+    """Draw the return against the delay for both predictions."""
     figure, axes = new_figure(9, 4.2, 1, 2, sharey=True)
     for axis, p in zip(axes, LAW_NOISES, strict=True):
         pairs = product(("delayed", "distribution"), DELAYS)

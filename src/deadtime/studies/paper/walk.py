@@ -38,7 +38,7 @@ _LEARNERS = ("delayed", "distribution")
 
 
 def law_after(walk: WalkSettings, steps: int) -> Float[np.ndarray, "x y"]:
-    """The law of the position `steps` later, from each position -length … length (a row each)."""
+    """Return the law of the position `steps` later: a row for each position -length … length."""
     x = np.arange(-walk.length, walk.length + 1)
     away = np.where(x == 0, 0.5, walk.momentum)
     right = np.where(x < 0, 1 - away, away)
@@ -51,7 +51,7 @@ def law_after(walk: WalkSettings, steps: int) -> Float[np.ndarray, "x y"]:
 def goes_far(
     walk: WalkSettings, delay: int, laws: Float[np.ndarray, "x y"], predictor: str
 ) -> np.ndarray:
-    """Whether the action for |x| > near is chosen, from each position."""
+    """Return whether the action for |x| > near is chosen, for each position."""
     x = np.arange(-walk.length, walk.length + 1)
     if predictor == "mode":
         return np.abs(x[laws.argmax(axis=1)]) > walk.near
@@ -82,6 +82,7 @@ def exact_return(walk: WalkSettings, delay: int, predictor: str) -> float:
 
 
 def _draw(results: Results, root: Path) -> Path:
+    """Draw the law of the position, and the return of each prediction against the delay."""
     walk = WalkSettings()
     figure, (left, right) = new_figure(11, 4.4, 1, 2)
     x = np.arange(-walk.length, walk.length + 1)
@@ -139,6 +140,7 @@ def _draw(results: Results, root: Path) -> Path:
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
+    """Return a row for each delay: exact returns by prediction, and those of trained agents."""
     rows = []
     for m in DELAYS:
         row: dict[str, Any] = {"delay": m} | {

@@ -1,8 +1,9 @@
-"""What knowing the age and what waiting is worth, exactly, against the spread of the latency: nothing is trained.
+"""Exact values against the spread of the latency: what knowing the age and waiting are worth.
 
-Latencies are uniform on m - d … m + d steps, so their mean stays and their spread grows. The receiver executes the
-newest action that has arrived. Three agents see the age of a step before they choose, one step later, or never. The
-fourth faces a receiver that waits until each action is m + d steps old, so that its delay is constant.
+Latencies are uniform on m - d … m + d steps, so their mean stays and their spread grows. The
+receiver executes the newest action that has arrived. Three agents see the age of a step before they
+choose, one step later, or never. The fourth faces a receiver that waits until each action is m + d
+steps old, so that its delay is constant. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, where it starts, and the latencies: uniform on mean - d … mean + d for each d up to `mean`."""
+    """A problem, where it starts, and its latencies.
+
+    Latencies are uniform on mean - d … mean + d, for each d up to `mean`.
+    """
 
     name: str
     problems: Callable[[], list[MDP]]
@@ -54,9 +58,10 @@ class Case:
 
 
 def centre_chain(gamma: float) -> MDP:
-    """Return a row of 7 cells in which an action steps left or right; being in the middle cell pays 1.
+    """Return a row of 7 cells in which an action steps left or right.
 
-    With probability 0.1 the step goes the other way. The ends stop it.
+    Being in the middle cell pays 1. With probability 0.1 the step goes the other way. The ends stop
+    it.
     """
     P = np.zeros((_CHAIN, 2, _CHAIN))
     r = np.zeros((_CHAIN, 2))
@@ -69,6 +74,7 @@ def centre_chain(gamma: float) -> MDP:
 
 
 def _mazes() -> list[MDP]:
+    """Return small mazes, a seed each."""
     return [MDP(*model(carve(3, seed), 0.1), 0.95) for seed in _MAZES]
 
 
@@ -140,6 +146,7 @@ def _draw(results: Results, root: Path) -> Path:
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
+    """Return the numbers of the figure."""
     return exact_rows()
 
 
