@@ -28,6 +28,14 @@ def compiled_well():
     jax.config.update("jax_disable_most_optimizations", True)
 
 
+@pytest.fixture
+def marker(tmp_path):
+    """Return the path that a `Payload` creates, and check that no code of a file ran."""
+    path = tmp_path / "it ran"
+    yield path
+    assert not path.exists()
+
+
 def pytest_terminal_summary(terminalreporter):
     """Print one line for each reason why tests were skipped."""
     reasons = Counter(

@@ -18,7 +18,7 @@ import pytest
 import deadtime
 from deadtime.cli.main import main
 from deadtime.cli.sweep import Sweep
-from deadtime.runs import folder_report, records
+from deadtime.runs import folder_report, records, sweep_file
 from deadtime.runs.estimates import time_needed
 from deadtime.runs.runner import train_recorded
 from deadtime.runs.specs import from_canonical
@@ -27,6 +27,7 @@ from deadtime.runs.sweep_file import Place, line_of, read
 from deadtime.runs.tabular_specs import tabular_spec
 from deadtime.runs.where import Where
 from deadtime.studies.paper.report import page
+from tests.forgery import refused
 
 GOOD = """environments = ["maze", "noisy-cartpole"]
 agents = [
@@ -210,7 +211,8 @@ def test_more_that_is_refused(tmp_path):
         ),
         (
             "#" * 2**18,
-            "a sweep is a small text file, and mine.toml has 262,168 bytes, and at most 262,144 are read",
+            "a sweep is a small text file, and mine.toml has 262,168 bytes, and at most "
+            "262,144 are read",
         ),
     ],
     ids=lambda part: part[:30],
@@ -218,6 +220,14 @@ def test_more_that_is_refused(tmp_path):
 def test_a_small_file_that_asks_for_very_much(text, words, tmp_path):
     with pytest.raises(ValueError, match=re.escape(words)):
         read(written(tmp_path, f'environments = ["maze"]\n{text}'))
+
+
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 99_999, 'environments = ["maze"]\n[overrides]\nsize = 1000000']
+)
+def test_sweeps(text, tmp_path):
+    (tmp_path / "x.toml").write_text(text)
+    refused(lambda: sweep_file.read(tmp_path / "x.toml"), "x.toml")
 
 
 def test_a_line_of_spaces_is_gone_through_once():

@@ -1,0 +1,85 @@
+"""Forged states of the Atari emulator are refused."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from deadtime._support import files
+from deadtime.envs.atari.emulator import Lane
+from deadtime.envs.atari.games import Game, installed
+from tests.forgery import (
+    CONTENTS,
+    changed,
+    npz,
+    refused,
+)
+
+
+@pytest.fixture(scope="module")
+def lane():
+    if not installed():
+        pytest.skip("ale-py is not installed")
+    lane = Lane(Game("Pong", 2, look_ahead="kept"))
+    lane.reset()
+    lane.step(1)
+    return lane
+
+
+def lane_with(lane, said=lambda said: said, **changes):
+    arrays = files.arrays(lane.saved())
+    text = json.dumps(said(json.loads(arrays["said"].tobytes()))).encode()
+    return npz(**changed(arrays, **changes) | {"said": np.frombuffer(text, np.uint8)})
+
+
+LANES = {
+    "another queue": {"queue": lambda a: a[:1]},
+    "actions that there are not": {"queue": lambda a: a + 100},
+    "no queue": {"queue": None},
+    "other screens": {"real_screens": lambda a: a[:1]},
+    "frames of another kind": {"ahead_stack": lambda a: a.astype(np.int64)},
+    "a state that is too short": {"real_state": lambda a: a[:4000]},
+    "a state that is too long": {"ahead_state": lambda a: np.tile(a, 100)},
+    "a state of other numbers": {"real_state": lambda a: a.astype(np.int64)},
+    "no path": {"path_0": None},
+    "another action": {"said": lambda said: said | {"real": [99, 0, 0]}},
+    "too few numbers": {"said": lambda said: said | {"real": [0]}},
+    "no numbers": {"said": lambda said: said | {"ahead": None}},
+    "steps that are none": {"said": lambda said: said | {"steps": "5"}},
+    "a return that is none": {"said": lambda said: said | {"earned": []}},
+    "too few generators": {"said": lambda said: said | {"rngs": said["rngs"][:1]}},
+    "another generator": {"said": lambda said: said | {"rngs": [{"bit_generator": "MT19937"}] * 3}},
+    "no generator": {"said": lambda said: said | {"rngs": [{}] * 3}},
+    "a state too large": {
+        "said": lambda said: said | {"rngs": [one | {"has_uint32": 10**30} for one in said["rngs"]]}
+    },
+    "a list": {"said": lambda said: []},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", [*LANES, *CONTENTS])
+def test_no_emulator_goes_on_from_what_is_not_its_own(what, lane, marker):
+    content = CONTENTS[what](marker) if what in CONTENTS else lane_with(lane, **LANES[what])
+    refused(lambda: lane.restore(content))
+
+
+@pytest.mark.slow
+def test_a_pool_says_so_too(lane, monkeypatch):
+    from deadtime.envs.atari.pool import AtariPool
+    from deadtime.learn import host_loop
+    from deadtime.learn.host_loop import HostGroup
+
+    good, bad = lane_with(lane), lane_with(lane, queue=lambda a: a + 100)
+    for content, why in (
+        (good, "turn/0 is uint8 of shape"),
+        (bytes(10**6), "at most 320000"),
+        (bad, "for the reason above"),
+    ):
+        group = object.__new__(HostGroup)
+        group.pairs, group.program = [0], SimpleNamespace(lanes=1, capacity=2, env=None)
+        monkeypatch.setattr(host_loop, "lanes_of", lambda *given: [])
+        monkeypatch.setattr(HostGroup, "_new_pool", lambda self, lanes: AtariPool([lane.game], 1))
+        with pytest.raises(ValueError, match=why):
+            group._load_pool({"lane/0": np.frombuffer(content, np.uint8)})
