@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from gymnasium import spaces
 
 from deadtime.delays.convention import Warmup, push, second_delay
 from deadtime.delays.parse import as_process
 from deadtime.delays.process import DelayProcess
-from deadtime.envs.random_queue import is_bounded, random_in_box, random_numbered
+from deadtime.envs import channel
+from deadtime.envs.start_queue import check_warmup, start_queue
 
 Key = jax.Array
 Step = tuple[Any, Any, jax.Array, jax.Array, dict[str, Any]]
@@ -86,10 +85,6 @@ class Environment(Protocol):
         return obs, state, reward, terminated, truncated, {**info, "final_observation": final_obs}
 
 
-_AGES = 0xA6E
-"""The number that a key is folded with for the ages: they have a random stream of their own."""
-
-
 class DelayedState(NamedTuple):
     """The state of a delayed environment."""
 
@@ -124,13 +119,7 @@ class Delayed(Environment):
                 "a compiled environment can't stop when a trace of delays is used up; "
                 f"got {self.process}: pass repeat=True to the trace, or use ActionDelay"
             )
-        if isinstance(self.warmup, str) and self.warmup != "random":
-            raise ValueError(
-                f'warmup is "random", an action, or a callable; got {self.warmup!r}: '
-                'did you mean "random"?'
-            )
-        if not callable(self.warmup) and not isinstance(self.warmup, str):
-            _check_fixed(self.warmup, self.action_space(self.default_params))
+        check_warmup(self.warmup, self.action_space(self.default_params))
 
     @property
     def delay(self) -> int:
@@ -159,38 +148,16 @@ class Delayed(Environment):
         """Start an episode with K actions pending."""
         key_env, key_warmup = jax.random.split(key)
         obs, state = self.env.reset_env(key_env, params)
-        queue = self._queue(obs, key_warmup, params)
-        if self.process.constant is not None:
-            return obs, DelayedState(state, queue)
-        chain = self.process.chain
-        u = _uniform(key) if chain.starts_randomly else jnp.zeros(())
-        return obs, DelayedState(state, queue, chain.initial(u))
-
-    def _queue(self, obs: Any, key: Key, params: Any) -> jax.Array:
         space = self.action_space(params)
-        if isinstance(self.warmup, str):
-            return _random_actions(space, key, self.delay)
-        if not callable(self.warmup):
-            return jnp.broadcast_to(
-                jnp.asarray(self.warmup, _dtype(space)), (self.delay, *space.shape)
-            )
-        actions = jnp.asarray(self.warmup(obs, self.delay, key), _dtype(space))
-        if actions.shape != (self.delay, *space.shape):
-            raise ValueError(
-                "a warm-up callable returns as many actions as the delay, shape "
-                f"{(self.delay, *space.shape)}; got {actions.shape}: "
-                "return one action for each pending step, oldest first"
-            )
-        if not isinstance(actions, jax.core.Tracer):
-            for action in np.asarray(actions):
-                _check_fixed(action, space)
-        return actions
+        room = self.delay
+        queue = start_queue(self.env, space, obs, key_warmup, room, room, self.warmup)
+        return obs, DelayedState(state, queue, channel.first_state(self.process, key))
 
     def action_age(self, state: DelayedState) -> Any:
         """Return the age of the action that the next step executes."""
         if self.process.constant is not None:
             return jnp.int32(self.delay)
-        return self.process.chain.age(state.channel)
+        return channel.age_of(self.process, state.channel)
 
     def step_env(self, key: Key, state: DelayedState, action: Any, params: Any) -> Step:
         """Execute the pending action of the present age; `action` joins the end of the queue."""
@@ -200,7 +167,7 @@ class Delayed(Environment):
         obs, env_state, reward, terminated, info = self.env.step_env(
             key, state.env_state, executed, params
         )
-        after = DelayedState(env_state, queue, self._next_channel(key, state.channel))
+        after = DelayedState(env_state, queue, channel.next_state(self.process, state.channel, key))
         info = {
             **info,
             "executed_action": executed,
@@ -209,14 +176,6 @@ class Delayed(Environment):
             "action_age": self.action_age(after),
         }
         return obs, after, reward, terminated, info
-
-    def _next_channel(self, key: Key, channel: Any) -> Any:
-        if self.process.constant is not None:
-            return channel
-        chain = self.process.chain
-        if chain.deterministic:
-            return chain.next(channel, None)
-        return chain.next(channel, _uniform(key))
 
     def is_truncated(self, state: DelayedState, params: Any) -> jax.Array:
         """Return whether the environment itself has reached its time limit."""
@@ -245,37 +204,7 @@ def delayed(env: Any, delay: Any, warmup: Warmup = "random") -> Delayed:
     """Put a delay on a functional environment (ours or gymnax's).
 
     `delay` is a number of steps or a process of `deadtime.delays`. `warmup` fills the queue at
-    reset: "random", one action, or callable(obs, K, key) -> the K actions as one array.
+    reset: "random", one action, "own" (the environment's own rule, which training uses: the expert
+    on CartPole, else random), or callable(obs, K, key) -> the K actions as one array.
     """
     return Delayed(env, delay, warmup)
-
-
-def _uniform(key: Key) -> jax.Array:
-    """Return a uniform number for the ages.
-
-    Folding hashes the key, so the words of the folded key are random bits. To hash it again, as
-    `jax.random.uniform` does, is a noticeable part of a step.
-    """
-    word = jax.random.key_data(jax.random.fold_in(key, _AGES))[-1]
-    return (word >> 8).astype(jnp.float32) * 2**-24
-
-
-def _dtype(space: Any) -> Any:
-    return jnp.int32 if jnp.issubdtype(space.dtype, jnp.integer) else jnp.float32
-
-
-def _check_fixed(action: Any, space: Any) -> None:
-    given = np.asarray(action)
-    if given.shape != tuple(space.shape) or not bool(space.contains(given)):
-        raise ValueError(
-            f"each warm-up action must lie in the action space {space}; got {action!r}: "
-            "choose one inside it"
-        )
-
-
-def _random_actions(space: Any, key: Key, length: int) -> jax.Array:
-    if isinstance(space, spaces.Discrete):
-        return int(space.start) + random_numbered(key, length, int(space.n))
-    if is_bounded(space):
-        return random_in_box(key, length, space).astype(_dtype(space))
-    return jax.vmap(space.sample)(jax.random.split(key, length)).astype(_dtype(space))

@@ -22,8 +22,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from deadtime.delays.convention import push
-from deadtime.envs.random_queue import random_in_box, random_numbered
-from deadtime.learn import channel as channels
+from deadtime.envs import channel
+from deadtime.envs.start_queue import start_queue
+from deadtime.learn.credits import action_age
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled
 
 
@@ -85,19 +86,9 @@ def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array
     """Return the start of an episode: environment state, observation, queue, channel."""
     key_env, key_queue = jax.random.split(key)
     obs, env = program.env.reset_env(key_env, setup.params)
-    queue = warm_up(program, setup, obs, key_queue)
-    return env, obs, queue, channels.first_channel(program, key)
-
-
-def warm_up(program: Program, setup: Setup, obs: Array, key: Array) -> Array:
-    """Return the actions that are pending at the start of an episode."""
-    if program.capacity == 0:
-        return jnp.zeros((0, *program.action_shape), program.action_type)
-    if hasattr(program.env, "warm_up"):
-        return program.env.warm_up(obs, program.capacity, setup.delay)
-    if program.box is not None:
-        return random_in_box(key, program.capacity, program.box)
-    return random_numbered(key, program.capacity, program.env.num_actions)
+    space = program.env.action_space(program.env.default_params)
+    queue = start_queue(program.env, space, obs, key_queue, program.capacity, setup.delay)
+    return env, obs, queue, channel.first_state(program.process, key)
 
 
 def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
@@ -123,20 +114,20 @@ def step(
     of, env = program.learner, program.env
     keys = named_keys(program, now)
     action, memory = of.act(program, setup, learner, actor, keys)
-    action_age = channels.action_age(program, setup, actor.channel)
-    executed, queue = push(actor.queue, action, action_age)
+    age = action_age(program, setup, actor.channel)
+    executed, queue = push(actor.queue, action, age)
     obs, state, reward, terminated, _ = env.step_env(
         keys["environment"], actor.env, executed, setup.params
     )
-    channel = channels.next_channel(program, actor.channel, keys["environment"])
+    moved = channel.next_state(program.process, actor.channel, keys["environment"])
     ended = terminated | env.is_truncated(state, setup.params)
     earned = earned + reward
     if hasattr(env, "shaped_reward"):
         shaped = env.shaped_reward(obs) + setup.numbers.shaped_bonus
         reward = jnp.where(setup.numbers.shaped, shaped, reward)
-    done = Done(action, executed, reward, terminated, ended, obs, queue, memory, action_age)
+    done = Done(action, executed, reward, terminated, ended, obs, queue, memory, age)
     kept = of.record(program, setup, learner, actor, done)
-    after = actor_after(program, actor, done, state, channel, now.start)
+    after = actor_after(program, actor, done, state, moved, now.start)
     left = jnp.where(ended, 0.0, earned)
     return after, left, kept, jnp.where(ended & (now.t < setup.steps), earned, jnp.nan)
 
@@ -242,15 +233,15 @@ def held_out(
             actor, earned, going = carry
             key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
             action, memory = program.learner.decide(program, setup, learner, actor, key_model)
-            action_age = channels.action_age(program, setup, actor.channel)
-            executed, queue = push(actor.queue, action, action_age)
-            channel = channels.next_channel(program, actor.channel, key_env)
+            age = action_age(program, setup, actor.channel)
+            executed, queue = push(actor.queue, action, age)
+            moved = channel.next_state(program.process, actor.channel, key_env)
             obs, state, reward, terminated, _ = env.step_env(
                 key_env, actor.env, executed, setup.params
             )
             earned = earned + jnp.where(going, reward, 0.0)
             going = going & ~terminated & ~env.is_truncated(state, setup.params)
-            actor = Actor(state, obs, queue, actor.history, actor.age, memory, channel)
+            actor = Actor(state, obs, queue, actor.history, actor.age, memory, moved)
             return (actor, earned, going), None
 
         before = fresh(program, setup, key), jnp.zeros(()), jnp.ones((), bool)

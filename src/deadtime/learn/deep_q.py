@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from deadtime.learn import double_q
-from deadtime.learn.channel import credited
+from deadtime.learn.credits import credited
 from deadtime.learn.double_q import Adam, Batch
 from deadtime.learn.forward_model import SIMULATOR, ForwardModel, TrainedModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never

@@ -116,7 +116,7 @@ class Actor(NamedTuple):
     memory: Any
     """The learner's memory of the episode; () if there is none."""
     channel: Any = ()
-    """The state of the delay process (see `channel`); () outside the program."""
+    """The state of the delay process (see `envs.channel`); () outside the program."""
 
 
 class Done(NamedTuple):

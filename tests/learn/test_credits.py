@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from deadtime.delays import Constant, GilbertElliott, RandomWalk, Uniform
+from deadtime.envs.channel import first_state, next_state
 from deadtime.learn import compiled_loop
-from deadtime.learn.channel import action_age, first_channel, next_channel
 from deadtime.learn.compiled_groups import program_of, setups_of
+from deadtime.learn.credits import action_age
 from deadtime.runs.specs import make_spec
 from deadtime.runtime import VIEWS, View
 
@@ -82,9 +83,9 @@ def test_the_ages_have_the_stated_law(process, reactive):
 
     def channel(key):
         first, *others = jax.random.split(key, 21)
-        state = first_channel(program, first)
+        state = first_state(process, first)
         for one in others:
-            state = next_channel(program, state, one)
+            state = next_state(process, state, one)
         return action_age(program, setup, state)
 
     ages = jax.jit(jax.vmap(channel))(jax.random.split(jax.random.key(3), 2000))
@@ -118,5 +119,5 @@ def test_mazes_need_a_constant_delay():
 
 
 def test_a_trace_that_ends_is_refused():
-    with pytest.raises(ValueError, match="training needs a delay without an end"):
+    with pytest.raises(ValueError, match="training needs a delay that goes on for ever"):
         make_spec("cartpole", "augmented", {"kind": "trace", "ages": [1, 2, 1]}, {})
