@@ -237,8 +237,8 @@ def test_absurd_delay(delay):
     with pytest.raises(ValueError) as error:
         check_delay(delay)
     assert (
-        str(error.value)
-        == f"delay is a whole number of steps, at most 2147483647; got {delay!r}: pass a smaller one"
+        str(error.value) == "delay is a whole number of steps, at most 2147483647; "
+        f"got {delay!r}: pass a smaller one"
     )
     assert check_delay(2**31 - 1) == 2**31 - 1
 

@@ -71,7 +71,7 @@ def test_a_name_that_both_have_needs_env_kwargs():
     [
         ({}, {"siz": 3}, "maze has no setting 'siz'; did you mean 'size'?"),
         ({}, {"episodes": 3}, "maze has no setting 'episodes'"),
-        ({"size": 3}, {"size": 3}, "got size in env_kwargs and beside it: leave one out"),
+        ({"size": 3}, {"size": 3}, "got size in env_kwargs and outside it: leave one out"),
         ({}, [3], "env_kwargs holds the environment's arguments by name; got [3]: pass a dict"),
     ],
 )

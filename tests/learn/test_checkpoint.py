@@ -64,9 +64,9 @@ def test_sizes_are_checked_before_anything_is_read(name, tmp_path):
         ({"steps": -1}, "the steps of this run are 0 to 11; got -1"),
         ({"steps": 12}, "the steps of this run are 0 to 11; got 12"),
         ({"steps": 2**60}, f"got {2**60}"),
-        ({"seconds": float("nan")}, "a run takes 0 seconds or more; got nan"),
-        ({"seconds": -0.1}, "a run takes 0 seconds or more; got -0.1"),
-        ({"seconds": float("inf")}, "a run takes 0 seconds or more; got inf"),
+        ({"seconds": float("nan")}, "time of a run is 0 seconds or more; got nan"),
+        ({"seconds": -0.1}, "time of a run is 0 seconds or more; got -0.1"),
+        ({"seconds": float("inf")}, "time of a run is 0 seconds or more; got inf"),
         ({"resumed_at": [9]}, r"a run resumes at steps that it has made; got \[9\] of 8"),
         ({"resumed_at": [-2]}, r"a run resumes at steps that it has made; got \[-2\] of 8"),
         *(

@@ -473,7 +473,7 @@ def test_scores_that_are_none_are_no_normal_end(value, tmp_path, monkeypatch):
     with pytest.raises(
         ValueError,
         match="rewards are finite numbers; .* gave .* in evaluation, and with it a return of .*: "
-        "mend the environment",
+        "fix the environment",
     ):
         train_recorded(spec, 1, tmp_path)
     assert not (tmp_path / spec.name).exists()

@@ -153,7 +153,7 @@ def test_processes_that_are_constant_are_solved_as_whole_numbers():
 
 
 def test_a_large_problem_in_pieces_and_on_threads():
-    """Many pieces of queues, and enough work for several threads: the written-out problem agrees."""
+    """Compare with the written-out problem at many pieces of queues and several threads."""
     from deadtime.planning.channel_solution import written_out
 
     mdp = random_mdp(np.random.default_rng(3), 40, 3, 0.9, 3)

@@ -27,7 +27,7 @@ def test_a_constant_delay_of_observations_is_one_of_actions(delay):
 
 
 def test_so_is_a_delay_that_is_drawn_once_an_episode_and_observed():
-    """Matched: from the first reward that the agent decides, with the warm-up as the actions since."""
+    """Match the first rewards that the agent decides; the warm-up gives the actions since."""
     mdp = random_mdp(np.random.default_rng(5), 3, 2, 0.8)
     process = PerEpisode(Uniform(1, 3))
     late = late_observations(mdp, process)

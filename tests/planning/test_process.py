@@ -164,7 +164,7 @@ def test_policies_repeat_and_can_begin_later():
     [
         (
             lambda m: markov(m, [[0, 1, 0]]),
-            r"a Markov policy of integers .* shape \(steps, 2\) with at least one step; got \(1, 3\)",
+            r"a Markov policy of integers .* \(steps, 2\) with at least one step; got \(1, 3\)",
         ),
         (
             lambda m: stationary(m, [[0.5, 0.6], [1, 0]]),
@@ -172,7 +172,8 @@ def test_policies_repeat_and_can_begin_later():
         ),
         (
             lambda m: queue_aware(m, 2, [[0, 1], [1, 0]]),
-            r"a queue-aware policy of integers \(actions\) has shape \(2, 2, 2\) or \(steps, 2, 2, 2\)",
+            r"a queue-aware policy of integers \(actions\) has shape "
+            r"\(2, 2, 2\) or \(steps, 2, 2, 2\)",
         ),
         (
             lambda m: law_at(m, stationary(m, [0, 1]), 2, 0, [0], 1),
@@ -274,7 +275,7 @@ def test_a_policy_with_a_horizon_can_be_followed():
 
 
 def earned(mdp, policy, delay, horizon, at):
-    """Return the discounted sum of `horizon` rewards from the augmented state `at`, path by path."""
+    """Return the discounted sum of `horizon` rewards from the state `at`, path by path."""
 
     def follow(t, state, pending):
         if t == horizon:
@@ -350,11 +351,13 @@ def test_actions_are_not_read_as_probabilities_where_shapes_coincide():
         ),
         (
             lambda m: stationary(m, [0.0, 1.0]),
-            r"of floats \(probabilities\) has shape \(2, 2\); got \(2,\): reshape it, or give integers for actions$",
+            r"of floats \(probabilities\) has shape \(2, 2\); got \(2,\): "
+            "reshape it, or give integers for actions$",
         ),
         (
             lambda m: markov(m, [[0.0, 1.0]]),
-            r"of floats \(probabilities\) has shape \(steps, 2, 2\) with at least one step; got \(1, 2\)",
+            r"of floats \(probabilities\) has shape \(steps, 2, 2\) with at least one step; "
+            r"got \(1, 2\)",
         ),
         (
             lambda m: queue_aware(m, 1, np.zeros((0, 2, 2), int)),
@@ -363,8 +366,8 @@ def test_actions_are_not_read_as_probabilities_where_shapes_coincide():
         (lambda m: solve(m, 1, horizon=0).as_policy(), r"at least one step; got \(0, 2, 2\)"),
         (
             lambda m: stationary(m, [True, False]),
-            r"^a stationary policy is given as integers \(actions\) or floats \(probabilities\); got bool: "
-            "convert it to one of these$",
+            r"^a stationary policy is given as integers \(actions\) or floats \(probabilities\); "
+            "got bool: convert it to one of these$",
         ),
         (
             lambda m: stationary(m, [[1.5, -0.5], [1, 0]]),

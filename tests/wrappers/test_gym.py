@@ -148,7 +148,7 @@ class TestAugmentObservation:
     def test_needs_a_queue(self):
         with pytest.raises(
             ValueError,
-            match=r"none beneath it: write AugmentObservation\(ActionDelay\(env, delay\)\)",
+            match=r"none inside it: write AugmentObservation\(ActionDelay\(env, delay\)\)",
         ):
             AugmentObservation(EchoEnv())
 
@@ -342,7 +342,7 @@ def test_a_queue_that_does_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr("deadtime.delays.convention.free_memory", lambda: 1e9)
     with pytest.raises(
         ValueError,
-        match="a queue of pending actions must fit in memory; got a delay of 30000000, which needs 3.0",
+        match="queue of pending actions must fit in memory; got a delay of 30000000, which needs 3",
     ):
         ActionDelay(EchoEnv(), 30_000_000)
 

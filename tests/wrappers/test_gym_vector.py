@@ -358,7 +358,7 @@ def test_unknown_autoreset_mode():
 
 
 def test_needs_a_queue():
-    with pytest.raises(ValueError, match="none beneath it"):
+    with pytest.raises(ValueError, match="none inside it"):
         VectorAugmentObservation(vector([[3]], AutoresetMode.NEXT_STEP))
 
 
@@ -404,12 +404,12 @@ def test_queues_and_histories_that_do_not_fit_in_memory(monkeypatch):
     envs = vector([[3]] * 4, AutoresetMode.NEXT_STEP)
     with pytest.raises(
         ValueError,
-        match="a queue of pending actions must fit in memory; got a delay of 5000000, which needs 2.0 GB",
+        match="queue of pending actions must fit in memory; got a delay of 5000000, .* 2.0 GB",
     ):
         VectorActionDelay(envs, 5_000_000)
     with pytest.raises(
         ValueError,
-        match="a history of observations must fit in memory; got a delay of 30000000, which needs 1.9 GB",
+        match="history of observations must fit in memory; got a delay of 30000000, .* 1.9 GB",
     ):
         VectorObservationDelay(envs, 30_000_000)
 
@@ -481,9 +481,7 @@ def test_a_reset_mask_that_the_environment_ignores_is_refused():
     envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
     for wrapped in (VectorActionDelay(envs, 2), VectorObservationDelay(envs, 2)):
         wrapped.reset(seed=0)
-        with pytest.raises(
-            ValueError, match="does not take it; got .*: reset all, or use SyncVectorEnv"
-        ):
+        with pytest.raises(ValueError, match="ignores it; got .*: reset all, or use SyncVectorEnv"):
             wrapped.reset(options={"reset_mask": np.array([True, False])})
 
 

@@ -119,7 +119,7 @@ def test_an_observation_is_of_its_age_and_the_first_of_age_0(process, lengths, s
 @given(st.sampled_from(PROCESSES), st.integers(1, 20), st.integers(0, 9))
 @settings(deadline=None)
 def test_rewards_come_with_the_observation_they_led_to(process, length, seed):
-    """Reward t (which is t) leads to observation t: it is paid once that or a newer one is shown."""
+    """Reward t is the number t; it is paid once observation t or a newer one is shown."""
     env = ObservationDelay(EchoEnv((length,)), process, rewards="observation")
     env.reset(seed=seed)
     paid = newest = 0
@@ -404,7 +404,7 @@ def test_a_trace_that_is_too_short():
         ),
         (
             lambda: ObservationDelay(ObservationDelay(EchoEnv(), 2), Uniform(0, 1)),
-            r"got Uniform\(low=0, high=1, in_order=True\) on top of Constant\(delay=2\): use a single",
+            r"got Uniform\(low=0, high=1, in_order=True\) on top of Constant\(delay=2\): use",
         ),
         (
             lambda: ActionDelay(ActionDelay(EchoEnv(), Uniform(0, 2)), Uniform(0, 1)),

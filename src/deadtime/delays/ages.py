@@ -60,7 +60,7 @@ class RandomWalk(DelayProcess):
 
     @classmethod
     def from_text(cls, text: str) -> RandomWalk:
-        """Return the process of ``0-8`` or ``0-8,move=0.3``."""
+        """Parse ``0-8`` or ``0-8,move=0.3``."""
         first, named = split_text(text)
         return cls(*span(first, "walk:0-8"), **named)
 
@@ -77,7 +77,7 @@ class PerEpisode(DelayProcess):
     kind: ClassVar[str] = "episode"
 
     def __post_init__(self) -> None:
-        """Take a number as a constant delay."""
+        """Convert a number to a constant delay."""
         set_fields(self, process=number_or_process(self.process))
 
     @property
@@ -146,7 +146,7 @@ class Held(DelayProcess):
 
     @classmethod
     def from_text(cls, text: str) -> Held:
-        """Return the process of ``0-3,hold=0.2,period=4``."""
+        """Parse ``0-3,hold=0.2,period=4``."""
         first, named = split_text(text)
         return cls(*span(first, "held:0-3"), **named)
 

@@ -1,4 +1,4 @@
-"""A delay as a finite Markov chain of the channel: what every delay process is made of.
+"""A delay as a finite Markov chain of the channel: the form of every delay process.
 
 The channel has N states. In state i, a step reads the item (action or observation) of age
 ``ages[i]``. Between two steps the channel moves to another state. All else follows from the chain:
@@ -165,8 +165,8 @@ class Chain:
         return xp.asarray(self._first)[place]
 
     def next(self, state: Any, u: Any) -> Any:
-        """Return the state after `state` that the uniform number `u` in [0, 1) gives; both may have
-        any one shape.
+        """Return the state after `state` that the uniform number `u` in [0, 1) gives; both have the
+        same shape.
         """
         xp = state.__array_namespace__()
         if self.deterministic:
@@ -219,8 +219,8 @@ class Chain:
 
     @cached_property
     def _readable(self) -> np.ndarray:
-        """For each state, the age of the oldest action that this step or a later one may read,
-        counted now.
+        """For each state, the age of the oldest action that this step or a later one may read, as
+        counted at this step.
         """
         oldest = self.ages.astype(np.int64)
         rows, columns = self._possible
@@ -267,7 +267,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class HostTables:
-    """A chain as flat tables; `width` successors a state."""
+    """A chain as flat tables, with `width` successors for each state."""
 
     first: array[int]
     first_cumulative: array[float]
@@ -324,7 +324,10 @@ def _short(values: np.ndarray) -> str:
 
 
 def _cumulated(law: np.ndarray) -> np.ndarray:
-    """Return the sums of a law without the last; exactly 1 from its last positive entry on."""
+    """Return the cumulative probabilities of a law, without the last one.
+
+    They are exactly 1 from the last positive probability on.
+    """
     sums = np.cumsum(law, axis=-1)
     possible = law > 0
     more = np.flip(np.cumsum(np.flip(possible, -1), axis=-1), -1) > possible  # outcomes after it
@@ -332,5 +335,5 @@ def _cumulated(law: np.ndarray) -> np.ndarray:
 
 
 def _passed(xp: Any, cumulative: Any, u: Any) -> Any:
-    """Return how many of a row's sums the number `u` has reached: the place of the outcome."""
+    """Return the index of the outcome: how many cumulative probabilities of its row `u` reaches."""
     return xp.sum(u[..., None] >= cumulative, axis=-1, dtype=xp.int32)

@@ -63,7 +63,7 @@ class Constant(_OneAge):
 
     @classmethod
     def from_text(cls, text: str) -> Constant:
-        """Return the process of ``5``."""
+        """Parse ``5``."""
         if not text.strip().isdigit():
             raise ValueError(
                 f"a constant delay is a whole number of steps; got {text!r}: write, for example, "
@@ -80,8 +80,8 @@ class Constant(_OneAge):
 class Seconds(_OneAge):
     """A delay in seconds, from sensor sample to actuator effect, where a step takes `step` seconds.
 
-    It is rounded up to whole steps: 0.035 s at 0.02 s a step is 2 steps. Up to 1e-9 of a step is
-    taken as rounding of the numbers themselves, so 0.06 s at 0.02 s a step is 3.
+    It is rounded up to whole steps: 0.035 s at 0.02 s a step is 2 steps. An excess of at most 1e-9
+    of a step counts as floating-point error, so 0.06 s at 0.02 s a step is 3 steps.
     """
 
     seconds: float
@@ -113,7 +113,7 @@ class Seconds(_OneAge):
 
     @classmethod
     def from_text(cls, text: str) -> Seconds:
-        """Return the process of ``0.035,step=0.02``."""
+        """Parse ``0.035,step=0.02``."""
         first, _, rest = text.partition(",")
         return cls(**named_values(f"seconds={first},{rest}"))
 

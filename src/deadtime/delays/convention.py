@@ -16,7 +16,7 @@ Actions still pending when the episode ends are dropped.
 
 :func:`push` is the rule itself, a pure function of arrays (JAX under ``jit``, ``vmap`` and
 ``scan``, or NumPy). :class:`deadtime.delays.PendingActions` is the same rule for a host loop and
-any Gymnasium action. Where the ages come from is in `deadtime.delays.process`.
+any Gymnasium action. `deadtime.delays.process` describes where the ages come from.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class FixedDelay:
 
 
 def second_delay(first: int, second: Any) -> ValueError:
-    """Return the error for a delay put on a delayed environment: two queues hide one another."""
+    """Return the error for a delay around another: the outer queue hides the inner one."""
     return ValueError(
         f"one environment has one queue of pending actions; got a delay of {second!r} on top of "
         f"one of {first}: use a single delay of their sum"

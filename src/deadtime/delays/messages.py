@@ -54,8 +54,8 @@ class Uniform(_Messages):
     """Latencies that are each of `low` … `high` steps, both included, with equal probability.
 
     With `in_order` the receiver uses the newest message that has arrived, so ages are shorter than
-    latencies on average: those of Uniform(2, 6) have the mean 3.51. Without it, each step reads an
-    age drawn anew from `low` … `high`.
+    latencies on average: the ages of Uniform(2, 6) have the mean 3.51. Without it, each step reads
+    an age drawn anew from `low` … `high`.
     """
 
     low: int
@@ -82,7 +82,7 @@ class Uniform(_Messages):
 
     @classmethod
     def from_text(cls, text: str) -> Uniform:
-        """Return the process of ``2-6`` or ``2-6,in_order=false``."""
+        """Parse ``2-6`` or ``2-6,in_order=false``."""
         first, named = split_text(text)
         return cls(*span(first, "uniform:2-6"), **named)
 
@@ -93,7 +93,7 @@ class Uniform(_Messages):
 
 @dataclass(frozen=True)
 class Categorical(_Messages):
-    """Latencies with the given probabilities: those of 0, 1, 2, … steps, or a dict from steps to
+    """Latencies with the given probabilities: a list for 0, 1, 2, … steps, or a dict from steps to
     probability.
     """
 
@@ -124,7 +124,7 @@ class Categorical(_Messages):
 
     @classmethod
     def from_text(cls, text: str) -> Categorical:
-        """Return the process of ``0/0.2/0.8``, the probabilities of 0, 1, 2 steps."""
+        """Parse ``0/0.2/0.8``, the probabilities of 0, 1, 2 steps."""
         first, named = split_text(text)
         try:
             law = tuple(float(part) for part in first.split("/"))
@@ -149,9 +149,9 @@ class GilbertElliott(DelayProcess):
     Between two steps a good channel becomes bad with probability `to_bad`, a bad one good with
     `to_good`. The channel's state *at delivery* decides: a message that is i steps old arrives at
     this step with the probability that a latency of the present state's law is i, given that it is
-    not shorter. So the ages follow z_{t+1} = min(z_t + 1, D_{t+1}) with D_{t+1} of the law of the
-    channel at step t + 1, and (channel, age) is a Markov chain. The longest age is the longest
-    latency of both laws.
+    not shorter. So the ages follow z_{t+1} = min(z_t + 1, D_{t+1}) where D_{t+1} follows the law of
+    the channel's state at step t + 1, and (channel, age) is a Markov chain. The longest age is the
+    longest latency of both laws.
     """
 
     good: DelayProcess
@@ -166,8 +166,8 @@ class GilbertElliott(DelayProcess):
             law = number_or_process(getattr(self, name))
             if law.latency_law is None or not getattr(law, "in_order", True):
                 raise ValueError(
-                    f"{name} states a law of latencies in order; got {law!r}: pass a number of "
-                    "steps, Uniform or Categorical"
+                    f"{name} is a number of steps or a law of latencies in order; got {law!r}: "
+                    "pass a number, Uniform or Categorical"
                 )
             set_fields(self, **{name: law})
         for name in ("to_bad", "to_good"):
@@ -191,7 +191,7 @@ class GilbertElliott(DelayProcess):
 
     @property
     def latency_law(self) -> np.ndarray:
-        """The law of latencies under the channel's stationary law: that of a fresh D at a step."""
+        """The law of a new message's latency under the channel's stationary law."""
         return self.channel_law @ self._laws()
 
     def _laws(self) -> np.ndarray:

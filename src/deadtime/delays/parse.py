@@ -129,7 +129,7 @@ def _from_json_text(text: str) -> DelayProcess:
         return from_json(json.loads(text))
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"a delay that begins with {{ is JSON; got {text!r} ({error}): mend it"
+            f"a delay that begins with {{ is JSON; got {text!r} ({error}): correct it"
         ) from None
 
 

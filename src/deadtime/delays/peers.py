@@ -40,11 +40,11 @@ def mjlab_buffer(low: int, high: int, hold: float = 0.0, period: int = 0) -> Hel
 
 
 def rlrd_wifi_from_text(text: str) -> Categorical:
-    """Return the process of ``rlrd-wifi`` or ``rlrd-wifi:inference=false``."""
+    """Parse ``rlrd-wifi`` or ``rlrd-wifi:inference=false``."""
     return rlrd_wifi(**named_values(text))
 
 
 def mjlab_buffer_from_text(text: str) -> Held:
-    """Return the process of ``mjlab-buffer:0-3,hold=0.2,period=4``."""
+    """Parse ``mjlab-buffer:0-3,hold=0.2,period=4``."""
     first, named = split_text(text)
     return mjlab_buffer(*span(first, "mjlab-buffer:0-3"), **named)

@@ -19,7 +19,7 @@ _RESET_BYTES = 100
 
 
 def check_action_space(space: spaces.Space) -> None:
-    """Refuse a space whose actions can't be kept in a queue."""
+    """Raise if a queue can't hold the actions of a space."""
     kinds = spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box
     if not all(isinstance(leaf, kinds) for leaf in leaf_spaces(space)):
         raise ValueError(
@@ -30,11 +30,11 @@ def check_action_space(space: spaces.Space) -> None:
 
 
 def checked_leaves(space: spaces.Space, action: Any) -> list[np.ndarray]:
-    """The leaves of an action as arrays of the space's types, or an error if the space can't hold
-    them as they are.
+    """Return the leaves of an action as arrays of the space's types; raise if the space can't hold
+    them.
 
-    A Box is held to its shape and type only: what lies outside its bounds is the environment's to
-    clip or refuse.
+    For a Box, only shape and type are checked: the environment may clip or refuse values outside
+    the bounds.
     """
     try:
         leaves = [_held(part, leaf) for part, leaf in space_leaves(space, action)]
@@ -70,7 +70,9 @@ class _Leaf(NamedTuple):
 
     @classmethod
     def of(cls, space: spaces.Space, delay: int) -> _Leaf:
-        """Return the layout of a leaf; `shape` is of all K + 1 actions, `size` the bytes of one."""
+        """Return the layout of a leaf; `shape` includes all K + 1 actions, `size` is the bytes of
+        one.
+        """
         dtype, shape = np.dtype(space.dtype), space.shape or ()
         return cls(dtype, (delay + 1, *shape), dtype.itemsize * math.prod(shape))
 
@@ -83,12 +85,12 @@ class PendingActions:
     """The queue for a host loop: the bytes of the last K + 1 actions, K being the longest age.
 
     Each step makes new bytes. So the arrays that an earlier step returned are read-only, stay as
-    they were, and share no memory with later ones. A step copies K actions, which shows from a
-    few hundred on.
+    they were, and share no memory with later ones. A step copies K actions, so it slows down from a
+    few hundred pending actions on.
     """
 
     def __init__(self, space: spaces.Space, delay: int):
-        """`space` holds one action; for a vector environment, one batch of actions."""
+        """Allocate a queue for actions of `space`, or for the batches of a batched space."""
         self.space, self.delay = space, check_delay(delay)
         self._leaves = [_Leaf.of(leaf, self.delay) for leaf in leaf_spaces(space)]
         numbers = sum(math.prod(leaf.shape) for leaf in self._leaves)

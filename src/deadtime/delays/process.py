@@ -43,12 +43,12 @@ class DelayProcess(ABC):
 
     @property
     def constant(self) -> int | None:
-        """The delay m of a channel that is a constant one by construction, else None."""
+        """The delay m if the channel is constant by construction, else None."""
         return None
 
     @property
     def age_law(self) -> np.ndarray:
-        """The stationary probability of each age 0 … K; for a trace, how often it occurs."""
+        """The stationary probability of each age 0 … K; for a trace, the frequency of each age."""
         return self.chain.age_law
 
     @property
@@ -70,13 +70,11 @@ class DelayProcess(ABC):
 
     @classmethod
     def from_text(cls, text: str) -> DelayProcess:
-        """Return the process that `text`, the part after "kind:", stands for: by default
-        ``field=value,field=value``.
-        """
+        """Parse the part of the text form after "kind:", by default ``field=value,field=value``."""
         return cls(**named_values(text))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the chain, which is made again."""
+        """Return the state for pickling, without the chain, which is computed again."""
         return {name: value for name, value in self.__dict__.items() if name != "_chain"}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DelayProcess:

@@ -11,7 +11,7 @@ from deadtime.delays.process import DelayProcess
 
 
 class AgeStream:
-    """Draws the ages of `process` from a random stream of its own.
+    """A generator of the ages of `process`, with its own random stream.
 
     Streams with different `name` numbers are independent, even with equal seeds.
     """
@@ -24,7 +24,7 @@ class AgeStream:
         self._rng = age_rng(None, name)
 
     def seed(self, seed: int) -> None:
-        """Make the ages that follow a function of `seed`."""
+        """Seed the random stream of the ages."""
         self._rng = age_rng(seed, self._name)
 
     def start(self) -> int:
@@ -56,15 +56,15 @@ class AgeStream:
 
 
 def age_rng(seed: int | None, name: int) -> np.random.Generator:
-    """Return the generator of the ages of the stream `name`, apart from all other numbers."""
+    """Return the random generator of the stream `name`, independent of all other random numbers."""
     return np.random.default_rng(None if seed is None else [seed, name, 0xA6E5])
 
 
 class TraceEndError(ValueError):
-    """The episode is longer than the trace of its delays."""
+    """The error for an episode that is longer than its trace of delays."""
 
     def __init__(self, process: DelayProcess):
-        """Name the trace's length and the remedies."""
+        """Write the message, with the trace's length and the remedies."""
         length = process.chain.size
         super().__init__(
             f"an episode is no longer than the trace of its delays; got a trace of {length} steps "

@@ -18,13 +18,13 @@ from deadtime.delays.process import DelayProcess, named_values, set_fields
 class Trace(DelayProcess):
     """Recorded ages: step t of each episode reads the item of age ``ages[t]``.
 
-    Give one of three: `ages`; `latencies`, that of the message of each step; or `file`, a text file
-    of whole numbers, ages, separated by spaces or lines (# begins a comment). From latencies the
-    ages follow by the rule that the receiver uses the newest message that has arrived. Messages
+    Give one of three: `ages`; `latencies`, the latency of each step's message; or `file`, a text
+    file of whole numbers, ages, separated by spaces or lines (# begins a comment). From latencies
+    the ages follow by the rule that the receiver uses the newest message that has arrived. Messages
     from before the episode take the longest latency.
 
     An episode that is longer than the trace is an error, unless `repeat` is set: then the trace
-    begins again. A trace is known by its content, not by the name of its file.
+    begins again. Traces are compared by their ages, not by the names of their files.
     """
 
     ages: tuple[int, ...]
@@ -44,8 +44,7 @@ class Trace(DelayProcess):
         given = [name for name, value in sources.items() if value is not None]
         if len(given) != 1:
             raise ValueError(
-                f"a trace is given by one of ages, latencies and file; got {given or 'none'}: pass "
-                "one"
+                f"a trace takes one of ages, latencies and file; got {given or 'none'}: pass one"
             )
         numbers = ages if latencies is None else latencies
         values = _whole_numbers(numbers, given[0]) if file is None else read_numbers(file)
@@ -83,12 +82,12 @@ class Trace(DelayProcess):
 
     @classmethod
     def from_text(cls, text: str) -> Trace:
-        """Return the trace of ``FILE`` or ``FILE,repeat=true``."""
+        """Parse ``FILE`` or ``FILE,repeat=true``."""
         return cls(**_file_and_repeat(text))
 
 
 def latencies_from_text(text: str) -> Trace:
-    """Return the trace of a file of latencies: ``FILE`` or ``FILE,repeat=true``."""
+    """Parse the name of a file of latencies: ``FILE`` or ``FILE,repeat=true``."""
     named = _file_and_repeat(text)
     return Trace(latencies=read_numbers(named["file"]), repeat=named.get("repeat", False))
 

@@ -15,10 +15,10 @@ from deadtime.delays.pending import check_action_space, checked_leaves
 
 
 class WarmUp:
-    """Draws the K actions that are pending at reset."""
+    """A generator of the K actions that are pending at reset."""
 
     def __init__(self, warmup: Warmup, space: spaces.Space, delay: int):
-        """`space` is that of one action of one environment."""
+        """Check `warmup`; `space` is the action space of one environment."""
         self.delay, self._space, self._warmup = check_delay(delay), space, warmup
         check_action_space(space)
         self.queue_space = batch_space(space, self.delay)
@@ -34,9 +34,7 @@ class WarmUp:
             _check_inside(space, warmup, "the warm-up action")
 
     def seed(self, seed: int) -> None:
-        """Make the draws that follow a function of `seed`, apart from the environment's own random
-        numbers.
-        """
+        """Seed the draws, independently of the environment's own random numbers."""
         self.queue_space.seed(
             int(np.random.SeedSequence([seed, self.delay, 0xDEAD]).generate_state(1)[0])
         )

@@ -41,8 +41,8 @@ def age_of(process: DelayProcess, state: Any) -> jax.Array:
 def _uniform(key: jax.Array) -> jax.Array:
     """Return a uniform number for the ages.
 
-    Folding hashes the key, so the words of the folded key are random bits. To hash it again, as
-    `jax.random.uniform` does, is a noticeable part of a step.
+    Folding hashes the key, so the words of the folded key are random bits. Hashing it again, as
+    `jax.random.uniform` does, would noticeably slow a step.
     """
     word = jax.random.key_data(jax.random.fold_in(key, _AGES))[-1]
     return (word >> 8).astype(jnp.float32) * 2**-24

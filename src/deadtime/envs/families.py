@@ -105,7 +105,7 @@ def environment_settings(
     if twice:
         raise ValueError(
             f"an argument of an environment is given once; got {twice[0]} in env_kwargs and "
-            "beside it: leave one out"
+            "outside it: leave one out"
         )
     if inside:
         family_of(name).check_settings(name, inside)

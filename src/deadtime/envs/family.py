@@ -142,9 +142,12 @@ class Family(Protocol[Member]):
         raise NotImplementedError
 
     def pool(self, lanes: Sequence[Lane], name: str) -> Pool:
-        """Start environments outside the compiled program, one per lane; `name` is for errors."""
+        """Start environments outside the compiled program, one per lane; `name` is for error
+        messages.
+        """
         raise ValueError(
-            f"environments of {self.name} do not run outside a program; got {name}: choose another"
+            f"environments of {self.name} do not run outside compiled programs; got {name}: "
+            "choose another"
         )
 
     def can_draw(self, environment: Member) -> bool:
@@ -153,4 +156,4 @@ class Family(Protocol[Member]):
 
     def scene(self, environment: Member, env: gym.Env) -> tuple[Draw, Arrows]:
         """Return a function that draws a step of `env`, and the arrows of the actions."""
-        raise ValueError(f"watch draws no environment of {self.name}: name another")
+        raise ValueError(f"watch can't draw environments of {self.name}: choose another")

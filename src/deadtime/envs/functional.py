@@ -3,8 +3,8 @@
 The protocol is gymnax's (1.0), so that its environments plug in: `reset_env(key, params)` and
 `step_env(key, state, action, params)` are the dynamics, `reset` and `step` add the automatic reset
 that a compiled loop needs. `terminated` and `truncated` are separate; ``info["final_observation"]``
-is what the step led to, before any reset. Everything works under `jax.jit`, `jax.vmap` and
-`jax.lax.scan`.
+is the observation after the step, before any reset. Everything works under `jax.jit`, `jax.vmap`
+and `jax.lax.scan`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Environment(Protocol):
 
     @property
     def default_params(self) -> Any:
-        """The parameters where none are given.
+        """The default parameters.
 
         They are a pytree, so that many settings can run in one program.
         """
@@ -104,7 +104,7 @@ class Delayed(Environment):
     warmup: Warmup = "random"
 
     def __post_init__(self) -> None:
-        """Refuse a delay or a warm-up that makes no sense."""
+        """Raise if the environment, the delay or the warm-up is not valid."""
         object.__setattr__(self, "process", as_process(self.process))
         if not hasattr(self.env, "step_env"):
             raise ValueError(
@@ -184,8 +184,9 @@ class Delayed(Environment):
     def step(self, key: Key, state: DelayedState, action: Any, params: Any = None) -> AutoresetStep:
         """Step as `Environment.step` does.
 
-        ``info["pending_actions"]`` and ``info["action_age"]`` are those to act on, of the next
-        episode if this one ended; with the prefix ``final_`` they are those before any reset.
+        ``info["pending_actions"]`` and ``info["action_age"]`` belong to the next decision, in the
+        next episode if this one ended. The entries with the prefix ``final_`` are from before any
+        reset.
         """
         obs, state, reward, terminated, truncated, info = Environment.step(
             self, key, state, action, params

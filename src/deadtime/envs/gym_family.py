@@ -144,7 +144,7 @@ def _made(known: str, settings: dict[str, Any]) -> gym.Env:
 
 
 def _asked(known: str, ask: Callable[[], T], settings: dict[str, Any] | None = None) -> T:
-    """Return what Gymnasium answers, or raise its error as a ValueError with a remedy."""
+    """Return the result of a call of Gymnasium; turn its errors into ValueError with a remedy."""
     try:
         return ask()
     except (error.UnregisteredEnv, error.DeprecatedEnv) as problem:
@@ -168,7 +168,7 @@ def _plain(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings as JSON data, which a record can hold."""
     if "render_mode" in settings:
         raise ValueError(
-            f"training draws nothing; got render_mode={settings['render_mode']!r} for {name}: "
+            f"training renders nothing; got render_mode={settings['render_mode']!r} for {name}: "
             "leave it out, `watch` sets it"
         )
     try:

@@ -24,7 +24,7 @@ MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 
 def check_size(size: object) -> int:
-    """Return `size` as an int, or raise if it is no valid size."""
+    """Return `size` as an int, or raise if it is not a valid size."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 2:
         raise ValueError(
             f"size is the number of cells on a side, 2 or more; got {size!r}: "
@@ -38,7 +38,7 @@ def check_size(size: object) -> int:
 
 
 def check_maze_seed(seed: object) -> int:
-    """Return `seed` as an int, or raise if it is no valid seed."""
+    """Return `seed` as an int, or raise if it is not a valid seed."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(
             f"maze_seed is a whole number, 0 or more; got {seed!r}: each number gives one maze"

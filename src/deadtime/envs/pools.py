@@ -100,7 +100,7 @@ class LocalPool:
     saves = False
 
     def __init__(self, envs: Sequence[gym.Env], seeds: Sequence[int], name: str):
-        """Take environments that are wrapped in `ActionDelay`; `name` is for errors."""
+        """Take environments that are wrapped in `ActionDelay`; `name` is for error messages."""
         self.envs = list(envs)
         self._seeds = list(seeds)
         self._name = name

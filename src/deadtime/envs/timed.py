@@ -16,7 +16,7 @@ class TimedEnv(gym.Wrapper):
     """
 
     def __init__(self, make: Callable[[], gym.Env], name: str, seconds: float):
-        """Make the environment; that may take any time. `name` is for errors."""
+        """Make the environment, without a time limit; `name` is for error messages."""
         self._patient, self._seconds = Patient(name), seconds
         try:
             super().__init__(self._patient.call(make))

@@ -98,7 +98,7 @@ class LSTM(eqx.Module):
 
 
 class ActorCritic(eqx.Module):
-    """A network: tanh layers, an LSTM, and a last layer with one logit an action and the value."""
+    """A network: tanh layers, an LSTM, and a last layer with one logit per action and the value."""
 
     weights: list[Array]
     biases: list[Array]
@@ -165,7 +165,8 @@ def returns(
     """Return the discounted return from each step of a rollout.
 
     A return ends with the episode or the rollout, with the value `after` the last step. The value
-    is 0 where the episode terminated, and that of the final observation where it was truncated.
+    is 0 where the episode terminated, and the value of the final observation where it was
+    truncated.
     """
 
     def back(later: Array, step: Any) -> tuple[Array, Array]:

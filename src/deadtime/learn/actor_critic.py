@@ -71,7 +71,7 @@ class RecurrentActorCritic:
         return a2c.new_state(net, program.settings)
 
     def new_replay(self, program: Program) -> tuple[()]:
-        """Return nothing: a rollout is used once, at once."""
+        """Return (): there is no replay buffer, because each rollout is used once."""
         return ()
 
     def new_memory(self, program: Program) -> Memory:

@@ -41,7 +41,7 @@ class Extent(NamedTuple):
 
 
 def save(path: Path, state: Any, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
-    """Write a pytree and further arrays, whole or not at all; warn once if that fails."""
+    """Write a pytree and further arrays atomically; warn once if that fails."""
     parts = {
         f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))
     } | arrays
@@ -116,7 +116,7 @@ def _check(about: dict[str, Any], ended: np.ndarray, extent: Extent) -> None:
     if not all(0 <= step <= steps for step in resumed_at):
         raise ValueError(f"a run resumes at steps that it has made; got {resumed_at} of {steps}")
     if not 0 <= seconds < math.inf:
-        raise ValueError(f"a run takes 0 seconds or more; got {seconds}")
+        raise ValueError(f"the training time of a run is 0 seconds or more; got {seconds}")
     *runs, at, earned = ended.T
     whole_numbers = all((column == np.floor(column)).all() for column in (*runs, at))
     inside = ((at >= 0) & (at < steps)).all() and all(

@@ -179,7 +179,7 @@ class CompiledGroup:
         if not (np.abs(scores) <= LARGEST_RETURN).all():
             raise ValueError(
                 f"returns are finite numbers; {pairs[0][0].env} gave others in evaluation: "
-                "mend the environment, or its settings"
+                "fix the environment, or its settings"
             )
         others = self._evaluated_elsewhere(learners)
         learned = jax.tree.map(np.asarray, learners)

@@ -5,8 +5,8 @@ for Deep Q it is one step of one actor. A program is compiled for a kind of envi
 of the networks, the capacity of the queue and a view. Each run has its own seed, delay up to the
 capacity, environment parameters (its noise), numbers such as the learning rate, and length.
 
-A program can also be compiled for all views at once, and each run then carries its own. That is for
-GPUs, where more runs in a batch are free and another program is not.
+A program can also be compiled for all views at once, and each run then carries its own. On GPUs,
+more runs in a batch cost nothing, but another program does.
 
 All random numbers come from the run's key folded with the environment step, counted over actors. So
 chunks of any length give the same bits.

@@ -73,7 +73,7 @@ def roll(likely, believed, actions, s, t, m):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def roll_on(likely, believed, actions, s, t, m, changed):  # type: ignore[no-untyped-def]
-    """Return what `roll` returns, from the path of the step before.
+    """Return the end of the most likely path, like `roll`, from the path of the previous step.
 
     Only the last state is new, unless the path or the model has changed.
     """

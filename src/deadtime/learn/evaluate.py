@@ -128,7 +128,7 @@ def _episode(policy: Any, env: gym.Env, seed: int) -> float:
         if not abs(earned) <= LARGEST_RETURN:  # no record holds more, and NaN is not below it
             raise ValueError(
                 f"rewards are finite numbers; {env} gave {float(reward)} in evaluation, and with "
-                f"it a return of {earned}: mend the environment"
+                f"it a return of {earned}: fix the environment"
             )
         ended = terminated or truncated
     return earned

@@ -78,7 +78,7 @@ class Scale(eqx.Module):
 
     @property
     def deviation(self) -> Float[Array, " n"]:
-        """The standard deviation; 1 if it is unknown, or no more than rounding."""
+        """The standard deviation; 1 if it is unknown or as small as rounding errors."""
         varies = (self.count > 1) & (self.variance > 1e-12 + 1e-10 * self.mean**2)
         return jnp.where(varies, jnp.sqrt(self.variance), 1.0)
 
@@ -163,7 +163,7 @@ class NeuralModel:
         return jax.vmap(member)(weights).sum()
 
     def arrays(self, state: ModelState) -> dict[str, Any]:
-        """Return what a policy needs to predict."""
+        """Return the arrays that a policy needs to predict."""
         return state.arrays()
 
 
@@ -196,7 +196,7 @@ class SimulatorModel:
         return jax.vmap(member)(jnp.arange(program.settings.members))
 
     def arrays(self, state: ModelState) -> dict[str, Any]:
-        """Return what a policy needs to predict."""
+        """Return the arrays that a policy needs to predict."""
         return state.arrays()
 
 
@@ -224,7 +224,7 @@ def predict(
 def error(
     model: ModelState, net: MLP, kind: str, actions: int, obs: Array, action: Array, next_obs: Array
 ) -> Array:
-    """Return the mean squared error of one prediction; of kind "change" in units of deviations."""
+    """Return the mean squared error of one prediction; for kind "change" in units of deviations."""
     off = predict(model, net, kind, actions, obs, action) - next_obs
     return jnp.mean((off / model.changes.deviation if kind == "change" else off) ** 2)
 
@@ -267,7 +267,7 @@ def _joined(
     queue: Int[Array, " C"],
     delay: Any,
 ) -> Float[Array, " D"]:
-    """Return what `rolled` returns, in fewer operations.
+    """Return the prediction of `rolled` in fewer operations.
 
     The last layer of one step and the first layer of the next one are joined into one matrix. A
     state enters the network only as `inward` @ state, in the network's units. So the loop carries

@@ -23,7 +23,9 @@ NEVER = -1e9
 
 
 class FrameActorCriticNetwork(eqx.Module):
-    """A torso, a hidden layer, an LSTM, and a last layer with one row a logit and one the value."""
+    """A torso, a hidden layer, an LSTM, and a last layer with a row for each logit and one for the
+    value.
+    """
 
     torso: Torso
     hidden: Float[Array, "H n"]

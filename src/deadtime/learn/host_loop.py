@@ -172,7 +172,7 @@ class HostGroup:
         self._turn = jax.tree.unflatten(shape, [arrays[f"turn/{i}"] for i in range(len(parts))])
 
     def advance(self) -> int:
-        """Train for a moment; return the number of environment steps of all runs."""
+        """Train for a short time; return the number of environment steps of all runs."""
         began = monotonic()
         before = self.done
         while self.done < self.length:

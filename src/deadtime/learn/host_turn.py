@@ -14,7 +14,8 @@ from deadtime.learn.program import Program, Setup
 class Turn(NamedTuple):
     """A step of every lane: the observations before it, the chosen actions, and the outcome.
 
-    Runs on frames have two axes first, run (R) and lane (E). A run on numbers has the lane alone.
+    Runs on frames have two axes first, run (R) and lane (E). A run on numbers has only the lane
+    axis.
     """
 
     before: Played

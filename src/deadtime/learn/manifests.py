@@ -63,5 +63,5 @@ def of_frame_actor_critic(spec: Any, arrays: Arrays) -> Fields:
 
 
 def _actions_of(spec: Any, arrays: Arrays) -> int:
-    """Return the number of a game's actions; old records lack it, and the emulator is asked."""
+    """Return the number of a game's actions; for old records, which lack it, ask the emulator."""
     return int(arrays["actions"]) if "actions" in arrays else spec.environment(0).num_actions

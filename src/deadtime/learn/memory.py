@@ -51,7 +51,7 @@ def has_compiled() -> bool:
 
 @contextmanager
 def compiled_quickly() -> Iterator[None]:
-    """Compile faster, to slower programs, within this context."""
+    """Compile faster, but to slower programs, within this context."""
     config: Any = jax.config
     config.update("jax_disable_most_optimizations", True)
     try:

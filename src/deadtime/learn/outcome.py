@@ -59,8 +59,8 @@ def deep_outcome(
 ) -> Outcome:
     """Return the outcome of a deep run from its training episodes, a row (step, return) each.
 
-    The training score is the mean of the last ones, a part `scored` of all. `facts` are the other
-    fields of `Outcome`.
+    The training score is the mean return of the last episodes, a fraction `scored` of all. `facts`
+    are the other fields of `Outcome`.
     """
     last = ended[-max(int(len(ended) * scored), 1) :, 1]
     edges = np.linspace(0, spec.length, _POINTS + 1).astype(int)

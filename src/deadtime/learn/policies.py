@@ -18,7 +18,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def policy_of(spec: Run, seed: int, arrays: Arrays) -> Policy:
-    """Return the policy of one seed; raise if the arrays are not those of a training of `spec`."""
+    """Return the policy of one seed; raise if the arrays do not fit `spec`."""
     manifest = manifest_of(spec, arrays, seed)
     policy = TablePolicy(manifest, arrays) if manifest.states else NetworkPolicy(manifest, arrays)
     family = spec.family

@@ -35,9 +35,10 @@ def run_seeds(
     keep_policies: bool = True,
     stopped: Event | None = None,
 ) -> Iterator[Outcome]:
-    """Train seeds, and yield the outcome of each as it is done; `progress` takes new episodes.
+    """Train seeds, and yield the outcome of each as it is done.
 
-    When `stopped` is set, unfinished seeds have no outcome.
+    `progress` is called with the number of new episodes. When `stopped` is set, unfinished seeds
+    have no outcome.
     """
     workers = check_workers(spec, len(seeds), keep_policies)
     groups = [TabularGroup(spec, seed) for seed in seeds]

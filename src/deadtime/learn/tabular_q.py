@@ -102,7 +102,7 @@ def run_episodes(
 ) -> tuple[Agent, Float32[np.ndarray, " episodes"]]:
     """Run episodes, with or without learning; return the agent and the return of each episode.
 
-    The table of the agent may be a new one.
+    The returned agent may have a new table.
     """
     returns = np.empty(episodes, np.float32)
     numbers = (settings.learning_rate, settings.gamma, settings.epsilon if learn else 0.0)

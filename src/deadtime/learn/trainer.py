@@ -51,7 +51,7 @@ class Group(Protocol):
         """Continue from a checkpoint; return its seconds of training."""
 
     def advance(self) -> int:
-        """Train for a moment; return the number of steps of all runs."""
+        """Train for a short time; return the number of steps of all runs."""
 
     def save(self, path: Path, seconds: float) -> None:
         """Write a checkpoint, if any step was made."""
@@ -73,8 +73,8 @@ def train_groups(
 ) -> Iterator[Finished]:
     """Train groups on threads, and yield the outcomes of each as it is done.
 
-    `progress` takes the number of new steps. When `stopped` is set, groups write checkpoints and
-    end. The caller deletes checkpoints, after it has recorded the outcomes.
+    `progress` is called with the number of new steps. When `stopped` is set, groups write
+    checkpoints and end. The caller deletes checkpoints, after it has recorded the outcomes.
     """
     stop = Event()
     with ThreadPoolExecutor(workers) as pool:

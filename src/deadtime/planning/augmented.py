@@ -48,7 +48,7 @@ def check_memory(
     what: str = "the augmented problem",
     remedy: str = "",
 ) -> None:
-    """Refuse, before anything is allocated, what would not fit into the memory that is free."""
+    """Raise, before anything is allocated, if the problem does not fit into the free memory."""
     log = math.log10(mdp.states) + check_delay(delay) * math.log10(mdp.actions)
     count = 10.0 ** min(log, 300)
     needed = count * bytes_a_state
@@ -73,7 +73,7 @@ class Operator:
     """
 
     def __init__(self, mdp: MDP, delay: int):
-        """Nothing is written out but what `mdp` holds."""
+        """Keep the problem; its augmented states are not written out."""
         self.mdp = mdp
         self.delay = check_delay(delay)
         self.shape: tuple[int, int] = (mdp.states, mdp.actions**self.delay)
@@ -106,7 +106,7 @@ class Operator:
         after[:] = (reward + self.mdp.gamma * (law @ v[:, 0]))[:, None]
 
     def chain(self, policy: Int[np.ndarray, "S Q"]) -> tuple[csr_array, np.ndarray]:
-        """Write out F^π and g^π, for problems small enough."""
+        """Return F^π and g^π as arrays, for small problems."""
         if self._delayed is not None:
             return self._delayed.chain(policy.ravel())
         rows = np.arange(self.mdp.states) * self.mdp.actions + policy[:, 0]
@@ -154,7 +154,7 @@ def pending_reward(mdp: MDP, delay: int) -> Float[np.ndarray, "S Q"]:
 
 
 def delayed_reward(mdp: MDP, delay: int) -> Float[np.ndarray, "S Q A"]:
-    """Return E r(s_m, a): what each new action a will earn when it is executed."""
+    """Return E r(s_m, a), the expected reward of each new action a when it is executed."""
     earned = mdp.r
     for _ in range(check_delay(delay)):
         earned = (mdp.P @ earned).reshape(mdp.states, -1)

@@ -4,7 +4,7 @@ Two augmented states that promise the same future have the same delayed value. W
 is not the law of s_{t+m} but the *nested* law, which also says what the agent will learn on the
 way:
 
-    L_0(s) = s,        L_k(s; a_1 … a_k) = the law of L_{k-1}(s'; a_2 … a_k) over s' ~ P(· | s, a_1).
+    L_0(s) = s,        L_k(s; a_1 … a_k) = the law of L_{k-1}(s'; a_2 … a_k) for s' ~ P(· | s, a_1).
 
 The classes of L_m are the states of an ordinary MDP. Adding the new action a to L_m gives a law
 over classes, which is where the next step leads; its reward is E r(s_{t+m}, a). So the delayed
@@ -41,8 +41,8 @@ class Beliefs:
 
     `extend[k][c, a]` is the class of level k + 1 that c becomes when a is added.
 
-    `laws` are the plain laws of s_{t+m}, `problem` the MDP on classes, and `moved` how far merging
-    moved a law in all.
+    `laws` are the plain laws of s_{t+m}, and `problem` is the MDP on classes. `moved` bounds the
+    distance between a law and the law of its class.
     """
 
     extend: list[Int[np.ndarray, "n A"]]
@@ -107,7 +107,10 @@ class BeliefSolution:
     def message(self) -> str:
         """A sentence on how the solver ended."""
         if self.solution.converged and not self.converged:
-            return f"not converged: merging may have moved a value by {self.error_bound:.3g}, above tol: raise tol"
+            return (
+                "not converged: merging may have moved a value by "
+                f"{self.error_bound:.3g}, above tol: raise tol"
+            )
         return f"{self.classes} classes; {self.solution.message}"
 
     def delayed_value(self, state: int, queue: Any = ()) -> float:

@@ -66,7 +66,7 @@ def _expect(v, offsets, counts, moves, probabilities, low, actions, ahead):  # t
 
 @numba.njit(cache=True)
 def _average(indptr, indices, data, row, ahead, mean, first, run, step):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Add row `row` of P times `ahead` to `mean`, in runs of `run` entries that begin `step` apart."""
+    """Add row `row` of P times `ahead` to `mean`: runs of `run` entries begin `step` apart."""
     for j in range(indptr[row], indptr[row + 1]):
         p = data[j]
         source = ahead[indices[j]]
@@ -126,7 +126,7 @@ def _best_within(problem, s, age, low, ahead, tie, mean, best, chosen):  # type:
 
 @numba.njit(parallel=True, cache=True)
 def _improve(problem, channel, pieces, v, after, policy, tie):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """after = T v, and the greedy policy; a later action must be better by `tie`."""
+    """Write T v and the greedy policy; a later action must be better by `tie`."""
     indptr, indices, data, r, gamma = problem
     ages, counts, offsets, reaches, starts, moves, probabilities = channel
     members, firsts, groups_of, lows, widths = pieces
@@ -168,7 +168,7 @@ def _improve(problem, channel, pieces, v, after, policy, tie):  # type: ignore[n
 
 @numba.njit(cache=True)
 def _gather(indptr, indices, data, row, ahead, first, actions, policy, totals):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """totals = row `row` of P times the entries of `ahead` that the policy leads to."""
+    """Write row `row` of P times the entries of `ahead` that the policy leads to."""
     totals[:] = 0.0
     for j in range(indptr[row], indptr[row + 1]):
         p = data[j]
@@ -179,7 +179,7 @@ def _gather(indptr, indices, data, row, ahead, first, actions, policy, totals): 
 
 @numba.njit(parallel=True, cache=True)
 def _follow(problem, channel, pieces, v, after, policy):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """after = T^π v."""
+    """Write T^π v into `after`."""
     indptr, indices, data, r, gamma = problem
     ages, counts, offsets, reaches, starts, moves, probabilities = channel
     members, firsts, groups_of, lows, widths = pieces
@@ -223,7 +223,7 @@ class ChannelOperator:
     """T and T^π of one problem; arrays are flat, channel states one after another."""
 
     def __init__(self, mdp: MDP, channel: Channel):
-        """Compute the layout of the arrays; nothing of their size is allocated."""
+        """Compute the layout of the arrays, without allocating them."""
         self.mdp = mdp
         self.channel = channel
         self.counts = mdp.actions**channel.lengths
@@ -245,8 +245,8 @@ class ChannelOperator:
 
         Channel states with the same law of successors share their pieces.
 
-        Return the channel states by group, where each group begins, and the group and the first
-        queue of each piece, and how many queues a piece of each group has.
+        Return five arrays: the channel states by group, the start of each group, the group of each
+        piece, its first queue, and the number of queues in a piece of each group.
         """
         moves = self.channel.transitions
         actions = self.mdp.actions
@@ -280,7 +280,7 @@ class ChannelOperator:
         on_threads(self._work, _follow, *given, v, after, policy)
 
     def chain(self, policy: Int[np.ndarray, " x"]) -> tuple[csr_array, np.ndarray]:
-        """Write out F^π and g^π, for problems small enough."""
+        """Return F^π and g^π as arrays, for small problems."""
         parts = [self._rows(c, policy) for c in range(self.channel.states)]
         return csr_array(vstack([F for F, _ in parts])), np.concatenate([g for _, g in parts])
 

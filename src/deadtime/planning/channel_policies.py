@@ -1,9 +1,8 @@
 """Given policies under a delay process: their exact values, and simulated paths.
 
-A rule says what to choose in each situation, as actions (whole numbers) or probabilities of actions
-(floats, one axis more). It looks at the state, shape (S,); at the state and the last K actions,
-shape (S, A, …, A); or also at the channel's state, shape (N, S, A, …, A). Values count all rewards
-from the present step on.
+A rule is an array of actions (whole numbers) or of their probabilities (floats, one axis more). It
+depends on the state, shape (S,); on the state and the last K actions, shape (S, A, …, A); or also
+on the channel's state, shape (N, S, A, …, A). Values count all rewards from the present step on.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def policy_values(mdp: MDP, delay: int | DelayProcess, rule: Any) -> Float[np.nd
 
 
 def check_discount(mdp: MDP) -> None:
-    """Raise if discounted sums of the MDP have no end."""
+    """Raise if discounted sums of rewards do not converge."""
     if mdp.gamma >= 1:
         raise ValueError(
             f"values of a policy need gamma below 1; got {mdp.gamma}: "

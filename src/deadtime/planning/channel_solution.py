@@ -71,8 +71,7 @@ class ProcessSolution:
         """Return the value of a state and the last K actions.
 
         Without a channel state it is the value at the start of an episode: the mean over the first
-        channel state where that is seen ("now"), or the value before anything was seen
-        ("hindsight").
+        channel state ("now"), or the value before any age is seen ("hindsight").
         """
         if channel is not None:
             c, at = self._place(state, queue, channel)
@@ -204,7 +203,7 @@ def written_out(mdp: MDP, channel: Channel, observed: Observed = "now") -> MDP:
 def _before_it_is_seen(
     channel: Channel, laws: list[csr_array], rewards: list[np.ndarray]
 ) -> tuple[list[csr_array], list[np.ndarray]]:
-    """Return laws and rewards from the previous channel state: those of the present one, averaged.
+    """Return laws and rewards given the previous channel state, averaged over the present one.
 
     `laws` keep the present channel state, which is the previous one at the next step.
     """

@@ -1,13 +1,14 @@
 """The delayed value function of a Markov policy: the rewards from the m-th on, discounted from
 there (paper, App. C.5).
 
-It obeys a recursion of one step. With v_τ(s, q) the value from state s and pending actions q when
-rule d_τ is next,
+It obeys a recursion of one step. Let v_τ(s, q) be the value of state s and pending actions q when
+rule d_τ is next. Then
 
-    v_τ(s, a_0 … a_{m-1}) = Σ_a d_τ(a | s) [ E r(s_m, a) + γ Σ_s' P(s' | s, a_0) v_{τ+1}(s', a_1 … a_{m-1}, a) ],
+    v_τ(s, a_0 … a_{m-1})
+        = Σ_a d_τ(a | s) [ E r(s_m, a) + γ Σ_s' P(s' | s, a_0) v_{τ+1}(s', a_1 … a_{m-1}, a) ],
 
 and a queue of action *laws* averages over q. The paper's form jumps m states but discounts once and
-counts one reward; the two agree at m = 1 and `claims` shows that it fails from m = 2 on.
+counts one reward. It agrees at m = 1, and `claims` shows that it fails from m = 2 on.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _step(
 def recursive_values(
     mdp: MDP, policy: Policy, delay: int, tol: float = 1e-10
 ) -> tuple[Float[np.ndarray, " *x"], float]:
-    """Return v_0(s, q) by the recursion, and a bound on what stopping it leaves out."""
+    """Return v_0(s, q) by the recursion, and a bound on its truncation error."""
     if mdp.gamma >= 1:
         raise ValueError(
             f"the delayed value needs gamma < 1; got {mdp.gamma}: use `solve` with a horizon"
@@ -106,11 +107,11 @@ def exact_values(mdp: MDP, policy: Policy, delay: int) -> Float[np.ndarray, " *x
 def at_queue(
     mdp: MDP, delay: int, values: Float[np.ndarray, " *x"], start: Any, queue: Any
 ) -> float:
-    """The value at a start and a queue; laws of either average over it: v^{μ_0:μ_{m-1}, π}(s_0)."""
+    """Return the value v^{μ_0:μ_{m-1}, π}(s_0) at a start and a queue, or at laws of them."""
     values = np.asarray(values)
     if values.shape != queue_shape(mdp, delay):
         raise ValueError(
             f"values have shape {queue_shape(mdp, delay)} at delay {delay}; got {values.shape}: "
-            "use those of the same delay"
+            "pass the values of this delay"
         )
     return float((initial_law(mdp, delay, start, queue) * values.reshape(mdp.states, -1)).sum())

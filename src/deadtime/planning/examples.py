@@ -11,7 +11,7 @@ from deadtime.planning.mdp import MDP
 def two_state(p: float = 0.8, gamma: float = 0.5) -> MDP:
     """Return the paper's Example 3.1.
 
-    The state flips with probability p whatever is done. Action i pays 1 in state i.
+    The state flips with probability p whatever the action. Action i pays 1 in state i.
     """
     _check_probability(p)
     flip = np.array([[1 - p, p], [p, 1 - p]])
@@ -73,7 +73,7 @@ def stretched(mdp: MDP, delay: int) -> MDP:
 
 
 def hidden_queue(gamma: float = 0.9, revealing: bool = False) -> MDP:
-    """A delay-1 problem in which the state does not reveal the pending action, and that matters.
+    """Return a delay-1 problem in which good choices need the pending action, which states hide.
 
     Start in state 0.
 
@@ -96,15 +96,15 @@ def hidden_queue(gamma: float = 0.9, revealing: bool = False) -> MDP:
 
 
 def alternating(gamma: float = 0.9) -> MDP:
-    """Deterministic, and with delay 1 from state 0 and queue (0) no stationary policy is optimal.
+    """Return a deterministic MDP in which no stationary policy is optimal with delay 1.
 
-    Action i leads to state i.
+    The start is state 0 with queue (0). Action i leads to state i.
 
-    Only a move to the other state pays (1). The state to come is the pending action, so the best
-    choice is always the other of that. Once the actions alternate, the state seen is the one to
-    choose again (it was the action two steps back), so d(s) = s keeps the alternation going; but it
-    can't begin it: from state 0 with 0 pending it stays at 0 for ever. The Markov policy d_0(0) =
-    1, then d(s) = s, earns the optimum 1 / (1 - γ). Found by search over random deterministic MDPs.
+    Only a move to the other state pays (1). The next state is the pending action, so the best
+    choice is always the other action. Once the actions alternate, the present state is the action
+    of two steps ago, which is to be chosen again. So d(s) = s continues the alternation, but can't
+    begin it: from state 0 with 0 pending it stays at 0 for ever. The Markov policy d_0(0) = 1, then
+    d(s) = s, earns the optimum 1 / (1 - γ). Found by search over random deterministic MDPs.
     """
     return MDP(np.repeat(np.eye(2)[None], 2, axis=0), 1 - np.eye(2), gamma)
 

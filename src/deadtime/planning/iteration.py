@@ -5,10 +5,10 @@ All three work on the m-augmented problem without writing it out (`augmented`). 
 rewards of the pending actions too, from the present step on; `Solution.delayed_values` counts from
 the first reward the agent can still decide.
 
-How good an answer is, is measured, not assumed: `residual` is max |T v - v| at the values v that
-are returned, and `error_bound` is that over 1 - γ, with what rounding can have hidden. Sweeps end
-early by MacQueen's argument: when T v - v is nearly constant, v is off by nearly a constant, and is
-moved by it.
+The error of each answer is measured. `residual` is max |T v - v| at the returned values v.
+`error_bound` is the residual over 1 - γ plus a bound on rounding errors. Sweeps end early by
+MacQueen's argument: when T v - v is nearly constant, the error of v is nearly a constant, which is
+added to v.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 def check_time(time: Any, horizon: int) -> int:
-    """Return a step of a problem with a horizon, or raise if it is none."""
+    """Return a step of a problem with a horizon, or raise if it is not one."""
     if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
         raise ValueError(
             f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: "
@@ -181,7 +181,7 @@ class BellmanOperator(Protocol):
 
 
 class Answer(NamedTuple):
-    """Values and a policy in the shape of an operator, and how the solver ended (see `Solution`)."""
+    """Values and a policy in an operator's shape, and how the solver ended (see `Solution`)."""
 
     values: np.ndarray
     policy: np.ndarray
@@ -228,7 +228,7 @@ def _bound(mdp: MDP, change: float, largest: float, terms: int) -> float:
 
 
 def _tie(mdp: MDP, largest: float) -> float:
-    """Return the difference between actions that rounding alone can make in values up to `largest`."""
+    """Return the largest difference between actions from rounding, in values up to `largest`."""
     return 16 * _EPS * largest / (1 - _contraction(mdp))
 
 
@@ -241,11 +241,14 @@ def _ended(
     tol: float,
     cut: bool,
 ) -> Answer:
-    """Return the answer with how it ended; `change` is max |T v - v| at the values v."""
+    """Return the answer and how the solver ended; `change` is max |T v - v| at the values v."""
     error = _bound(operator.mdp, change, float(np.abs(v).max()), operator.terms)
     message = f"converged: every value is within {error:.3g} of the optimum"
     if error > tol:
-        message = f"not converged: after {iterations} iterations the error may be {error:.3g}, above tol {tol:.3g}: "
+        message = (
+            f"not converged: after {iterations} iterations the error may be {error:.3g}, "
+            f"above tol {tol:.3g}: "
+        )
         message += "raise max_iterations" if cut else "raise tol, doubles can't show more"
     return Answer(v, policy, iterations, change, error, bool(error <= tol), message)
 
@@ -267,10 +270,10 @@ def _changes(after: np.ndarray, before: np.ndarray) -> tuple[float, float, float
 def _modified(operator: BellmanOperator, tol: float, max_iterations: int, sweeps: int) -> Answer:
     """Solve by improving sweeps, each followed by `sweeps` sweeps of its policy.
 
-    Without those this is value iteration.
+    With `sweeps` 0 this is value iteration.
 
-    Once T v - v is nearly constant, the constant is worth 1/(1-γ) of itself: v is moved by that,
-    and measured again.
+    Once T v - v is nearly a constant c, the error of v is nearly c / (1 - γ). The solver adds it to
+    v and measures the residual again.
     """
     mdp, gamma = operator.mdp, operator.mdp.gamma
     v = np.zeros(operator.shape)
@@ -300,8 +303,8 @@ def _modified(operator: BellmanOperator, tol: float, max_iterations: int, sweeps
 def _policy_iteration(operator: BellmanOperator, tol: float, max_iterations: int) -> Answer:
     """Solve by the paper's mA-PI (Alg. 1).
 
-    It evaluates a policy and takes the greedy one of lowest index, until it stays or gains only
-    rounding.
+    It evaluates a policy and takes the greedy policy of lowest index, until the policy stays the
+    same or improves by rounding errors only.
     """
     mdp = operator.mdp
     policy = np.zeros(operator.shape, operator.policy_type)

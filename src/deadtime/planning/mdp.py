@@ -28,7 +28,7 @@ class MDP:
     check: bool = True
 
     def __post_init__(self) -> None:
-        """Bring P and r into one form, and say which row is wrong if one is."""
+        """Convert P and r to one form; raise at the first row that is not valid."""
         r = np.array(self.r, np.float64)
         if r.ndim != 2 or 0 in r.shape:
             raise ValueError(

@@ -27,10 +27,10 @@ from deadtime.planning.solvers import solve
 class Best:
     """The best value found in a class of policies.
 
-    `policy` has it, and no policy of the class exceeds `upper_bound`.
+    `policy` attains it, and no policy of the class exceeds `upper_bound`.
 
-    For `best_markov_deterministic` the value counts as many decisions as were asked for, and the
-    policy repeats after them.
+    For `best_markov_deterministic` the value counts the first `horizon` decisions, and the policy
+    repeats after them.
     """
 
     value: float
@@ -40,7 +40,7 @@ class Best:
 
 
 def best_queue_aware(mdp: MDP, delay: int, start: Any, queue: Any, tol: float = 1e-10) -> Best:
-    """Return the optimum over all policies: the augmented problem, solved."""
+    """Return the optimum over all policies: the solution of the augmented problem."""
     delayed = solve(mdp, delay, tol=tol).delayed
     value = at_queue(mdp, delay, delayed.values, start, queue)
     return Best(value, queue_aware(mdp, delay, delayed.policy), value + delayed.error_bound, 1)
@@ -100,15 +100,14 @@ def best_markov_deterministic(
 ) -> Best:
     """Return the best rules d_t: S → A for `horizon` decisions, by branch and bound.
 
-    Later decisions only widen the bound.
+    Later decisions count only in the upper bound.
 
-    A Markov policy can't see the queue, so what it controls is the law of (s, queue), which moves
-    deterministically. The search goes depth first over rules on the states that law reaches, takes
-    the queue-aware optimum from there as the bound on what a branch can still earn, and never
-    solves the same law twice. It is exact for the `horizon` decisions; `upper_bound` adds γ^horizon
-    · max(r, 0) / (1 - γ) for those after (at γ = 1 it is infinite). Its cost grows as A^(states
-    reached at a time): fine for a handful of reachable states or near-deterministic dynamics, not
-    beyond.
+    A Markov policy can't see the queue, so it controls the law of (s, queue), which changes
+    deterministically. The search goes depth first over rules on the states that the law reaches.
+    The queue-aware optimum bounds the further reward of a branch. No law is solved twice. It is
+    exact for the `horizon` decisions; `upper_bound` adds γ^horizon · max(r, 0) / (1 - γ) for those
+    after (at γ = 1 it is infinite). Its cost grows as A^(states reached at a time): fine for a
+    handful of reachable states or near-deterministic dynamics, not beyond.
     """
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
         raise ValueError(

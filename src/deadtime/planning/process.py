@@ -28,8 +28,10 @@ _DRAWS = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """`probabilities[k, s, q, a]`: rule k serves the steps t with t mod period = k; q has length 1
-    if no rule looks at it.
+    """A policy of one or more rules, `probabilities[k, s, q, a]`.
+
+    Rule k is used at the steps t with t mod period = k. The axis q has length 1 if no rule depends
+    on the queue.
     """
 
     probabilities: Float[np.ndarray, "period S Q A"]
@@ -73,7 +75,7 @@ def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
 def _policy(
     mdp: MDP, rule: Any, shape: tuple[int, ...], what: str, *, one: bool = True, many: bool = True
 ) -> Policy:
-    """Return the policy of `one` rule or of `many`, one a step.
+    """Return the policy of an array: `one` rule if allowed, or `many`, one for each step.
 
     Whole numbers are actions, floats are probabilities.
     """
@@ -182,7 +184,9 @@ def law_at(
     """Return the exact law of (s_t, queue), shape (S, A, …, A)."""
     check_policy(mdp, delay, policy)
     if isinstance(time, bool) or not isinstance(time, int | np.integer) or time < 0:
-        raise ValueError(f"time is a whole number of steps, 0 or more; got {time!r}")
+        raise ValueError(
+            f"time is a whole number of steps, 0 or more; got {time!r}: pass 0 for the start"
+        )
     law = initial_law(mdp, delay, start, queue)
     for t in range(time):
         law = advance(mdp, delay, law, policy.rule(t))

@@ -31,13 +31,13 @@ def solve(
     """Return the optimum of `mdp` when actions are executed `delay` steps late, to within `tol`.
 
     `delay` is a whole number or a process of `deadtime.delays`. A whole number, or a process that
-    is one, such as ``Buffered(process, 6)``, gives a `Solution`. Any other process gives a
+    is constant, such as ``Buffered(process, 6)``, gives a `Solution`. Any other process gives a
     `ProcessSolution`. `observed` says when the agent sees an age: "now", before it chooses the
     action of that step, or "hindsight", one step later. For ages that it never sees there is
     `bounds`.
 
-    With `horizon` it is the undiscounted or discounted sum of that many rewards, solved backwards,
-    whatever the method. ``method="beliefs"`` merges augmented states with one nested law of the
+    With `horizon` the optimum is of the sum of that many rewards, discounted or not, solved
+    backwards by any method. ``method="beliefs"`` merges augmented states with one nested law of the
     future (`beliefs`), and returns a `BeliefSolution`; it needs at most `max_classes` of them.
     """
     process = delay if isinstance(delay, DelayProcess) else None
@@ -67,7 +67,7 @@ def solve(
 
 
 def _check_observed(observed: str) -> None:
-    """Raise if `observed` is no way of seeing ages that can be solved exactly."""
+    """Raise unless `observed` is "now" or "hindsight"."""
     if observed == "never":
         raise ValueError(
             'solve needs ages that are observed "now" or in "hindsight"; got observed="never": '
@@ -78,7 +78,7 @@ def _check_observed(observed: str) -> None:
 
 
 def _check_arguments(mdp: MDP, method: str, tol: float, horizon: Any, max_iterations: Any) -> None:
-    """Raise if an argument of `solve` has a value that no problem has."""
+    """Raise if an argument of `solve` is not valid."""
     if method not in METHODS:
         raise ValueError(f"no method is called {method!r}: choose one of {', '.join(METHODS)}")
     if not tol > 0:

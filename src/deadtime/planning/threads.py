@@ -1,4 +1,4 @@
-"""Work on all values at once, and on as many threads as it is worth."""
+"""Computations over all values, on several threads if there is enough work."""
 
 from __future__ import annotations
 

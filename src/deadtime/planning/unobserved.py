@@ -5,11 +5,12 @@ by the optimum of an agent that also sees the channel's state before it chooses.
 bounded by the exact value, in the true process, of any policy of (s, the last K actions). The best
 such policy is searched for as follows.
 
-1. Candidates: the policy that is greedy for the observed values averaged over the stationary law of the channel, and
-   for each age m that occurs the optimal policy of the constant delay m.
-2. The best candidate is improved. A step takes the discounted law of (channel, s, queue) under the policy, starting as
-   asked. For each (s, queue), it gives the gain of each action averaged over the channel under this law. The
-   situations with the largest gains change their action: all of them, or half as many until the exact value rises.
+1. Candidates: the policy that is greedy for the observed values averaged over the stationary law
+   of the channel, and for each age m that occurs the optimal policy of the constant delay m.
+2. The best candidate is improved. A step computes the discounted law of (channel, s, queue) under
+   the policy, from the given start. For each (s, queue), this law gives the mean gain of each
+   action over the channel. The situations with the largest gains change their action: all of them,
+   or half as many until the exact value rises.
 3. The search ends when not even the change with the largest gain raises the exact value.
 
 The result is a policy that no such change improves. It need not be the best one, so `lower` is a
@@ -95,7 +96,7 @@ def whole_values(solution: ProcessSolution) -> Float[np.ndarray, " *x"]:
 
 
 def _constants(mdp: MDP, channel: Channel, tol: float) -> list[Int[np.ndarray, " x"]]:
-    """Return the optimal policy of each constant age that occurs, flat in (s, the last K actions)."""
+    """Return the optimal policy of each constant age that occurs, as a flat array of actions."""
     policies = []
     shape = (mdp.states, *([mdp.actions] * channel.longest))
     for age in np.unique(channel.ages).tolist():
@@ -109,7 +110,7 @@ def _constants(mdp: MDP, channel: Channel, tol: float) -> list[Int[np.ndarray, "
 
 
 class _Search:
-    """The search for a good policy of (s, the last K actions); policies are flat arrays of actions."""
+    """The search for a good policy of (s, the last K actions), as a flat array of actions."""
 
     def __init__(
         self, mdp: MDP, channel: Channel, law: Float[np.ndarray, "S Q"], max_evaluations: int
@@ -145,7 +146,9 @@ class _Search:
         return discounted_sum(*self._followed(policy), self.problem.gamma)
 
     def _gains(self, policy: Int[np.ndarray, " x"]) -> Float[np.ndarray, "x A"]:
-        """Return the gain of each action to first order, weighted by how often it is met."""
+        """Return the gain of each action to first order, weighted by how often its situation
+        occurs.
+        """
         law, reward = self._followed(policy)
         gamma = self.problem.gamma
         values = discounted_sum(law, reward, gamma)

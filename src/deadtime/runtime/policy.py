@@ -127,7 +127,7 @@ class Policy:
             )
         if self._manifest.predicts and process.constant is None:
             raise ValueError(
-                f"{self.agent} predicts where the queue leads, which takes a constant delay; got "
+                f"{self.agent} predicts the end of the queue, so the delay must be constant; got "
                 f"{process}: pass a whole number such as {process.longest}"
             )
         twin = copy(self)

@@ -21,7 +21,7 @@ def bits_of(actions: int) -> int:
 
 
 def words_of(actions: int, delay: int) -> int:
-    """Return the number of words in a key: one for the state, and those of the packed queue."""
+    """Return the number of words in a key: one for the state, then the packed queue."""
     return 1 + -(-delay // (64 // bits_of(actions)))
 
 

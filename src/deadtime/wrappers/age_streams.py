@@ -12,7 +12,10 @@ _BLOCK = 256
 
 
 class _Numbers:
-    """Uniform numbers from one generator a row, drawn in blocks: the same as one by one."""
+    """Uniform random numbers, one generator for each row.
+
+    Blocks of draws contain the same numbers as single draws.
+    """
 
     def __init__(self, name: int, count: int):
         self._name = name
@@ -67,7 +70,7 @@ class AgeStreams:
         self._go(states)
 
     def advance(self, going: np.ndarray, ended: np.ndarray) -> None:
-        """Go to the next step where an episode is `going`; `ended` are those whose last it was."""
+        """Go to the next step of the episodes in `going`; those in `ended` ended with this step."""
         if not self.random:
             return
         chain = self._process.chain

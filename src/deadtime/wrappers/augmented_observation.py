@@ -1,4 +1,4 @@
-"""All that an agent knows as one observation: the augmented state, as a Dict or as one vector."""
+"""Augmented states: all that an agent knows, as a Dict or as one vector."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Augmented(FixedDelay):
 
 
 def check_outermost(env: Any, name: str) -> None:
-    """Raise if a wrapper that augments is in `env`, around which the delay `name` is to be put."""
+    """Raise if `env`, to be wrapped by the delay `name`, already shows augmented states."""
     for found in beneath(env, Augmented):
         augments = type(found).__name__
         raise ValueError(
-            f"{augments} shows what the delays beneath it say, so it is outside of them; "
+            f"{augments} shows the delays inside it, so it must be the outer wrapper; "
             f"got {name} around it: put {augments} around {name}"
         )
 
 
 def check_rewards(rewards: Any) -> bool:
-    """Return whether rewards come with the observation; raise if `rewards` says neither."""
+    """Return whether rewards come with the observation; raise if `rewards` is not valid."""
     if rewards not in ("step", "observation"):
         raise ValueError(
             f'rewards is "step" or "observation"; got {rewards!r}: '
@@ -50,7 +50,7 @@ def check_rewards(rewards: Any) -> bool:
 
 
 def second_observation_delay(first: DelayProcess, second: DelayProcess) -> ValueError:
-    """Return the error for a delay of observations put on delayed observations."""
+    """Return the error for a delay of observations around another."""
     return ValueError(
         f"one environment has one delay of observations; got {second!r} on top of {first!r}: "
         "use a single delay of their sum"
@@ -58,9 +58,9 @@ def second_observation_delay(first: DelayProcess, second: DelayProcess) -> Value
 
 
 class Augmentation:
-    """The space of augmented states and the function into it.
+    """The space of augmented states, and the function that builds them.
 
-    With `batch`, leading axes, for vector environments.
+    `batch` are the leading axes, for vector environments.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class Augmentation:
         observation_process: DelayProcess | None,
         flat: bool,
     ):
-        """Lay out what the wrappers beneath provide.
+        """Build the space from the entries that the inner wrappers provide.
 
-        `pending_spec` is the space of one action and K of an action delay, `knowledge` what it says
-        of ages; each is None where there is no such delay. `action_space` is that of one action
-        outside of all wrappers.
+        `pending_spec` has the space of one action and K, and `knowledge` the entries about ages.
+        Both are None without a delay of actions. `action_space` is the space of one action outside
+        all wrappers.
         """
         if pending_spec is None and observation_process is None:
             raise ValueError(
                 "AugmentObservation shows the pending actions of an ActionDelay; there is none "
-                "beneath it: write AugmentObservation(ActionDelay(env, delay)) "
+                "inside it: write AugmentObservation(ActionDelay(env, delay)) "
                 "(VectorActionDelay for a vector environment)"
             )
         self._observation_space, self._flat = observation_space, flat
@@ -127,7 +127,7 @@ class Augmentation:
         return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
 
     def join(self, observation: Any, known: dict[str, Any], batch: tuple[int, ...] = ()) -> Any:
-        """Join an observation (with leading axes `batch`) and what is known of it.
+        """Join an observation (with leading axes `batch`) and the agent's knowledge `known`.
 
         `known` has "pending_actions", with axes `batch` and then K, and the ages that are shown.
         """
@@ -149,10 +149,10 @@ class Augmentation:
 
 
 class Shown:
-    """The parts of an augmented state beside the observation, kept over the steps.
+    """The pending actions and the ages that augmented states show.
 
-    Without delayed observations that is all in `info`. With them, older actions and ages are kept
-    here: those of the steps whose effect is not seen yet.
+    Without delayed observations `info` has all of them. With delayed observations this class keeps
+    older actions and ages too, for the steps whose effect is not seen yet.
     """
 
     def __init__(self, augmentation: Augmentation, batch: tuple[int, ...] = ()):
@@ -164,7 +164,9 @@ class Shown:
         self._ages: np.ndarray = np.zeros(0, np.int64)
 
     def start(self, info: dict[str, Any], rows: np.ndarray | None = None) -> None:
-        """Begin an episode with the `info` of its reset; in a batch, those of `rows` (a mask)."""
+        """Begin an episode with the `info` of its reset; in a batch, only in the environments of
+        the mask `rows`.
+        """
         if not self._keeps:
             return
         queue = [self._older(leaf) for leaf in leaf_spaces(self._space)]
@@ -248,7 +250,7 @@ def _categories(leaf: spaces.Discrete | spaces.MultiDiscrete) -> tuple[np.ndarra
 
 
 def _encode(leaf: spaces.Space, value: Any, lead: tuple[int, ...]) -> np.ndarray:
-    """Return one vector for each of the leading axes: numbers as they are, categories as one-hot."""
+    """Return one vector for each index of the leading axes, with categories as one-hot vectors."""
     columns = (
         np.asarray(value).reshape(*lead, -1)
         if 0 not in lead

@@ -20,7 +20,7 @@ class Episodes:
     """A tracker of the environments that start an episode with the present reset or step."""
 
     def __init__(self, env: Any, name: str):
-        """`name` is the scalar wrapper's, for errors."""
+        """Check `env`; `name` is the name of the scalar wrapper, for error messages."""
         if not isinstance(env, VectorEnv):
             raise ValueError(
                 f"Vector{name} wraps a gymnasium.vector.VectorEnv; got {env}: use {name}"
@@ -44,11 +44,11 @@ class Episodes:
         return mask
 
     def reset(self, started: np.ndarray, options: dict[str, Any] | None) -> None:
-        """Take note of a reset that was made; raise if the environment ignored the mask."""
+        """Record a reset; raise if the environment ignored the mask."""
         if options is not None and "reset_mask" in options:
             raise ValueError(
-                "options['reset_mask'] says which environments to reset, but the one beneath does "
-                f"not take it; got {options['reset_mask']}: reset all, or use SyncVectorEnv"
+                "options['reset_mask'] says which environments to reset, but this environment "
+                f"ignores it; got {options['reset_mask']}: reset all, or use SyncVectorEnv"
             )
         self._ended = self._ended & ~started
 

@@ -1,4 +1,4 @@
-"""The part of `info` that says what an agent knows of the ages of its actions."""
+"""The entries of `info` about the ages that an agent knows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from deadtime.delays.process import DelayProcess
 
 Observed = Literal["now", "hindsight", "never"]
-"""The time at which an agent learns the age z_t: before it chooses a_t, one step later, or never."""
+"""When an agent learns the age z_t: before it chooses a_t, one step later, or never."""
 
 NOT_YET = -1
 """The age shown where there is none yet: in hindsight, before the first step."""

@@ -49,7 +49,7 @@ def _check_single(env: Any, name: str) -> None:
 
 
 def _recorded(process: DelayProcess) -> Any:
-    """Return the delay for a wrapper's spec, which must be JSON: a number where it is one."""
+    """Return the delay for a wrapper's spec, which must be JSON: a number if it is constant."""
     data = process.to_json()
     return data["delay"] if data["kind"] == "constant" else data
 
@@ -135,7 +135,7 @@ class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
 
 
 class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
-    """Show late observations: at step t that of step t - w_t, with w_0 = 0 and w_t ≤ t.
+    """Show late observations: at step t the observation of step t - w_t, with w_0 = 0 and w_t ≤ t.
 
     `delay` is a number of steps, so that w_t = min(delay, t), or a process of `deadtime.delays`.
     ``info["observation_age"]`` is w_t. The end of an episode is never delayed.
@@ -165,7 +165,7 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset; the first observation is of age 0."""
+        """Reset; the first observation has age 0."""
         obs, info = self.env.reset(seed=seed, options=options)
         if self._ages is not None:
             if seed is not None:
@@ -193,7 +193,7 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         return copy.deepcopy(self._seen[-1 - age]), age
 
     def _paid(self, reward: Any, age: int) -> float:
-        """Return the sum of the rewards not paid yet, all but the last `age` of them."""
+        """Return the sum of the unpaid rewards without the last `age` ones."""
         self._unpaid.append(reward)
         paid = 0.0
         while len(self._unpaid) > age:
@@ -207,9 +207,10 @@ class AugmentObservation(Augmented, gym.Wrapper, RecordConstructorArgs):
     The observation is a Dict. "observation" is the one shown by the environment beneath.
     "pending_actions" are the last K actions, oldest first, where K is the longest age of actions
     plus the longest age of observations: with both delays, the actions that are on their way and
-    those whose effect is not seen yet. Where they vary and are observed, there are also ages:
-    "action_age", those of the steps that the observation does not show yet and of the next one,
-    oldest first, -1 where there is none; and with delayed observations "observation_age".
+    those whose effect is not seen yet. Ages are shown too if they vary and are observed.
+    "action_age" has the ages of the steps that the observation does not show yet, and of the next
+    step, oldest first; -1 stands for no age. With delayed observations there is also
+    "observation_age".
 
     With `flat` it is one vector: the observation, each pending action with discrete ones as one-hot
     vectors, the ages as numbers. At delay 0 the queue is empty.
@@ -219,7 +220,7 @@ class AugmentObservation(Augmented, gym.Wrapper, RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env, flat: bool = False):
-        """Wrap an environment that has `ActionDelay` or `ObservationDelay` somewhere beneath."""
+        """Wrap an environment that has `ActionDelay` or `ObservationDelay` somewhere inside."""
         _check_single(env, "AugmentObservation")
         RecordConstructorArgs.__init__(self, flat=flat)
         gym.Wrapper.__init__(self, env)

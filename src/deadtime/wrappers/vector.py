@@ -48,7 +48,7 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
     def __init__(
         self, env: VectorEnv, delay: Any, warmup: Warmup = "random", observed: Observed = "now"
     ):
-        """`warmup` and ages are as in `ActionDelay`, drawn for each environment on its own."""
+        """`warmup` and ages are as in `ActionDelay`, drawn separately for each environment."""
         self._episodes = Episodes(env, "ActionDelay")
         if (spec := _pending_spec(env)) is not None:
             raise second_delay(spec[1], delay)
@@ -144,7 +144,7 @@ class VectorAugmentObservation(Augmented, VectorWrapper):
     """`AugmentObservation` on each environment of a batch."""
 
     def __init__(self, env: VectorEnv, flat: bool = False):
-        """Wrap an environment with `VectorActionDelay` or `VectorObservationDelay` beneath."""
+        """Wrap an environment with `VectorActionDelay` or `VectorObservationDelay` inside."""
         self._episodes = Episodes(env, "AugmentObservation")
         super().__init__(env)
         actions = next(beneath(env, VectorActionDelay), None)

@@ -63,9 +63,7 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset; environments that start anew show the observation of age 0, the others what they
-        showed.
-        """
+        """Reset; environments that restart show the new observation, the others repeat theirs."""
         started = self._episodes.at_reset(options)
         obs, info = self.env.reset(seed=seed, options=options)
         self._episodes.reset(started, options)
@@ -109,9 +107,7 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
         return from_leaves(space, iter([log[rows, envs] for log in self._history]))
 
     def _paid(self, reward: np.ndarray, stepped: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Return what is paid now: the rewards that led to the observation shown, or all at the
-        end.
-        """
+        """Return the rewards paid now: those of the observation shown, or all at the end."""
         self._owed = np.concatenate([self._owed[1:], np.asarray(reward, np.float64)[None]])
         unpaid = self._unpaid + stepped
         left = np.where(ended, 0, np.minimum(unpaid, self._age))

@@ -38,7 +38,7 @@ class Game:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise if there is no such look-ahead."""
+        """Raise if the look-ahead is unknown."""
         if self.look_ahead not in LOOKS:
             raise ValueError(
                 'look_ahead is "fresh", "kept", or "" for none; '
