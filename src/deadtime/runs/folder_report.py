@@ -17,6 +17,7 @@ from rich.text import Text
 
 from deadtime._support.files import printable, printable_lines
 from deadtime._support.pictures import save_picture
+from deadtime.delays import from_json
 from deadtime.runs import pack_archive, records, statistics
 from deadtime.runs.figures import (
     learning_curves,
@@ -122,7 +123,9 @@ def _experiment(
     """Return the comparison of a group and its results, in the order of figures."""
     title = content["env"]
     for name, value in content.items():
-        if isinstance(value, dict):
+        if name == "process":
+            title += f", delay {from_json(value)}"
+        elif isinstance(value, dict):
             title += "".join(
                 f", {key.replace('_', ' ')} {number}" for key, number in sorted(value.items())
             )
@@ -163,13 +166,21 @@ def _figure(title: str, results: Results) -> Figure:
         tabular = isinstance(next(iter(curves.values())).spec, TabularSpec)
         learning_curves(axis, curves)
         axis.set(xlabel="episode" if tabular else "step", ylabel="training return")
-        axis.set_title(f"learning curves, m = {m}", fontsize=10)
+        process = delay_of(next(iter(curves.values())))
+        about = f"m = {m}" if process == m else str(process)
+        axis.set_title(printable(f"learning curves, {about}"), fontsize=10, parse_math=False)
     shared_legend(figure, grid)
     intervals = any(len(result.seeds) >= statistics.FEWEST for result in results.values())
     about = seeds_of(results) + ", 95% intervals" * intervals
     words = printable_lines(f"{fill(title, 35 * (1 + columns))}\n{about}")
     figure.suptitle(words, fontsize=10, parse_math=False)
     return figure
+
+
+def delay_of(result: Result) -> int | str:
+    """Return a run's constant delay in steps, or the text of the process of its delay."""
+    process = getattr(result.spec, "process", None)
+    return result.spec.delay if process is None else str(process)
 
 
 def seeds_of(results: Results) -> str:
@@ -184,7 +195,7 @@ def _table(results: Results, root: Path) -> list[dict[str, Any]]:
     rows = []
     first = next(iter(results))[0]
     for (agent, m), result in results.items():
-        row: dict[str, Any] = {"agent": agent, "delay": m} | columns(result)
+        row: dict[str, Any] = {"agent": agent, "delay": delay_of(result)} | columns(result)
         less = difference(results[first, m], result) if (first, m) in results else None
         row |= difference_columns(f"{first}_minus_this", less)
         row |= {"seeds": len(result.seeds), "diverged": len(result.diverged)}
@@ -210,6 +221,7 @@ def printed(experiment: Comparison, results: Results) -> Table:
                 notes += (
                     [f"never updated: seeds {_first(result.untrained)}"] if result.untrained else []
                 )
-                table.add_row(str(m), agent, "; ".join([str(mean_return(result)), *notes]))
+                about = Text(printable(str(delay_of(result))))
+                table.add_row(about, agent, "; ".join([str(mean_return(result)), *notes]))
         table.add_section()
     return table
