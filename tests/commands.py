@@ -1,4 +1,4 @@
-"""What tests share: the command line in this process, which need not load for seconds (`test_cli` runs the real one)."""
+"""The command line in the tests' own process, which need not load; `test_cli` runs the real one."""
 
 import io
 from contextlib import chdir, redirect_stderr, redirect_stdout

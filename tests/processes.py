@@ -1,4 +1,4 @@
-"""Processes that tests start: each has a marker in its environment, and so has all that it starts."""
+"""Processes of tests, each with a marker in its environment that its child processes inherit."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ _STARTED = []
 
 
 def marked(marker):
-    """The processes with a marker that still run; what is dead and not waited for does not."""
+    """Return the numbers of the running processes with a marker, zombies left out."""
     found = set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -32,7 +32,7 @@ def marked(marker):
 
 
 def start(*words, cwd=".", **more):
-    """A Python process in an environment with a marker, and that marker; `more` are further variables."""
+    """Start a Python process with a marker and the variables `more`; return both."""
     marker = uuid4().hex
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     env = {**os.environ, MARKER: marker, "PYTHONPATH": paths, **more}

@@ -1,12 +1,12 @@
-"""Digests of everything that training gives, to tell whether a rebuild changed a result.
+"""Digests of the results of training, which show whether a change of the code changed a result.
 
-    python tools/digests.py OLD [NEW]     compare two checkouts (NEW: this one); exit 1 if they differ
+    python tools/digests.py OLD [NEW]     compare two checkouts (NEW: this one); exit 1 if different
     python tools/digests.py --write FILE  compute the digests of the installed deadtime
 
-Each case trains a small run and digests its id, returns, curves, weights and actions. Cases cover the
-tabular, compiled and host loops, the recurrent agent, Atari, and runs that were interrupted and resumed.
-Bits depend on the CPU and on the versions of JAX and NumPy, so both checkouts run here, with this Python.
-The script uses public names only: it must run in checkouts whose insides differ.
+Each case trains a small run and digests its id, returns, curves, weights and actions. Cases cover
+the tabular, compiled and host loops, the recurrent agent, Atari, and resumed runs. Bits depend on
+the CPU and on the versions of JAX and NumPy, so both checkouts run here, with this Python. The
+script uses public names only, since it must run in checkouts that differ inside.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parents[1]
 PLAYED = 40
-"""Observations that a policy is asked about."""
+"""The number of random observations on which a policy acts."""
 DEEP = {
     "steps": 600,
     "hidden": (8, 8),
@@ -53,11 +53,11 @@ PIXELS = {
 FRAMES = PIXELS | {"learning_starts": 40, "buffer_size": 100}
 
 FORMER_NAMES = {"batch_size": "batch", "buffer_size": "replay_transitions"}
-"""Settings of the cases, and what older checkouts call them."""
+"""Settings of the cases, with their names in older checkouts."""
 
 
 def digest(value: Any) -> str:
-    """Return a digest of numbers, texts, arrays, and lists and dicts of them; one NaN is like another."""
+    """Return a digest of numbers, texts, arrays, lists and dicts; all NaNs are equal."""
     found = hashlib.sha256()
 
     def take(one: Any) -> None:
@@ -128,37 +128,17 @@ MATRIX: list[tuple[str, tuple[str, ...], tuple[int, ...], dict[str, Any]]] = [
     ("atari:Breakout", ("recurrent",), (2,), PIXELS | {"lstm": 8}),
 ]
 RESUMED = {
-    "compiled": [
-        "--env",
-        "cartpole",
-        "--agent",
-        "delayed",
-        "--delay",
-        "3",
-        "--steps",
-        "60000",
-        "--preset",
-        "paper",
-    ],
-    "recurrent": ["--env", "cartpole", "--agent", "recurrent", "--delay", "2", "--steps", "300000"],
-    "atari": [
-        "--env",
-        "atari:Breakout",
-        "--agent",
-        "delayed",
-        "--delay",
-        "3",
-        "--steps",
-        "8000",
-        "--envs",
-        "2",
-    ]
-    + [
-        f"--set={name}={value}"
-        for name, value in (("channels", "[2,2,2]"), ("hidden", 8), ("buffer_size", 500))
-    ]
-    + ["--set=learning_starts=100", "--set=evaluation_episodes=1", "--max-episode-steps", "30"],
+    "compiled": shlex.split(
+        "--env cartpole --agent delayed --delay 3 --steps 60000 --preset paper"
+    ),
+    "recurrent": shlex.split("--env cartpole --agent recurrent --delay 2 --steps 300000"),
+    "atari": shlex.split(
+        "--env atari:Breakout --agent delayed --delay 3 --steps 8000 --envs 2 "
+        "--set=channels=[2,2,2] --set=hidden=8 --set=buffer_size=500 --set=learning_starts=100 "
+        "--set=evaluation_episodes=1 --max-episode-steps 30"
+    ),
 }
+"""The arguments of the runs that are interrupted and resumed."""
 
 
 def _training(
@@ -189,13 +169,14 @@ def _training(
 
 
 def _former_names() -> dict[str, str]:
-    """Return the settings that the checkout in use knows by a former name, with that name."""
+    """Return the settings that have a former name in the checkout in use, with that name."""
     from deadtime.learn.settings import DoubleQ
 
     return {} if hasattr(DoubleQ, "batch_size") else FORMER_NAMES
 
 
 def _of_record(record: Any) -> dict[str, Any]:
+    """Return the digests of a record: its id, spec, numbers, curves and weights."""
     weights = {name: np.asarray(part) for name, part in record.policies.items()}
     numbers = {
         name: getattr(record, name)
@@ -217,7 +198,7 @@ def _without_former_names(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _actions(policy: Any, delay: int) -> list[int]:
-    """Return what a policy chooses on random observations and queues."""
+    """Return the actions of a policy on random observations and queues."""
     rng = np.random.default_rng(0)
     chosen = []
     for _ in range(PLAYED):
@@ -259,7 +240,7 @@ def _paper_ids() -> dict[str, Any]:
 
 
 def _resumption(arguments: list[str]) -> Callable[[], dict[str, Any]]:
-    """Interrupt a run when it has made some steps, resume it, and digest its record."""
+    """Return a function that interrupts a run, resumes it, and digests its record."""
 
     def compute() -> dict[str, Any]:
         import deadtime
@@ -298,7 +279,7 @@ def _resumption(arguments: list[str]) -> Callable[[], dict[str, Any]]:
 
 
 def _interrupt_on_the_way(command: list[str]) -> None:
-    """Start a training on a terminal, and interrupt it when its progress bar shows the first steps."""
+    """Start a training on a terminal, and interrupt it when its progress bar shows steps."""
     reader, terminal = os.openpty()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=terminal)
     os.close(terminal)

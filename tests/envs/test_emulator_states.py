@@ -27,9 +27,10 @@ def lane():
     return lane
 
 
-def lane_with(lane, said=lambda said: said, **changes):
+def lane_with(lane, numbers=lambda numbers: numbers, **changes):
+    """Return a lane's saved state with changed arrays and numbers."""
     arrays = files.arrays(lane.saved())
-    text = json.dumps(said(json.loads(arrays["said"].tobytes()))).encode()
+    text = json.dumps(numbers(json.loads(arrays["said"].tobytes()))).encode()
     return npz(**changed(arrays, **changes) | {"said": np.frombuffer(text, np.uint8)})
 
 
@@ -43,18 +44,22 @@ LANES = {
     "a state that is too long": {"ahead_state": lambda a: np.tile(a, 100)},
     "a state of other numbers": {"real_state": lambda a: a.astype(np.int64)},
     "no path": {"path_0": None},
-    "another action": {"said": lambda said: said | {"real": [99, 0, 0]}},
-    "too few numbers": {"said": lambda said: said | {"real": [0]}},
-    "no numbers": {"said": lambda said: said | {"ahead": None}},
-    "steps that are none": {"said": lambda said: said | {"steps": "5"}},
-    "a return that is none": {"said": lambda said: said | {"earned": []}},
-    "too few generators": {"said": lambda said: said | {"rngs": said["rngs"][:1]}},
-    "another generator": {"said": lambda said: said | {"rngs": [{"bit_generator": "MT19937"}] * 3}},
-    "no generator": {"said": lambda said: said | {"rngs": [{}] * 3}},
-    "a state too large": {
-        "said": lambda said: said | {"rngs": [one | {"has_uint32": 10**30} for one in said["rngs"]]}
+    "another action": {"numbers": lambda numbers: numbers | {"real": [99, 0, 0]}},
+    "too few numbers": {"numbers": lambda numbers: numbers | {"real": [0]}},
+    "no numbers": {"numbers": lambda numbers: numbers | {"ahead": None}},
+    "steps that are none": {"numbers": lambda numbers: numbers | {"steps": "5"}},
+    "a return that is none": {"numbers": lambda numbers: numbers | {"earned": []}},
+    "too few generators": {"numbers": lambda numbers: numbers | {"rngs": numbers["rngs"][:1]}},
+    "another generator": {
+        "numbers": lambda numbers: numbers | {"rngs": [{"bit_generator": "MT19937"}] * 3}
     },
-    "a list": {"said": lambda said: []},
+    "no generator": {"numbers": lambda numbers: numbers | {"rngs": [{}] * 3}},
+    "a state too large": {
+        "numbers": lambda numbers: (
+            numbers | {"rngs": [one | {"has_uint32": 10**30} for one in numbers["rngs"]]}
+        )
+    },
+    "a list": {"numbers": lambda numbers: []},
 }
 
 

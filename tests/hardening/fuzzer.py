@@ -1,11 +1,17 @@
-"""A fuzzer for everything that deadtime reads from disk: records, packs, policies, checkpoints, status files, sweeps, folders.
+"""A fuzzer for everything that deadtime reads from disk.
 
     python -m tests.hardening.fuzzer CASES [SEED]
 
-A case takes a good file or folder, changes it, and hands it to what reads it. It may be read or refused. A case fails if an
-exception other than an error message comes out, if it takes more than 30 seconds, if the process grows by more than a
-gigabyte, or if anything outside the case's own folder changes. Digests are made right again after a change, as an attacker
-would make them: they tell damage, not who made a file.
+It covers records, packs, policies, checkpoints, status files, sweeps and folders. A case changes a
+good file or folder and reads it. The file may be read or refused. A case fails
+
+- if it raises an exception other than an error message,
+- if it takes more than 30 seconds,
+- if the process grows by more than a gigabyte,
+- or if anything outside the case's own folder changes.
+
+After a change the digests are computed again, as an attacker would. They reveal damage, not
+authors.
 """
 
 from __future__ import annotations
@@ -101,7 +107,8 @@ class Fuzzer:
             ).record,
         ]
         self.sweep_text = (
-            'environments = ["maze", "noisy-cartpole"]\nagents = ["delayed", "oblivious"]\ndelays = [0, 2]\nseeds = 2\n'
+            'environments = ["maze", "noisy-cartpole"]\nagents = ["delayed", "oblivious"]\n'
+            "delays = [0, 2]\nseeds = 2\n"
             'presets = ["best"]\n[overrides.maze]\nsize = 3\nepisodes = 20\n'
             "[overrides.noisy-cartpole]\nsteps = 100\nnoise = 0.2\n"
         )
@@ -240,7 +247,7 @@ class Fuzzer:
         assert found.scores == record.scores, "damage passed for the original"
 
     def pack(self) -> None:
-        """A pack with damaged bytes, or with members that no packing writes: looked at, read and packed again."""
+        """Read and rewrite a pack with damaged bytes, or with members that packing never writes."""
         rng, record = self.rng, self.rng.choice(self.records)
         folder = self.written(record)
         contents = [("record", path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
@@ -344,13 +351,14 @@ class Fuzzer:
         sweep_file.read(path)
 
     def folder(self) -> None:
-        """A folder with links, pipes, devices and large files where deadtime keeps its own: looked at, and swept into."""
+        """Read and sweep into a folder with links, pipes, devices and large files of odd names."""
         shutil.rmtree(self.case, ignore_errors=True)
         self.case.mkdir()
         folder, rng = self.case / "theirs", self.rng
         records.write(folder / "record", self.records[0])
         (self.case / "x.toml").write_text(
-            'environments = ["maze"]\nagents = ["oblivious"]\ndelays = [1]\nseeds = 1\n[overrides]\nsize = 3\nepisodes = 5\n'
+            'environments = ["maze"]\nagents = ["oblivious"]\ndelays = [1]\nseeds = 1\n'
+            "[overrides]\nsize = 3\nepisodes = 5\n"
         )
         runs = sweep_file.read(self.case / "x.toml")
         names = [
@@ -479,9 +487,8 @@ def fuzz(cases: int, seed: int = 0, only: str = "") -> tuple[Counter[str], list[
                 (fuzzer.outside / "precious.txt").write_text("precious")
             ends[f"{kind.__name__} {'failed' if why else end}"] += 1
             if why:
-                failed.append(
-                    f"case {number} of seed {seed}, {kind.__name__} (state {hash(state) & 0xFFFFFF:06x}): {why}"
-                )
+                about = f"{kind.__name__} (state {hash(state) & 0xFFFFFF:06x})"
+                failed.append(f"case {number} of seed {seed}, {about}: {why}")
     return ends, failed
 
 

@@ -1,4 +1,4 @@
-"""An environment that gets stuck, in the way that the variable STUCK names; without it all is well."""
+"""An environment that gets stuck in the way that the variable STUCK names, or not without it."""
 
 import ctypes
 import gc
@@ -13,12 +13,14 @@ import numpy as np
 
 
 class Stuck(gym.Env):
-    """Five steps an episode; from the step `at` on it may hang."""
+    """An environment with five steps an episode, which may get stuck from step `at` on."""
 
     def __init__(self, at=0):
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
-        self._at, self._steps, self._t = at, 0, 0
+        self._at = at
+        self._steps = 0
+        self._t = 0
         if (
             os.environ.get("STUCK") == "deaf"
             and threading.current_thread() is threading.main_thread()
@@ -37,7 +39,8 @@ class Stuck(gym.Env):
             if how in HOWS and how:
                 Path(os.environ.get("ONCE", os.devnull)).touch()
             (HOWS | MORE)[how]()
-        self._steps, self._t = self._steps + 1, self._t + 1
+        self._steps += 1
+        self._t += 1
         return np.full(1, self._t / 5, np.float32), float(action), False, self._t == 5, {}
 
 
@@ -55,7 +58,7 @@ def hear_nothing():
 
 
 def sleep_once():
-    """Only the first process does, which the file ONCE tells the next."""
+    """Sleep in the first process only, which creates the file ONCE."""
     if not Path(os.environ["ONCE"]).exists():
         Path(os.environ["ONCE"]).touch()
         sleep()
@@ -68,7 +71,7 @@ def begin_collecting():
 
 
 def collecting(phase, about):
-    """Keep the main thread in garbage collection, where an exception is lost, until a signal comes."""
+    """Sleep in garbage collection, where exceptions are lost, until a signal arrives."""
     if (
         threading.current_thread() is threading.main_thread()
         and not Path(os.environ["ONCE"]).exists()
@@ -78,11 +81,11 @@ def collecting(phase, about):
 
 
 def keep_the_interpreter():
-    """No other thread of this process runs."""
+    """Sleep without letting another thread of this process run."""
     ctypes.PyDLL(None).sleep(1000)
 
 
 HOWS = {"": lambda: None, "sleep": sleep, "deaf": hear_nothing, "greedy": keep_the_interpreter}
 MORE = {"once": sleep_once, "collecting": begin_collecting}
-"""Ways that need the variable ONCE, the name of a file. All make that file when they begin."""
+"""Ways that need the variable ONCE, the name of a file that they create when they begin."""
 gym.register("deadtime-test/Stuck-v0", Stuck)

@@ -42,7 +42,7 @@ def test_kept_optima(text, tmp_path):
 
 
 def test_optima_that_were_changed(tmp_path):
-    """Or that no digest stands for, as in files of old."""
+    """Changed optima, and optima without a digest, as in old files, are refused."""
     spec, path = TabularSpec("maze", "delayed", settings={"size": 3}), tmp_path / "ceilings.json"
     found = ceiling.mean_ceiling(tmp_path, spec, [0])
     assert ceiling.mean_ceiling(tmp_path, spec, [0]) == found

@@ -1,4 +1,4 @@
-"""A real Ray cluster, several nodes of this machine: nodes are lost and workers killed, and the records are the same."""
+"""A real Ray cluster of several nodes: nodes and workers are killed; the records are the same."""
 
 import os
 import random
@@ -139,7 +139,7 @@ def listening(pids):
 
 @pytest.mark.slow
 def test_a_cluster_of_ones_own_hears_no_other_machine_and_ends_with_its_driver(tmp_path):
-    """Its agents change their names and environments: they are known by their parents, or their group."""
+    """Ray's agents change their names and environments; parents or groups identify them."""
     driver, _ = start("-c", DRIVER, cwd=tmp_path)
     wait_for(lambda: (tmp_path / "head").exists() and (tmp_path / "head").read_text())
     head, group = map(int, (tmp_path / "head").read_text().split())
@@ -218,10 +218,8 @@ def test_what_a_cluster_can_not_do_and_what_is_interrupted(cluster, tmp_path, mo
     again = ray_engine.Ray(cluster.address)
     assert again.start(sweep.units[0], str(tmp_path / "sub/.checkpoints"))
     why = _ended(again).failed
-    assert re.fullmatch(
-        rf"ValueError: {kept} is no checkpoint of this run .*: delete it.* \(checkpoint\.py, line \d+\)",
-        why,
-    )
+    rule = f"ValueError: {kept} is no checkpoint of this run"
+    assert re.fullmatch(rf"{rule} .*: delete it.* \(checkpoint\.py, line \d+\)", why)
 
 
 def _ended(engine):

@@ -36,6 +36,7 @@ TINY = {"hidden": (4,), "batch_size": 4, "buffer_size": 50}
 MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4}, evaluation_episodes=3)
 CART = DeepSpec("cartpole", "oblivious", 1, "paper", 400, changes=TINY, evaluation_episodes=2)
 ASKED = [(MAZE, range(10)), (CART, [0, 1])]
+DISK_FULL = r"records can't be written to .* \(No space left on device\): finished records are kept"
 pytestmark = pytest.mark.xdist_group("engines")
 
 
@@ -150,8 +151,9 @@ def test_a_process_that_is_killed_is_replaced_and_its_unit_done_again(
 def test_a_process_that_has_grown_is_replaced_and_the_records_are_the_same(
     tmp_path, expected, monkeypatch
 ):
-    """Here one that has not shrunk, so that each does one unit."""
-    code = "import sys, deadtime.runs.unit_worker as it; it._MOST_GROWTH = -1; it.main(*map(int, sys.argv[1:]))"
+    """Every process counts as grown, so each does one unit."""
+    code = "import sys, deadtime.runs.unit_worker as it; it._MOST_GROWTH = -1; "
+    code += "it.main(*map(int, sys.argv[1:]))"
     pids = []
 
     def small(module, *words, env, **how):
@@ -264,8 +266,9 @@ def test_one_driver_a_folder(tmp_path, capsys):
 
 
 def test_a_full_disk_loses_nothing_that_was_done(tmp_path, expected, monkeypatch):
-    """The driver stops with words; what it had put aside is added by the next one, and not trained again."""
-    add, left = records.add, [1]
+    """The driver stops with an error; the next adds the records of its finished units."""
+    add = records.add
+    left = [1]
 
     def full(folder, record):
         if not left:
@@ -276,7 +279,7 @@ def test_a_full_disk_loses_nothing_that_was_done(tmp_path, expected, monkeypatch
     monkeypatch.setattr(records, "add", full)
     with pytest.raises(
         OSError,
-        match=r"records can't be written to .* \(No space left on device\): finished records are kept",
+        match=DISK_FULL,
     ):
         train_missing(ASKED, tmp_path, Where("inline"))
     monkeypatch.setattr(records, "add", add)
@@ -293,7 +296,7 @@ def test_a_full_disk_loses_nothing_that_was_done(tmp_path, expected, monkeypatch
 
 
 def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeypatch):
-    """With a disk so full that not even a status can be written."""
+    """The disk is so full that the driver can't even write a status."""
 
     def full_disk(path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -304,7 +307,7 @@ def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeyp
         patched.setattr(driver, "whole", full_disk)
         with pytest.raises(
             OSError,
-            match=r"records can't be written to .* \(No space left on device\): finished records are kept",
+            match=DISK_FULL,
         ):
             train_missing([(CART, [0])], tmp_path, Where("inline"))
     assert not (tmp_path / ".status.json").exists()
@@ -331,7 +334,8 @@ def counted(self, unit):
     print(worker.process.pid, flush=True)
     return worker
 e.Local._new = counted
-r.train_missing([(from_canonical({long.canonical()!r}), [0, 1])], Path({str(tmp_path)!r}), Where("local"))
+spec = from_canonical({long.canonical()!r})
+r.train_missing([(spec, [0, 1])], Path({str(tmp_path)!r}), Where("local"))
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     pids = [int(process.stdout.readline()) for _ in range(min(2, os.cpu_count()))]

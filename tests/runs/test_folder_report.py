@@ -15,7 +15,7 @@ from deadtime.studies.paper.report import page
 
 @pytest.mark.slow
 def test_strange_words_on_the_page_and_the_terminal(evil, tmp_path):
-    """They are shown, not obeyed."""
+    """Markup and control characters of a record are shown as text."""
     words = "<script>alert(1)</script>$\\x[/red]\x1b]0;x\x07\ud800"
     spec = DeepSpec("gym:CartPole-v1", "oblivious", settings={"sutton_barto_reward": words * 9})
     record = Record(

@@ -1,4 +1,4 @@
-"""Folders that a stranger made, or that hold a user's own files: nothing outside is written, nothing inside is lost."""
+"""Folders of strangers, or with a user's files: none outside is written, none inside is lost."""
 
 import json
 import os
@@ -22,7 +22,15 @@ from deadtime.runs.where import Where
 from deadtime.studies.paper.report import page
 from tests.commands import run
 
-TEXT = 'environments = ["maze"]\nagents = ["oblivious"]\ndelays = [1]\nseeds = 1\n[overrides]\nsize = 3\nepisodes = 5\n'
+TEXT = """environments = ["maze"]
+agents = ["oblivious"]
+delays = [1]
+seeds = 1
+[overrides]
+size = 3
+episodes = 5
+"""
+LINK = "is no plain file but a link, pipe or the like"
 
 
 @pytest.fixture
@@ -67,13 +75,9 @@ def test_the_lock_of_a_driver(what, theirs, outside):
     HOSTILE[what](theirs / ".driver", outside)
     for found in (swept(theirs), run("status", theirs)):
         assert found.returncode == 2
-        assert (
-            f"in {theirs} .driver is no plain file but a link, pipe or the like: delete {theirs}/.driver"
-            in found.stderr
-        )
-    with pytest.raises(
-        ValueError, match="a driver locks its folder by a file"
-    ):  # `reproduce` drives in the same way
+        assert f"in {theirs} .driver {LINK}: delete {theirs}/.driver" in found.stderr
+    # `reproduce` drives in the same way.
+    with pytest.raises(ValueError, match="a driver locks its folder by a file"):
         train_missing([(spec_of(theirs), [0])], theirs, Where("inline"))
 
 
@@ -87,7 +91,7 @@ def test_what_a_driver_put_aside(what, theirs, outside):
     (theirs / ".units").mkdir()
     HOSTILE[what](theirs / ".units" / "a.npz", outside)
     found = swept(theirs)
-    why = ".units/a.npz holds no records that can be read (a.npz is no plain file but a link, pipe or the like): delete it"
+    why = f".units/a.npz holds no records that can be read (a.npz {LINK}): delete it"
     assert (found.returncode, why in found.stderr) == (2, True)
 
 
@@ -96,10 +100,7 @@ def test_the_copy_of_the_sweep(what, theirs, outside):
     HOSTILE[what](theirs / "s.toml", outside)
     found = swept(theirs)
     assert found.returncode == 2
-    assert (
-        "a sweep is a small text file, and s.toml is no plain file but a link, pipe or the like: delete it"
-        in found.stderr
-    )
+    assert f"a sweep is a small text file, and s.toml {LINK}: delete it" in found.stderr
     records.write(theirs / "record", deadtime.train("maze", size=3, episodes=5).record)
     assert run("report", theirs).returncode == 0, "it is not needed to show records"
 
@@ -107,7 +108,7 @@ def test_the_copy_of_the_sweep(what, theirs, outside):
 @pytest.mark.parametrize("what", HOSTILE)
 def test_the_status(what, theirs, outside):
     HOSTILE[what](theirs / ".status.json", outside)
-    why = ".status.json is no status file of a driver (.status.json is no plain file but a link, pipe or the like): delete it"
+    why = f".status.json is no status file of a driver (.status.json {LINK}): delete it"
     assert why in run("status", theirs).stderr
     assert swept(theirs).returncode == 0, "a driver puts its own in that place"
     assert run("status", theirs).returncode == 0
@@ -155,7 +156,8 @@ def test_a_link_that_the_user_names_is_followed(tmp_path):
     (tmp_path / "latest").symlink_to(folder)
     assert deadtime.load(tmp_path / "latest").delay == 0
     assert folder_report.refused(tmp_path) == {
-        "latest": f"{tmp_path}/latest is no folder but a link, file or the like: delete it, or name another place"
+        "latest": f"{tmp_path}/latest is no folder but a link, file or the like: delete it, or "
+        "name another place"
     }
 
 
@@ -193,7 +195,8 @@ def test_a_report_replaces_only_a_report(tmp_path):
     ):
         put(tmp_path / "page.html")
         found = run("report", "r", "--out", "page.html", cwd=tmp_path)
-        why = "a report replaces only a report; page.html is none: name another file with --out, or delete that one"
+        why = "a report replaces only a report; page.html is none: name another file with --out, "
+        why += "or delete that one"
         assert (found.returncode, found.stderr) == (2, f"deadtime: {why}\n")
         shutil.rmtree(tmp_path / "page.html") if (tmp_path / "page.html").is_dir() else (
             tmp_path / "page.html"
@@ -217,7 +220,7 @@ def test_a_page_is_in_utf8_whatever_the_locale(tmp_path, monkeypatch):
 
 
 def mine(folder):
-    """Files of a user's own in a record's folder: as `watch` writes them, notes, a folder, a link."""
+    """Add a user's own files to a record's folder: a picture, notes, a folder, a link."""
     (folder / "watch.gif").write_bytes(b"GIF89a")
     (folder / "notes").mkdir()
     (folder / "notes" / "a.txt").write_text("mine")
@@ -254,7 +257,7 @@ STEPS = ("rename", "unlink", "rmdir")
 
 @pytest.mark.parametrize("moment", range(10))
 def test_a_process_that_is_killed_at_any_moment_loses_nothing(moment, tmp_path, monkeypatch):
-    """At each step of replacing a record; the next process finds the old one or the new, and the user's files."""
+    """The next process finds the old record or the new one, and the user's files."""
     result = deadtime.train("maze", size=3, episodes=5, seeds=2)
     folder = tmp_path / "record"
     records.write(folder, result.record.rows([0]))
@@ -346,7 +349,8 @@ def test_provenance_of_many_seeds_is_joined_in_one_pass():
 def test_a_url_where_a_folder_belongs(tmp_path):
     for command in (["train"], ["compare"]):
         found = run(*command, "--env", "maze", "--out", "s3://bucket/x", cwd=tmp_path)
-        why = "this command writes to a folder of this machine; got the URL s3:/bucket/x: write a sweep"
+        why = "this command writes to a folder of this machine; got the URL s3:/bucket/x: "
+        why += "write a sweep"
         assert (found.returncode, why in found.stderr) == (2, True)
     assert not [*tmp_path.iterdir()]
     assert local_folder(Path("a:b/c")) == Path("a:b/c")
@@ -354,7 +358,7 @@ def test_a_url_where_a_folder_belongs(tmp_path):
 
 @pytest.fixture
 def three(tmp_path):
-    """A folder with a good record, one that is damaged, and one of an environment that no one has."""
+    """Return a folder with a good record and two damaged ones."""
     for delay in (0, 1, 2):
         deadtime.train("maze", delay=delay, size=3, episodes=5).save(tmp_path / f"m{delay}")
     (tmp_path / "m1" / "run.json").write_text("{}")
@@ -368,14 +372,10 @@ def test_a_record_that_is_refused_hides_no_other(three, capsys):
     assert text.count("<img") == 1
     section = text.split('<section id="unread">')[1].split("</section>")[0]
     assert section.startswith("<h2>Not shown</h2>")
-    assert (
-        "m1 is damaged, run.json can&#x27;t be read (&#x27;digest&#x27;): delete the folder and run it again"
-        in section
-    )
-    assert (
-        "m2 is damaged, curves.npz is missing or was changed after it was written: delete the folder"
-        in section
-    )
+    remedy = ": delete the folder and run it again"
+    assert f"m1 is damaged, run.json can&#x27;t be read (&#x27;digest&#x27;){remedy}" in section
+    changed = "curves.npz is missing or was changed after it was written"
+    assert f"m2 is damaged, {changed}{remedy}" in section
     shown = capsys.readouterr().err
     assert f"not shown: {three}/m1 is damaged, run.json can't be read" in shown
     assert f"not shown: {three}/m2 is damaged, curves.npz is missing" in shown
@@ -446,7 +446,8 @@ def test_of_very_many_seeds_the_first_are_printed():
 def test_a_large_sweep_in_a_folder_is_not_gone_through(tmp_path):
     deadtime.train("maze", episodes=5).save(tmp_path / "r")
     for delays, shown in (([*range(300)], True), ([*range(301)], False)):
-        text = f'environments = ["maze"]\nagents = ["delayed"]\ndelays = {delays}\n[overrides]\nepisodes = 5\n'
+        text = f'environments = ["maze"]\nagents = ["delayed"]\ndelays = {delays}\n'
+        text += "[overrides]\nepisodes = 5\n"
         (tmp_path / "s.toml").write_text(text)
         assert ("deadtime sweep s.toml" in page(tmp_path, "2026-01-01")) == shown
 

@@ -1,4 +1,4 @@
-"""Drivers and workers are killed in any moment: no process stays, and the records are those of a run that was left alone."""
+"""Drivers and workers are killed at any moment: no process stays, and the records are the same."""
 
 import random
 import signal
@@ -79,9 +79,9 @@ def drawn(rng):
 
 
 def killed(one, rng, folder, seconds):
-    """Start a driver, kill some of its workers and then itself, and wait until nothing of it is left.
+    """Start a driver, kill some of its workers and then it, and wait for the end of all processes.
 
-    Returns how many processes the signals met alive.
+    Return the number of processes that were alive when a signal was sent.
     """
     met = 0
     words = ["-m", "deadtime", "sweep", "x.toml", "--engine", one.engine, "--retries", "99"]
@@ -119,7 +119,7 @@ def pause(rng, driver):
 
 
 def done(folder, engine):
-    """What is recorded in the end; and the runs that went on in new episodes, as those of Gymnasium's environments do."""
+    """Return the final records, and the runs that were resumed in new episodes."""
     (folder / "x.toml").write_text(SWEEP)
     assert train_missing(sweep_file.read(folder / "x.toml"), folder / "x", Where(engine)) == 0
     resumed = set()
@@ -170,8 +170,9 @@ def begun(folder):
 
 
 def long(folder, stuck, engine, code=None):
-    """Start a sweep of one run that would take very long; the file `once` says that it hangs."""
-    text = f'environments = ["gym:{MODULE}:deadtime-test/Stuck-v0"]\nagents = ["oblivious"]\npresets = ["paper"]\n'
+    """Start a sweep of one very long run, which creates the file `once` when it hangs."""
+    text = f'environments = ["gym:{MODULE}:deadtime-test/Stuck-v0"]\nagents = ["oblivious"]\n'
+    text += 'presets = ["paper"]\n'
     text += "delays = [1]\nseeds = 1\n[overrides]\nat = 2000\nsteps = 9_000_000\nhidden = [4]\n"
     (folder / "x.toml").write_text(text)
     words = [
@@ -186,7 +187,7 @@ def long(folder, stuck, engine, code=None):
 
 @pytest.mark.parametrize("engine", ["inline", full("local")])
 def test_a_command_ends_though_its_environment_hangs(engine, tmp_path):
-    """Without a second Ctrl-C; and it says that nothing was kept."""
+    """The first Ctrl-C suffices, and the last message says that no checkpoint was written."""
     driver, marker = long(tmp_path, "once", engine)
     wait_for((tmp_path / "once").exists)
     driver.send_signal(signal.SIGINT)
@@ -200,8 +201,9 @@ def test_a_command_ends_though_its_environment_hangs(engine, tmp_path):
 
 
 def test_a_second_interrupt_ends_all_at_once(tmp_path):
-    """The grace period of this guard never begins, and the worker hears nothing."""
-    code = "import deadtime._support.ending as it; it.Guard.hurry = lambda self: None; from deadtime.cli import main; main()"
+    """The grace period of this guard never begins, and the worker receives no signal."""
+    code = "import deadtime._support.ending as it; it.Guard.hurry = lambda self: None; "
+    code += "from deadtime.cli import main; main()"
     driver, marker = long(tmp_path, "greedy", "local", code)
     wait_for((tmp_path / "once").exists)
     driver.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ from tests.runs.pack_helpers import GOOD, archive, content_of, same, tree
 
 
 def ordinary(originals, compression=zipfile.ZIP_STORED, **odd):
-    """An archive as other programs write it, with the records' files first."""
+    """Return an archive as other programs write it, with the records' files first."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as written:
         for name in sorted(originals):
@@ -32,7 +32,7 @@ def encrypted(content):
 
 
 def overlapping(content):
-    """The second member's entry points to the first."""
+    """Return an archive whose second entry points to the first member."""
     first = content.index(b"PK\1\2")
     second = content.index(b"PK\1\2", first + 4)
     return content[: second + 42] + struct.pack("<I", 0) + content[second + 46 :]
@@ -167,7 +167,7 @@ def test_a_very_large_file(tmp_path):
 
 
 def forged(packed, name, **changed):
-    """Pack a record again with other files, without any check."""
+    """Rewrite the pack of a record with changed files, without any check."""
     found = pack_archive.find(packed, name)
     content = {file: found.content(file, np.inf) for file in found.members} | {
         k.replace("_", "."): v for k, v in changed.items()
@@ -181,7 +181,8 @@ def test_digests(packed, originals):
     forged(packed, name, curves_npz=b"another")
     with pytest.raises(
         ValueError,
-        match=rf"{name} in .*walk.zip is damaged, curves.npz is missing or was changed .*: restore the pack",
+        match=rf"{name} in .*walk.zip is damaged, curves.npz is missing or was changed .*: "
+        "restore the pack",
     ):
         records.read(packed / name)
     assert [*folder_report.refused(packed)] == [name]
@@ -202,7 +203,7 @@ def test_digests(packed, originals):
 
 @pytest.mark.slow
 def test_sizes(packed, originals):
-    """What would inflate to more than is read is refused as it is in a folder."""
+    """A file that would inflate to more than is read is refused, as in a folder."""
     name = next(name for name in originals if name.startswith("walk"))
     file = io.BytesIO()
     np.savez_compressed(file, points=np.zeros(2**26, np.int64))

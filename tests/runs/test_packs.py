@@ -153,11 +153,11 @@ def test_dropping_records(packed, originals):
 
 
 class Killed(BaseException):
-    """The end of a process, after which it does nothing more."""
+    """The end of a process."""
 
 
 def kill_at(monkeypatch, step):
-    """Let the process end before its n-th call that changes or opens something."""
+    """Raise Killed before the call number `step` that changes or opens a file."""
     calls = []
 
     def patched(name):
@@ -190,7 +190,7 @@ def kill_at(monkeypatch, step):
 
 @pytest.mark.slow
 def test_killed_at_any_moment(originals, tmp_path, monkeypatch):
-    """Everything is read as it was, and the next packing finishes the work."""
+    """Every record stays readable, and the next packing finishes the work."""
     first, *rest = sorted(originals)
     begun, whole = tmp_path / "begun", tmp_path / "whole"
     for name in rest:
@@ -253,7 +253,8 @@ def test_what_a_killed_process_leaves_of_a_folder(packed, originals):
 
 @pytest.mark.slow
 def test_two_processes(root, originals):
-    code = f"from pathlib import Path; from deadtime.runs import packs; packs.pack(Path({str(root)!r}))"
+    code = "from pathlib import Path; from deadtime.runs import packs; "
+    code += f"packs.pack(Path({str(root)!r}))"
     processes = [Popen([executable, "-c", code], stderr=PIPE, text=True) for _ in range(2)]
     while any(process.poll() is None for process in processes):
         name = next(iter(originals))

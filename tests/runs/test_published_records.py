@@ -20,7 +20,7 @@ def test_the_study_lies_in_packs():
 
 
 def published(kept):
-    """The study's records that keep a policy, or those that keep none."""
+    """Return the study's records that keep a policy, or those that keep none."""
     found = {name: records.read(RESULTS / name) for name in records.names(RESULTS)}
     return {name: record for name, record in found.items() if bool(record.policy_seeds) == kept}
 

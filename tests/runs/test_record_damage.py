@@ -19,7 +19,7 @@ from tests.forgery import EXTENT, FURTHER, STATE, bounded, checkpointed, forge, 
 
 @st.composite
 def damage(draw, content):
-    """The same with some bits flipped, cut short, or with a part of it put elsewhere."""
+    """Draw a damaged form of a content: bits flipped, parts cut off, moved or dropped."""
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(len(content) - 1, 0)))
         kind = draw(st.sampled_from(["flip", "byte", "cut", "splice", "drop"]))
@@ -43,7 +43,7 @@ def damage(draw, content):
 
 
 def same(first, second):
-    """Whether two records, or what arrays and numbers are in two files, are the same to the bit."""
+    """Return whether two records, arrays or numbers are the same to the bit."""
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(
             same(first[name], second[name]) for name in first
@@ -60,7 +60,7 @@ def same(first, second):
 
 
 def fuzz(data, trained, scratch):
-    """Whatever is done to a file, it is read as it was or refused."""
+    """Damage a file at random, and check that it is read as it was or refused."""
     record = trained["augmented"]
     which = data.draw(
         st.sampled_from(["run.json", "curves.npz", "policies.npz", "packed", "checkpoint"])
@@ -98,7 +98,7 @@ JSON = st.recursive(
 
 @st.composite
 def rewritten(draw, content):
-    """JSON with something else in one place."""
+    """Draw a form of JSON with another value in one place."""
     if isinstance(content, dict) and content and draw(st.integers(0, 4)):
         name = draw(st.sampled_from(sorted(content)))
         new = draw(rewritten(content[name]))
@@ -110,7 +110,7 @@ def rewritten(draw, content):
 
 
 def fuzz_forged(data, trained, scratch):
-    """Whatever a record says, with digests that are right, it and its policy are read or refused."""
+    """Forge a record at random, and check that its policy acts or is refused."""
     folder = scratch / "forged"
     shutil.rmtree(folder, ignore_errors=True)
     record = trained[data.draw(st.sampled_from([*trained]))]

@@ -1,4 +1,4 @@
-"""Specs from records are data: their form is checked, and no environment is made until one is run."""
+"""Specs of records: their form is checked, and no environment is made before a run."""
 
 import json
 from pathlib import Path
@@ -171,7 +171,8 @@ def test_a_page_of_records_makes_nothing(tmp_path):
         (
             "gym:../../x",
             {},
-            "an environment's name is a word such as gym:CartPole-v1; got 'gym:../../x': train it again",
+            "an environment's name is a word such as gym:CartPole-v1; got 'gym:../../x': "
+            "train it again",
         ),
         (
             "gymnax:a b",
@@ -285,7 +286,8 @@ def test_sizes_of_finite_environments_are_known_without_them(env):
 def test_no_delay_outlasts_an_episode(env, settings, limit):
     if env.startswith("gymnax:"):
         pytest.importorskip("gymnax")
-    words = f"at most {limit} steps, so with a delay of {{}} no decision is ever executed: pass a delay below {limit}"
+    words = f"at most {limit} steps, so with a delay of {{}} no decision is ever executed: "
+    words += f"pass a delay below {limit}"
     assert DeepSpec(env, "oblivious", limit - 1, settings=settings).delay == limit - 1
     for delay in (limit, 2**31 - 1):
         with pytest.raises(ValueError, match=words.format(delay)):
@@ -298,7 +300,8 @@ def test_no_delay_outlasts_an_episode(env, settings, limit):
 
 @pytest.mark.parametrize("delays", [(1,), (3,), (2, 0)])
 def test_what_sees_the_queue_is_evaluated_at_its_own_delay(delays):
-    words = f"augmented learns only from queues of exactly its own delay, 2; got evaluation_delays {delays}: leave the others out"
+    words = "augmented learns only from queues of exactly its own delay, 2; got "
+    words += f"evaluation_delays {delays}: leave the others out"
     for make_it in (
         lambda: DeepSpec("cartpole", "augmented", 2, evaluation_delays=delays),
         lambda: from_canonical(
@@ -348,8 +351,8 @@ def test_the_agents_that_are_offered_work_there(env):
 def test_why_gymnasium_has_no_recurrent_agent():
     words = (
         "recurrent trains only where the environment is compiled with it, or on Atari; got "
-        "gym:CartPole-v1: choose one of cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, "
-        "atari:NAME, or an agent of delayed, augmented, oblivious, shifted"
+        "gym:CartPole-v1: choose one of cartpole, noisy-cartpole, acrobot, noisy-acrobot, "
+        "gymnax:NAME, atari:NAME, or an agent of delayed, augmented, oblivious, shifted"
     )
     with pytest.raises(ValueError) as refused:
         DeepSpec("gym:CartPole-v1", "recurrent")

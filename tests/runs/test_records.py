@@ -95,7 +95,7 @@ def test_no_json_does_harm(what, folder, marker):
 
 
 def test_names_that_are_there_twice(folder):
-    """Of which the last would count, and the digest be right."""
+    """Of two equal names the last would count, and the digest would be right."""
     text = (folder / "run.json").read_text()
     (folder / "run.json").write_text(text.replace('"id":', '"id": "another", "id":'))
     refused(lambda: records.read(folder), "run.json can't be read .*a name is there twice")

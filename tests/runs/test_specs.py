@@ -20,8 +20,9 @@ from tests.forgery import forge, refused, spec_of
 
 @pytest.mark.slow
 def test_no_module_is_imported(evil, folder, trained, tmp_path):
-    """By no record, in whatever form, and by no sweep without consent."""
-    why = "a file can't import modules by itself; this one needs 'evil_module': if you trust it, import it first, or set "
+    """No form of a record imports a module, and no sweep does without consent."""
+    why = "a file can't import modules by itself; this one needs 'evil_module': if you trust it, "
+    why += "import it first, or set "
     spec = from_canonical(spec_of(evil, "deep"))
     forge(folder, spec=spec.canonical(), id=spec.id)
     result = Result(records.read(folder))
@@ -49,9 +50,9 @@ def test_modules_that_are_trusted(evil, folder, marker, monkeypatch):
     monkeypatch.setenv("DEADTIME_IMPORT", "other,evil_module")
     with pytest.raises(ValueError, match="this record is outdated"):
         Result(records.read(folder)).spec  # noqa: B018
-    assert not marker.exists(), "to read takes no module"
+    assert not marker.exists(), "reading a record imports no module"
     from_canonical(spec_of(evil, "deep")).environment(0)
-    marker.rmdir()  # it ran, as it was allowed to
+    marker.rmdir()  # the module ran, which was allowed
 
 
 SPECS = [

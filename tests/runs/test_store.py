@@ -1,4 +1,4 @@
-"""Records at a URL: the same as in a folder, one driver at a time, nothing lost when the network or a node is."""
+"""Records at a URL: one driver at a time, and nothing is lost with the network or a node."""
 
 import json
 import os
@@ -57,7 +57,8 @@ def test_records_at_a_url_are_those_of_a_folder(url, engine, expected):  # noqa:
 @pytest.mark.slow
 def test_a_sweep_at_a_url_from_its_file_to_its_page(url, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    text = 'environments = ["maze"]\nagents = ["delayed", "oblivious"]\ndelays = [1]\nseeds = 2\n[overrides]\nepisodes = 20\n'
+    text = 'environments = ["maze"]\nagents = ["delayed", "oblivious"]\ndelays = [1]\nseeds = 2\n'
+    text += "[overrides]\nepisodes = 20\n"
     Path("mine.toml").write_text(text)
     assert Sweep(Path("mine.toml"), url).run() == 0
     assert f"deadtime report {url}" in capsys.readouterr().out
@@ -147,7 +148,7 @@ def test_a_network_that_fails_now_and_then(url, expected, monkeypatch):  # noqa:
 
 @pytest.mark.slow
 def test_checkpoints_follow_a_unit_to_another_machine(url, monkeypatch):
-    """What one process wrote down, another with no disk in common goes on from, to the same bits."""
+    """A process without a common disk resumes another's checkpoint, to the same bits."""
     unit = Unit(((CART, 0),))
     whole = units.trained(unit, None, lambda n: None)
     steps, restored, load = [], [], checkpoint.load
@@ -240,7 +241,7 @@ def test_words_for_a_url_that_is_none(tmp_path):
     with checkpoints_of("id", str(tmp_path)) as folder:
         assert folder == tmp_path / "id"
     with pytest.raises(
-        ValueError, match=r"a URL of records has no \*, \? or \[ in it.* got 'file:///a\[1\]'"
+        ValueError, match=r"a URL of records has no wildcards \(.*\); got 'file:///a\[1\]'"
     ):
         Store("file:///a[1]")
     assert (Store("memory://").url, Store("memory://a/").url) == ("memory://", "memory://a")

@@ -1,4 +1,4 @@
-"""A user's own sweep: what its file may say, what it runs, and what is left when it is killed."""
+"""A user's own sweep: its file, its runs, and its records after a kill."""
 
 import multiprocessing
 import os
@@ -104,9 +104,14 @@ def test_what_a_file_asks_for(tmp_path):
         (
             "[0, 3]",
             "[0, 3.0]",
-            "line 6: delays is a list of whole numbers, at least one; got [0, 3.0]",
+            "line 6: delays is a list of whole numbers and delay processes, at least one; "
+            "got [0, 3.0]",
         ),
-        ("[0, 3]", "[]", "line 6: delays is a list of whole numbers, at least one; got []"),
+        (
+            "[0, 3]",
+            "[]",
+            "line 6: delays is a list of whole numbers and delay processes, at least one; got []",
+        ),
         ("[0, 3]", "[3, 3]", "line 6: delays names each once; got 3 twice"),
         ("[0, 3]", "[0, 3", "this is not TOML"),
         ("[4, 2]", "0", "line 7: seeds is a whole number, 1 or more; got 0"),
@@ -241,9 +246,11 @@ def test_modules_are_imported_with_consent_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path = written(
         tmp_path,
-        'environments = ["gym:my_envs:CartPole-v1"]\nagents = ["oblivious"]\ndelays = [0]\nseeds = 1\n',
+        'environments = ["gym:my_envs:CartPole-v1"]\nagents = ["oblivious"]\n'
+        "delays = [0]\nseeds = 1\n",
     )
-    why = "a file can't import modules by itself; this one needs 'my_envs': if you trust it, import it first, or set "
+    why = "a file can't import modules by itself; this one needs 'my_envs': if you trust it, "
+    why += "import it first, or set "
     why += "DEADTIME_IMPORT=my_envs, or pass --allow-import my_envs"
     with pytest.raises(SystemExit, match="2"):
         main(["sweep", str(path)])
@@ -269,7 +276,7 @@ def test_consent_by_an_option(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_record_of_a_module_blocks_no_sweep(tmp_path, capsys):
-    """Its scores are read, and nothing that it names is imported."""
+    """The record's scores are read, and its module is not imported."""
     spec = from_canonical({"kind": "deep", "env": "gym:no_such_module:X-v0", "agent": "delayed"})
     record = deadtime.train("maze", size=3, episodes=5).record
     records.write(
@@ -283,8 +290,9 @@ def test_a_record_of_a_module_blocks_no_sweep(tmp_path, capsys):
 
 
 def test_memory_is_checked_before_anything_runs(tmp_path):
-    text = 'environments = ["noisy-maze"]\nagents = ["delayed", "augmented"]\ndelays = [15]\nseeds = 1\n'
-    path = written(tmp_path, text + "[overrides.augmented]\nepisodes = 1_000_000\nsize = 40\n")
+    text = 'environments = ["noisy-maze"]\nagents = ["delayed", "augmented"]\ndelays = [15]\n'
+    text += "seeds = 1\n[overrides.augmented]\nepisodes = 1_000_000\nsize = 40\n"
+    path = written(tmp_path, text)
     with pytest.raises(MemoryError, match=r"augmented may visit"):
         Sweep(path).run()
     assert not list((tmp_path / "mine").glob("noisy-maze-*"))
@@ -399,7 +407,7 @@ def test_settings_of_one_agent_stand_apart_only_where_they_must(tmp_path):
 
 @pytest.mark.slow
 def test_what_a_folder_holds_is_shown_whatever_it_is_called(tmp_path):
-    """Runs that the paper has too, a record under another name, one with other seeds, settings that differ by a sign."""
+    """The paper's runs, a renamed record, other seeds, and settings that differ by a sign."""
     (tmp_path / "plain.toml").write_text(
         'environments = ["maze"]\ndelays = [5]\nseeds = 2\nagents = ["delayed"]'
     )
@@ -451,7 +459,7 @@ def _sweep(path):
 
 @pytest.mark.full
 def test_killed_at_random_moments(tmp_path):
-    """Twenty times: what was recorded stays as it is, and in the end all is as if nothing had happened."""
+    """Twenty times: records do not change, and the last ones are those of an undisturbed sweep."""
     whole = written(tmp_path, SMALL.format(episodes=4000))
     Sweep(whole, tmp_path / "undisturbed").run()
     expected, root = everything(tmp_path / "undisturbed"), tmp_path / "mine"

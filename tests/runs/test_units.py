@@ -53,7 +53,8 @@ def test_records_without_policies(originals, tmp_path):
     record = next(iter(originals.values())).without_policies()
     spec = Result(record).spec
     records.write(tmp_path / spec.name, record)
-    command = "deadtime train --env maze --agent delayed --delay 1 --set episodes=5 --set size=3"
+    command = "deadtime train --env maze --agent delayed --delay 1 --set episodes=5"
+    command += " --env-kwargs size=3"
     assert Result(record).command == command
     for found in (run("evaluate", tmp_path / spec.name), run("watch", tmp_path / spec.name)):
         assert found.returncode == 2

@@ -18,13 +18,17 @@ from tests.runs.stuck_env import __name__ as stuck
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="finds processes in /proc"
 )
-CHILD = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 10, 15)]; print(1, flush=True); time.sleep(1000)"
+CHILD = (
+    "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 10, 15)]; "
+    "print(1, flush=True); time.sleep(1000)"
+)
 OWNER = f"""
 import os, subprocess, sys, time
 from deadtime._support.ending import Guard
 guard = Guard(grace=0.5)
 child = [sys.executable, "-c", {CHILD!r}]
-children = [subprocess.Popen(child, process_group=guard.group, stdout=subprocess.PIPE) for _ in range(2)]
+how = dict(process_group=guard.group, stdout=subprocess.PIPE)
+children = [subprocess.Popen(child, **how) for _ in range(2)]
 for one in children:
     one.stdout.readline()
 open("ready", "w").close()

@@ -1,4 +1,4 @@
-"""Files: plain ones alone are read, nothing is written through a link, and JSON is measured before it is parsed."""
+"""Files: only plain ones are read, no link is written through, and JSON is limited in size."""
 
 import ast
 import os

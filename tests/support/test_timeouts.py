@@ -38,7 +38,10 @@ WORDS = [
     "--out",
     "runs",
 ]
-LATE = "a step or reset of .* takes at most 2 s (--step-timeout); one took longer: mend the environment, or allow more"
+LATE = (
+    "a step or reset of .* takes at most 2 s (--step-timeout); one took longer: mend the "
+    "environment, or allow more"
+)
 
 
 def late(name):
@@ -92,7 +95,8 @@ def test_limits_that_are_none(given, tmp_path):
     assert done.returncode == 2
     number = float(given)
     assert done.stderr == (
-        f"deadtime: a step timeout is a number of seconds above 0; got {number}: 60, say, or leave it out\n"
+        f"deadtime: a step timeout is a number of seconds above 0; got {number}: 60, say, or "
+        "leave it out\n"
     )
 
 
@@ -112,7 +116,7 @@ def test_a_timed_environment_is_the_same_environment():
 
 @pytest.mark.slow
 def test_training_that_gets_stuck_keeps_its_checkpoint(tmp_path, monkeypatch):
-    """Its command ends with 1; once the environment is mended, the same one goes on, and the record has its usual id."""
+    """The command ends with status 1; once the environment is mended, the same command resumes."""
     monkeypatch.setenv("STUCK", "sleep")
     done = run(*WORDS, "--set", "at=20", "--step-timeout", "2", cwd=tmp_path)
     assert done.returncode == 1
