@@ -73,10 +73,10 @@ def test_as_a_module():
 @pytest.mark.parametrize(
     ("command", "help_of"),
     [
-        (["train", "--env", "maze", "--delay", "2.5"], "train"),
+        (["train", "--env", "maze", "--seeds", "2.5"], "train"),
         (["train", "--env", "maze", "--dely", "2"], "train"),
         (["compare", "--env", "maze", "--delays", "1", "x"], "compare"),
-        (["plan", "maze", "--delay", "2.5"], "plan"),
+        (["plan", "maze", "--tol", "small"], "plan"),
     ],
 )
 def test_errors_point_to_the_help_of_their_command(command, help_of):

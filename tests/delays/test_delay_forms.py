@@ -242,7 +242,7 @@ class TestTrace:
         (lambda: as_process(-1), "delay is a whole number of steps, 0 or more; got -1"),
         (lambda: as_process(None), "delay is a whole number of steps, 0 or more; got None"),
         (lambda: parse("unifrm:2-6"), "got 'unifrm'; did you mean 'uniform'.*: write, for example"),
-        (lambda: parse("-1"), "a delay is a whole number of steps or one of .*; got '-1'"),
+        (lambda: parse("-1"), "delay is a whole number of steps, 0 or more; got -1"),
         (lambda: parse("uniform:2"), "a range of steps is low-high, two whole numbers; got '2'"),
         (lambda: parse("walk:0-8,mov=1"), "does not fit RandomWalk .*mov"),
         (lambda: parse("walk:0-8,0.3"), "settings of a delay are name=value, .*; got '0.3'"),

@@ -322,13 +322,11 @@ def test_evaluation_earns_what_its_policy_does():
     for key, score in zip(
         jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores, strict=True
     ):
-        (state, obs, queue), memory, earned, ended, t = (
-            start(program, setup, key),
-            nothing(16),
-            0.0,
-            False,
-            0,
-        )
+        state, obs, queue, _ = start(program, setup, key)
+        memory = nothing(16)
+        earned = 0.0
+        ended = False
+        t = 0
         while not ended:
             t += 1
             memory, logits, _ = forward(memory, obs)

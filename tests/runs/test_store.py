@@ -175,7 +175,7 @@ def test_checkpoints_follow_a_unit_to_another_machine(url, monkeypatch):
     (damaged,) = (Path(url.removeprefix("file://")) / ".checkpoints" / unit.id).iterdir()
     damaged.write_bytes(b"damaged")
     with pytest.raises(
-        ValueError, match=f"{url}/.checkpoints/{unit.id}/.*: delete it, and the run begins anew"
+        ValueError, match=f"{url}/.checkpoints/{unit.id}/.*: delete it, and the run starts again"
     ):
         units.trained(unit, f"{url}/.checkpoints", lambda n: None)
     store.drop_checkpoints(unit.id, f"{url}/.checkpoints")

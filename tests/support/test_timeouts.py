@@ -22,7 +22,13 @@ from tests.runs.stuck_env import Stuck
 from tests.runs.stuck_env import __name__ as module
 
 ENV = f"gym:{module}:deadtime-test/Stuck-v0"
-OPTIONS = {"preset": "paper", "steps": 40, "hidden": (4,), "batch": 4, "evaluation_episodes": 1}
+OPTIONS = {
+    "preset": "paper",
+    "steps": 40,
+    "hidden": (4,),
+    "batch_size": 4,
+    "evaluation_episodes": 1,
+}
 WORDS = [
     "train",
     "--env",
@@ -125,7 +131,10 @@ def test_training_that_gets_stuck_keeps_its_checkpoint(tmp_path, monkeypatch):
     monkeypatch.delenv("STUCK")
     assert run(*WORDS, "--set", "at=20", cwd=tmp_path).returncode == 0
     spec = make_spec(
-        ENV, "delayed", 0, {"preset": "paper", "steps": 40, "hidden": [4], "batch": 4, "at": 20}
+        ENV,
+        "delayed",
+        0,
+        {"preset": "paper", "steps": 40, "hidden": [4], "batch_size": 4, "at": 20},
     )
     record = records.read(next((tmp_path / "runs").glob("gym*")))
     assert (record.provenance[0]["resumed_at"], record.status) == ([20], ["complete"])

@@ -79,8 +79,9 @@ def parse(text: str) -> DelayProcess:
     ``episode:FORM`` holds one age an episode. ``buffered:8:FORM`` waits until each age is 8.
     """
     given = text.strip()
-    if given.isdigit():
-        return Constant(int(given))
+    number = _number(given)
+    if number is not None:
+        return Constant(check_delay(number))
     if given.startswith("{"):
         return _from_json_text(given)
     kind, _, rest = given.partition(":")
@@ -116,6 +117,15 @@ def from_json(data: Mapping[str, Any]) -> DelayProcess:
             f"{dict(data)!r} does not fit {kind.__name__} ({error}): see "
             f"deadtime.delays.{kind.__name__}"
         ) from None
+
+
+def _number(text: str) -> int | float | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
 
 
 def _from_plain(value: Any) -> Any:

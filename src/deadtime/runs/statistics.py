@@ -62,7 +62,8 @@ def mean(values: Scores | Sequence[float], limits: Limits = ANY) -> Estimate:
     from scipy.special import stdtrit  # noqa: PLC0415  (few seeds have no interval, and need no SciPy)
 
     half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
-    return Estimate(middle, max(middle - half, limits[0]), min(middle + half, limits[1]))
+    least, most = min(limits[0], middle), max(limits[1], middle)  # a forged score may lie beyond
+    return Estimate(middle, max(middle - half, least), min(middle + half, most))
 
 
 def difference(first: Scores, second: Scores, limits: Limits = ANY) -> Estimate:
