@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import deadtime
+from deadtime.delays import Uniform
+from deadtime.runs.comparison import delays_of
 from tests.commands import run
 
 RUN = {"episodes": 20, "evaluation_episodes": 2, "env_kwargs": {"size": 3}}
@@ -48,3 +50,22 @@ def test_an_agent_named_twice_is_refused(tmp_path):
     with pytest.raises(ValueError, match="name each agent and delay once"):
         deadtime.compare("maze", ["delayed", "delayed"], out=tmp_path)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_delay_that_varies_stands_beside_constant_ones(tmp_path):
+    runs = {"steps": 200, "evaluation_episodes": 2}
+    delays = [1, Uniform(1, 3)]
+    made = deadtime.compare("cartpole", ["augmented", "oblivious"], delays, 1, out=tmp_path, **runs)
+    assert made.mean("oblivious", "uniform:1-3") == made.mean("oblivious", Uniform(1, 3))
+    assert [row["delay"] for row in made.to_json()["delays"]] == [1, "uniform:1-3"]
+    assert made.draw(tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    words = ["--agents", "augmented", "oblivious", "--delays", 1, "uniform:1-3", "--seeds", 1]
+    words += ["--steps", 200, "--set", "evaluation_episodes=2", "--out", tmp_path]
+    done = run("compare", "--env", "cartpole", *words, "--json")
+    assert json.loads(done.stdout) == made.to_json() | {"trained": 0}, done.stderr
+
+
+def test_one_delay_needs_no_list():
+    assert delays_of("uniform:1-3") == delays_of(Uniform(1, 3)) == (Uniform(1, 3),)
+    assert delays_of(["5", "constant:6"]) == (5, 6)

@@ -40,8 +40,13 @@ class Compare:
             help=f"Agents; the first is compared with each other one. {AGENTS_HELP}",
         ),
     ] = ("delayed", "augmented", "oblivious")
-    delays: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0, 5, 15)
-    """Delays: steps between choosing an action and executing it."""
+    delays: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STEPS|PROCESS ...")] = (
+        "0",
+        "5",
+        "15",
+    )
+    """Delays: steps between choosing an action and executing it. For augmented and oblivious on
+    vectors a delay may vary, such as uniform:2-6."""
     seeds: int = 5
     """Number of runs of each agent at each delay: seeds 0, 1, … Intervals need 3 or more."""
     out: Path = Path("runs")
@@ -56,7 +61,7 @@ class Compare:
     def run(self) -> int:
         """Train the missing runs, and print the comparison."""
         from deadtime._support.pictures import check_picture  # noqa: PLC0415  (not for help)
-        from deadtime.runs.comparison import Comparison  # noqa: PLC0415
+        from deadtime.runs.comparison import Comparison, delays_of  # noqa: PLC0415
         from deadtime.runs.store import local_folder  # noqa: PLC0415
         from deadtime.runs.tabular_specs import check_seeds  # noqa: PLC0415
 
@@ -65,7 +70,8 @@ class Compare:
         options = self.settings.given()
         env_kwargs = self.settings.environment()
         seeds = check_seeds(self.seeds)
-        wanted = Comparison(self.env, self.agents, self.delays, seeds, options, env_kwargs)
+        delays = delays_of(self.delays)
+        wanted = Comparison(self.env, self.agents, delays, seeds, options, env_kwargs)
         comparison = wanted.train(self.out, self.where)
         if self.json:
             print(json.dumps(comparison.to_json()))

@@ -30,8 +30,8 @@ class Train:
     settings: OptionGroup
     agent: Annotated[str, AGENT, tyro.conf.arg(help=f"Agent: {AGENTS_HELP}")] = "delayed"
     delay: Annotated[str, tyro.conf.arg(metavar="STEPS|PROCESS")] = "0"
-    """Steps between choosing an action and executing it: a number, or for agents that see the
-    state or the queue a delay that varies, such as uniform:2-6 or walk:0-8."""
+    """Steps between choosing an action and executing it. For augmented and oblivious on vectors
+    the delay may vary, such as uniform:2-6 or walk:0-8."""
     seeds: int = 1
     """Number of runs: seeds 0, 1, … Intervals need 3 or more."""
     out: Path = Path("runs")

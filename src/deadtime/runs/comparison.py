@@ -11,6 +11,7 @@ from typing import Any
 from deadtime._support.files import printable
 from deadtime._support.pictures import put_title, save_picture
 from deadtime._support.terminal import counted
+from deadtime.delays import Delay, DelayProcess, as_delay
 from deadtime.runs import records, statistics
 from deadtime.runs.ceiling import Ceiling, mean_ceiling
 from deadtime.runs.figures import new_figure, return_against_delay
@@ -32,7 +33,7 @@ DELAYS = (0, 5, 15)
 def compare(
     env: str,
     agents: str | Sequence[str] = AGENTS,
-    delays: int | Sequence[int] = DELAYS,
+    delays: Delay | str | Sequence[Delay | str] = DELAYS,
     seeds: int | Sequence[int] = 5,
     *,
     env_kwargs: Mapping[str, Any] | None = None,
@@ -42,19 +43,26 @@ def compare(
 ) -> Comparison:
     """Train each agent under each delay on the same seeds, and compare their returns.
 
-    The first agent is compared with each of the others. `options` and `env_kwargs` are those of
+    A delay is a number of steps or a process, such as ``Uniform(1, 3)`` or ``"uniform:1-3"``. The
+    first agent is compared with each of the others. `options` and `env_kwargs` are those of
     `deadtime.train`. Records are kept in the folder `out`, and a run that is recorded there is not
     trained again. The command `deadtime compare` takes the same arguments and prints the result.
     """
     wanted = Comparison(
         env,
         (agents,) if isinstance(agents, str) else tuple(agents),
-        (delays,) if isinstance(delays, int) else tuple(delays),
+        delays_of(delays),
         check_seeds(seeds),
         options,
         env_kwargs or {},
     )
     return wanted.train(Path(out), where or Where())
+
+
+def delays_of(delays: Delay | str | Sequence[Delay | str]) -> tuple[Delay, ...]:
+    """Return one delay or several as numbers of steps and processes."""
+    alone = isinstance(delays, int | str | DelayProcess)
+    return tuple(as_delay(delay) for delay in ((delays,) if alone else delays))
 
 
 @dataclass(frozen=True)
@@ -64,15 +72,15 @@ class Comparison:
     env: str
     agents: tuple[str, ...]
     """The agents; the first is compared with each of the others."""
-    delays: tuple[int, ...]
+    delays: tuple[Delay, ...]
     seeds: tuple[int, ...]
     options: dict[str, Any] = field(default_factory=dict)
     """The settings of all runs, as they were given."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """The environment's own arguments, as they were given."""
-    results: Mapping[tuple[str, int], Result] = field(default_factory=dict)
+    results: Mapping[tuple[str, Delay], Result] = field(default_factory=dict)
     """The training results by agent and delay."""
-    optima: Mapping[int, Ceiling] = field(default_factory=dict)
+    optima: Mapping[Delay, Ceiling] = field(default_factory=dict)
     """The optimal return by delay, or a bound on it, where the environment is finite."""
     trained: int = 0
     """The number of runs that were trained now; the others had been recorded before."""
@@ -107,12 +115,13 @@ class Comparison:
         optima = {delay: best for delay, best in found.items() if best is not None}
         return replace(self, results=results, optima=optima, trained=trained)
 
-    def mean(self, agent: str, delay: int) -> Estimate:
+    def mean(self, agent: str, delay: Delay | str) -> Estimate:
         """Return an agent's mean greedy return, with its 95% interval from three seeds on."""
-        return statistics.mean(self.results[agent, delay].scores, self._limits)
+        return statistics.mean(self.results[agent, as_delay(delay)].scores, self._limits)
 
-    def difference(self, agent: str, delay: int) -> Estimate:
+    def difference(self, agent: str, delay: Delay | str) -> Estimate:
         """Return how much more the first agent earns than `agent`, paired by seed."""
+        delay = as_delay(delay)
         first = self.results[self.agents[0], delay]
         other = self.results[agent, delay]
         return statistics.difference(first.scores, other.scores, self._limits)
@@ -135,7 +144,7 @@ class Comparison:
         columns = ("delay", "agent", "return")
         return (*columns, f"{self.agents[0]} minus it") if len(self.agents) > 1 else columns
 
-    def rows(self, delay: int) -> list[tuple[str, ...]]:
+    def rows(self, delay: Delay) -> list[tuple[str, ...]]:
         """Return the table's rows of one delay: the optimum where it is known, then each agent."""
         rows: list[tuple[str, ...]] = []
         if delay in self.optima:
@@ -178,14 +187,23 @@ class Comparison:
     def draw(self, path: str | Path) -> Path:
         """Draw the returns against the delay into a PNG, and return its path."""
         figure, axes = new_figure(6.4, 4.2)
-        best = {delay: (one.value, one.delay == delay) for delay, one in self.optima.items()}
-        return_against_delay(axes, self.results, best)
+        constant = [delay for delay in self.delays if isinstance(delay, int)]
+        place: dict[Delay, int] = {delay: delay for delay in constant}
+        if len(constant) < len(self.delays):  # a process has no place among numbers
+            place = {delay: at for at, delay in enumerate(self.delays)}
+        results = {(agent, place[delay]): one for (agent, delay), one in self.results.items()}
+        best = {place[delay]: (one.value, one.delay == delay) for delay, one in self.optima.items()}
+        return_against_delay(axes, results, best)
+        if len(constant) < len(self.delays):
+            labels = [printable(str(delay)) for delay in self.delays]
+            axes.set_xticks(range(len(labels)), labels)
+            axes.set_xlabel("delay")
         put_title(axes, f"{self._title}, {self._over_seeds}")
         return save_picture(figure, Path(path))
 
-    def _numbers(self, delay: int) -> dict[str, Any]:
+    def _numbers(self, delay: Delay) -> dict[str, Any]:
         """Return the numbers of one delay: returns, paired differences and the optimum."""
-        row: dict[str, Any] = {"delay": delay}
+        row: dict[str, Any] = {"delay": delay if isinstance(delay, int) else str(delay)}
         for agent in self.agents:
             result = self.results[agent, delay]
             row[agent] = self.mean(agent, delay).to_json()

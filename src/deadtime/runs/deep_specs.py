@@ -132,7 +132,7 @@ class DeepSpec:
             who = f"agents on {self.env}" if self.family.frames else self.agent
             raise ValueError(
                 f"{who} can be trained under constant delays only; got {self.process}: pass a "
-                f"whole number such as {self.delay}, or train augmented or oblivious on numbers"
+                f"whole number such as {self.delay}, or train augmented or oblivious on vectors"
             )
         if self.evaluation_delays:
             raise ValueError(
