@@ -61,8 +61,8 @@ def compare(
 
 def delays_of(delays: Delay | str | Sequence[Delay | str]) -> tuple[Delay, ...]:
     """Return one delay or several as numbers of steps and processes."""
-    alone = isinstance(delays, int | str | DelayProcess)
-    return tuple(as_delay(delay) for delay in ((delays,) if alone else delays))
+    several = (delays,) if isinstance(delays, int | str | DelayProcess) else delays
+    return tuple(as_delay(delay) for delay in several)
 
 
 @dataclass(frozen=True)
