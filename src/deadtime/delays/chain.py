@@ -117,6 +117,7 @@ class Chain:
         """The probability of each age 0 … K at the start; the stationary law, if the chain starts
         in it.
         """
+        check_size(self.longest + 1, 1)
         return np.bincount(self.ages, self.start, minlength=self.longest + 1)
 
     @cached_property
@@ -306,7 +307,7 @@ def check_law(law: np.ndarray, what: str, size: int) -> None:
     if (abs(sums - 1) > _TOLERANCE).any():
         wrong = np.ravel(sums)[np.argmax(np.ravel(abs(sums - 1)))]
         raise ValueError(
-            f"{what} sums to 1; got a sum of {wrong:.6g}: divide the probabilities by their sum"
+            f"{what} sums to 1; got a sum of {wrong:.12g}: divide the probabilities by their sum"
         )
 
 

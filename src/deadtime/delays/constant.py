@@ -64,10 +64,10 @@ class Constant(_OneAge):
     @classmethod
     def from_text(cls, text: str) -> Constant:
         """Parse ``5``."""
-        if not text.strip().isdigit():
+        if not (text.strip().isdecimal() and len(text) < 20):
             raise ValueError(
-                f"a constant delay is a whole number of steps; got {text!r}: write, for example, "
-                "constant:5"
+                f"a constant delay is a whole number of steps; got {text[:40]!r}: write, for "
+                "example, constant:5"
             )
         return cls(int(text))
 
@@ -104,6 +104,11 @@ class Seconds(_OneAge):
                     "Seconds(0.035, step=0.02)"
                 )
             set_fields(self, **{name: float(value)})
+        if not math.isfinite(self.seconds / self.step):
+            raise ValueError(
+                f"seconds / step is a number of steps; got {self.seconds!r} / {self.step!r}: "
+                "pass both in seconds"
+            )
         check_delay(self.steps)
 
     @property

@@ -35,7 +35,9 @@ Warmup = Any
 The callable returns all pending actions, oldest first; `delay` is how many, the longest age.
 """
 
-_LONGEST = 2**31 - 1
+LONGEST = 2**31 - 1
+"""The longest delay that counts of steps can hold."""
+
 _SMALL_BYTES = 2**26  # no need to look up the free memory for less
 
 
@@ -45,9 +47,9 @@ def check_delay(delay: Any) -> int:
         raise ValueError(
             f"delay is a whole number of steps, 0 or more; got {delay!r}: {_delay_remedy(delay)}"
         )
-    if delay > _LONGEST:
+    if delay > LONGEST:
         raise ValueError(
-            f"delay is a whole number of steps, at most {_LONGEST}; got {delay!r}: pass a smaller "
+            f"delay is a whole number of steps, at most {LONGEST}; got {delay!r}: pass a smaller "
             "one"
         )
     return int(delay)

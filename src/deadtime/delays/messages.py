@@ -24,6 +24,7 @@ from deadtime.delays.chain import Chain, check_law, check_size
 from deadtime.delays.constant import number_or_process
 from deadtime.delays.process import (
     DelayProcess,
+    check_flag,
     check_probability,
     check_range,
     check_steps,
@@ -66,7 +67,8 @@ class Uniform(_Messages):
     def __post_init__(self) -> None:
         """Check the bounds."""
         low, high = check_range(self.low, self.high)
-        set_fields(self, low=low, high=high, in_order=bool(self.in_order))
+        in_order = check_flag(self.in_order, "in_order")
+        set_fields(self, low=low, high=high, in_order=in_order)
 
     @property
     def longest(self) -> int:
@@ -76,6 +78,7 @@ class Uniform(_Messages):
     @property
     def latency_law(self) -> np.ndarray:
         """The probability of each latency 0 … `high`."""
+        check_size(self.high + 1, 1)
         law = np.zeros(self.high + 1)
         law[self.low :] = 1 / (self.high - self.low + 1)
         return law
@@ -109,7 +112,7 @@ class Categorical(_Messages):
         set_fields(
             self,
             probabilities=tuple(law[: last + 1].tolist()),
-            in_order=bool(self.in_order),
+            in_order=check_flag(self.in_order, "in_order"),
         )
 
     @property
@@ -151,7 +154,7 @@ class GilbertElliott(DelayProcess):
     this step with the probability that a latency of the present state's law is i, given that it is
     not shorter. So the ages follow z_{t+1} = min(z_t + 1, D_{t+1}) where D_{t+1} follows the law of
     the channel's state at step t + 1, and (channel, age) is a Markov chain. The longest age is the
-    longest latency of both laws.
+    longest latency of both laws, unless the channel never stays in the state that has it.
     """
 
     good: DelayProcess
@@ -164,7 +167,9 @@ class GilbertElliott(DelayProcess):
         """Check the laws and the two probabilities."""
         for name in ("good", "bad"):
             law = number_or_process(getattr(self, name))
-            if law.latency_law is None or not getattr(law, "in_order", True):
+            stated = type(law).latency_law is not DelayProcess.latency_law
+            nested = isinstance(law, GilbertElliott)  # its latencies are not independent
+            if not stated or nested or not getattr(law, "in_order", True):
                 raise ValueError(
                     f"{name} is a number of steps or a law of latencies in order; got {law!r}: "
                     "pass a number, Uniform or Categorical"
@@ -181,8 +186,17 @@ class GilbertElliott(DelayProcess):
 
     @property
     def longest(self) -> int:
-        """The longest age: the longest latency of both laws."""
-        return max(self.good.longest, self.bad.longest)
+        """The longest age: the longest latency of both laws.
+
+        If the channel never stays in the state with the longer ones, an age there is at most one
+        more than an age in the other state.
+        """
+        good, bad = self.good.longest, self.bad.longest
+        if good > bad and self.to_bad == 1:
+            return bad + 1
+        if bad > good and self.to_good == 1:
+            return good + 1
+        return max(good, bad)
 
     @property
     def channel_law(self) -> np.ndarray:
@@ -195,7 +209,9 @@ class GilbertElliott(DelayProcess):
         return self.channel_law @ self._laws()
 
     def _laws(self) -> np.ndarray:
-        laws = np.zeros((2, self.longest + 1))
+        longest = max(self.good.longest, self.bad.longest)
+        check_size(2 * (longest + 1), 1)
+        laws = np.zeros((2, longest + 1))
         for row, process in zip(laws, (self.good, self.bad), strict=True):
             law = process.latency_law
             assert law is not None  # checked when the process was made
@@ -204,7 +220,8 @@ class GilbertElliott(DelayProcess):
 
     def make_chain(self) -> Chain:
         """Return the chain of (channel, age), good states first."""
-        laws, longest = self._laws(), self.longest
+        laws = self._laws()
+        longest = laws.shape[1] - 1
         check_size(2 * (longest + 1), 2 * (longest + 1))
         switch = np.array([[1 - self.to_bad, self.to_bad], [self.to_good, 1 - self.to_good]])
         moves = [_capped(law) for law in laws]
@@ -219,7 +236,7 @@ class GilbertElliott(DelayProcess):
         """
         at_least = [self.channel_law]
         tails = laws[:, ::-1].cumsum(1)[:, ::-1]
-        for k in range(1, self.longest + 1):
+        for k in range(1, laws.shape[1]):
             at_least.append((at_least[-1] @ switch) * tails[:, k])
         table = np.array([*at_least, np.zeros(2)]).T
         law = np.clip(table[:, :-1] - table[:, 1:], 0.0, None)
@@ -231,6 +248,7 @@ def _law_of(probabilities: Any) -> np.ndarray:
         if not probabilities:
             return np.zeros(0)
         steps = [check_steps(step, "a latency") for step in probabilities]
+        check_size(max(steps) + 1, 1)
         law = np.zeros(max(steps) + 1)
         law[steps] = list(probabilities.values())
         return law

@@ -39,6 +39,8 @@ PROCESSES: dict[str, type[DelayProcess]] = {
 outside.
 """
 
+_DEEPEST = 32
+
 _NAMED: dict[str, Callable[[str], DelayProcess]] = {
     "latencies": latencies_from_text,
     "rlrd-wifi": rlrd_wifi_from_text,
@@ -84,25 +86,45 @@ def parse(text: str) -> DelayProcess:
         return Constant(check_delay(number))
     if given.startswith("{"):
         return _from_json_text(given)
+    if given.count("episode:") + given.count("buffered:") > _DEEPEST:
+        raise ValueError(
+            f"a delay is nested at most {_DEEPEST} deep; got {given[:40]!r} …: write it with fewer "
+            "processes in one another"
+        )
     kind, _, rest = given.partition(":")
     if kind == PerEpisode.kind and rest:
         return PerEpisode(parse(rest))
     if kind == Buffered.kind and rest:
         steps, _, form = rest.partition(":")
         return Buffered(parse(form), Constant.from_text(steps).delay)
-    if kind in _NAMED:
-        return _NAMED[kind](rest)
+    known = _NAMED.get(kind)
+    name = kind if known else _class_of(kind).__name__
     try:
-        return _class_of(kind).from_text(rest)
+        return known(rest) if known else _class_of(kind).from_text(rest)
     except TypeError as error:
-        raise ValueError(
-            f"{given!r} does not fit {_class_of(kind).__name__} ({error}): see "
-            f"deadtime.delays.{_class_of(kind).__name__}"
-        ) from None
+        raise ValueError(f"{given!r} does not fit {name} ({error}): see deadtime.delays") from None
 
 
 def from_json(data: Mapping[str, Any]) -> DelayProcess:
     """Return the process of `DelayProcess.to_json`."""
+    _check_depth(data)
+    return _from_mapping(data)
+
+
+def _check_depth(data: Any) -> None:
+    level: list[Any] = [data] if isinstance(data, Mapping) else []
+    for _ in range(_DEEPEST):
+        inner = (value.values() if isinstance(value, Mapping) else value for value in level)
+        level = [part for parts in inner for part in parts if isinstance(part, Mapping | list)]
+        if not level:
+            return
+    raise ValueError(
+        f"a delay in JSON is nested at most {_DEEPEST} deep; got more: write it with fewer "
+        "processes in one another"
+    )
+
+
+def _from_mapping(data: Mapping[str, Any]) -> DelayProcess:
     if not isinstance(data, Mapping) or "kind" not in data:
         raise ValueError(
             f'a delay in JSON is an object with "kind"; got {data!r}: write '
@@ -111,7 +133,7 @@ def from_json(data: Mapping[str, Any]) -> DelayProcess:
     values = {name: _from_plain(value) for name, value in data.items() if name != "kind"}
     kind = _class_of(data["kind"])
     try:
-        return kind(**values)
+        return kind.from_json_values(values)
     except TypeError as error:
         raise ValueError(
             f"{dict(data)!r} does not fit {kind.__name__} ({error}): see "
@@ -130,21 +152,21 @@ def _number(text: str) -> int | float | None:
 
 def _from_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return from_json(value)
+        return _from_mapping(value)
     return tuple(_from_plain(part) for part in value) if isinstance(value, list) else value
 
 
 def _from_json_text(text: str) -> DelayProcess:
     try:
         return from_json(json.loads(text))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(
-            f"a delay that begins with {{ is JSON; got {text!r} ({error}): correct it"
+            f"a delay that begins with {{ is JSON; got {text[:200]!r} ({error}): correct it"
         ) from None
 
 
 def _class_of(kind: Any) -> type[DelayProcess]:
-    if kind in PROCESSES:
+    if isinstance(kind, str) and kind in PROCESSES:
         return PROCESSES[kind]
     known = [*PROCESSES, *_NAMED]
     close = get_close_matches(str(kind), known, 1)

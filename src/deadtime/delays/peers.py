@@ -6,7 +6,7 @@ import numpy as np
 
 from deadtime.delays.ages import Held
 from deadtime.delays.messages import Categorical
-from deadtime.delays.process import named_values, span, split_text
+from deadtime.delays.process import check_flag, named_values, span, split_text
 
 RLRD_WIFI = (0.0, 0.3082, 0.5927, 0.0829, 0.0075, 0.0031, 0.0056)
 """The latencies of rlrd's WiFi sampler: probabilities of 0 … 6 steps of 20 ms, rounded by its
@@ -23,7 +23,7 @@ def rlrd_wifi(inference: bool = True) -> Categorical:
     With `inference`, as for actions there, the latencies are therefore 2 to 7. Observations have no
     such step: pass ``inference=False`` for `ObservationDelay`.
     """
-    law = np.array(((0.0,) if inference else ()) + RLRD_WIFI)
+    law = np.array(((0.0,) if check_flag(inference, "inference") else ()) + RLRD_WIFI)
     return Categorical(tuple((law / law.sum()).tolist()))
 
 

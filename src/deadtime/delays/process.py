@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from deadtime.delays.chain import Chain
+from deadtime.delays.convention import LONGEST
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,11 @@ class DelayProcess(ABC):
         return {"kind": self.kind, **own}
 
     @classmethod
+    def from_json_values(cls, values: dict[str, Any]) -> DelayProcess:
+        """Return the process with these fields, which come from JSON."""
+        return cls(**values)
+
+    @classmethod
     def from_text(cls, text: str) -> DelayProcess:
         """Parse the part of the text form after "kind:", by default ``field=value,field=value``."""
         return cls(**named_values(text))
@@ -124,7 +130,7 @@ def split_text(text: str) -> tuple[str, dict[str, Any]]:
 def span(text: str, example: str) -> tuple[int, int]:
     """Return the two numbers of ``low-high``."""
     low, dash, high = text.partition("-")
-    if not (dash and low.strip().isdigit() and high.strip().isdigit()):
+    if not (dash and low.strip().isdecimal() and high.strip().isdecimal()):
         raise ValueError(
             f"a range of steps is low-high, two whole numbers; got {text!r}: write, for example, "
             f"{example}"
@@ -139,6 +145,8 @@ def check_steps(value: Any, name: str, least: int = 0) -> int:
             f"{name} is a whole number of steps, {least} or more; got {value!r}: pass a whole "
             "number"
         )
+    if value > LONGEST:
+        raise ValueError(f"{name} is at most {LONGEST} steps; got {value!r}: pass a smaller number")
     return int(value)
 
 
@@ -159,6 +167,13 @@ def check_probability(value: Any, name: str, positive: bool = False) -> float:
         rule = "a probability above 0, at most 1" if positive else "a probability, 0 to 1"
         raise ValueError(f"{name} is {rule}; got {value!r}: pass a number in this range")
     return float(value)
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return `value` as a bool, or raise if it is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} is True or False; got {value!r}: pass one of them, not text")
+    return bool(value)
 
 
 def set_fields(process: DelayProcess, /, **values: Any) -> None:

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deadtime.delays.chain import END, Chain
-from deadtime.delays.process import DelayProcess, named_values, set_fields
+from deadtime.delays.chain import END, Chain, check_size
+from deadtime.delays.convention import LONGEST
+from deadtime.delays.process import DelayProcess, check_flag, named_values, set_fields
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -50,7 +51,7 @@ class Trace(DelayProcess):
         values = _whole_numbers(numbers, given[0]) if file is None else read_numbers(file)
         if latencies is not None:
             values = ages_of(values)
-        set_fields(self, ages=tuple(values.tolist()), repeat=bool(repeat))
+        set_fields(self, ages=tuple(values.tolist()), repeat=check_flag(repeat, "repeat"))
 
     def __repr__(self) -> str:
         """Return the expression that makes this trace."""
@@ -69,6 +70,7 @@ class Trace(DelayProcess):
     @property
     def age_law(self) -> np.ndarray:
         """The frequency of each age 0 … K in the trace."""
+        check_size(self.longest + 1, 1)
         return np.bincount(self.ages) / len(self.ages)
 
     def make_chain(self) -> Chain:
@@ -79,6 +81,16 @@ class Trace(DelayProcess):
         start = np.zeros(size)
         start[0] = 1.0
         return Chain(np.array(self.ages), np.ones((size, 1)), start, successors)
+
+    @classmethod
+    def from_json_values(cls, values: dict[str, Any]) -> Trace:
+        """Return the trace of these fields; a record names no file to open."""
+        allowed = {"ages", "repeat"}
+        if set(values) - allowed:
+            raise ValueError(
+                f"a trace in JSON has ages and repeat; got {sorted(values)}: write its numbers"
+            )
+        return cls(**values)
 
     @classmethod
     def from_text(cls, text: str) -> Trace:
@@ -108,7 +120,7 @@ def read_numbers(file: str | Path) -> np.ndarray:
             "check its name"
         ) from None
     words = [word for line in lines for word in line.split("#")[0].replace(",", " ").split()]
-    wrong = next((word for word in words if not word.isdigit()), None)
+    wrong = next((word for word in words if not word.isdecimal()), None)
     if wrong is not None:
         raise ValueError(
             f"a trace file has whole numbers of steps, 0 or more; {str(file)!r} has {wrong!r}: "
@@ -118,6 +130,8 @@ def read_numbers(file: str | Path) -> np.ndarray:
 
 
 def _whole_numbers(values: Any, what: str) -> np.ndarray:
+    if not isinstance(values, Iterable):
+        raise ValueError(f"{what} of a trace are a list; got {values!r}: pass one number a step")
     given = np.asarray(values if isinstance(values, np.ndarray) else list(values))
     if not given.size:
         raise ValueError(f"a trace has at least one step; got {what} without any: pass more")
@@ -127,6 +141,11 @@ def _whole_numbers(values: Any, what: str) -> np.ndarray:
         raise ValueError(
             f"{what} of a trace are whole numbers of steps, 0 or more; got {shown} …: "
             "round them up to whole steps"
+        )
+    if given.max() > LONGEST:
+        raise ValueError(
+            f"{what} of a trace are at most {LONGEST}; got {given.max()}: check the unit, which "
+            "is steps"
         )
     return given.astype(np.int64)
 
@@ -139,7 +158,8 @@ def ages_of(latencies: np.ndarray) -> np.ndarray:
     """
     longest = int(latencies.max())
     steps = np.arange(len(latencies))
-    newest = np.full(len(latencies) + longest + 1, -1)
-    np.maximum.at(newest, steps + latencies, steps)
-    newest = np.maximum.accumulate(newest)[: len(latencies)]
+    newest = np.full(len(latencies), -1)
+    arrived = steps + latencies < len(latencies)
+    np.maximum.at(newest, (steps + latencies)[arrived], steps[arrived])
+    newest = np.maximum.accumulate(newest)
     return np.where(newest >= 0, steps - newest, longest)
