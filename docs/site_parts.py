@@ -117,7 +117,7 @@ def write_reference(app: Sphinx) -> None:
 
 
 def as_rst(lines: Iterable[str]) -> list[str]:
-    """Return a docstring as reStructuredText: indented parts as code, the rest as text and lists."""
+    """Return a docstring as reStructuredText, with its indented parts as code."""
     written: list[str] = []
     kind = "text"
     for line in lines:

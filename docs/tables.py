@@ -1,4 +1,4 @@
-"""Write the tables of numbers in README.md and docs/ from the records and the CSV files in results/paper.
+"""Write the tables of numbers in README.md and docs/ from the records and CSV files of the paper.
 
     python docs/tables.py            # rewrite them
     python docs/tables.py --check    # exit 1 if one is not what the records say
@@ -155,10 +155,8 @@ def growth() -> str:
         for agent in ("delayed", "augmented"):
             row = row_of("complexity", agent=agent, delay=m)
             missed = f" ({row['not_reached']} seed did not)" if row["not_reached"] != "0" else ""
-            cells.append(
-                f"{number(row['episodes'], 0)} [{number(row['low'], 0)},\u00a0{number(row['high'], 0)}]"
-                + missed
-            )
+            interval_text = f"[{number(row['low'], 0)},\u00a0{number(row['high'], 0)}]"
+            cells.append(f"{number(row['episodes'], 0)} {interval_text}{missed}")
         lines.append([str(m), *cells])
     return table(["m", "Delayed-Q", "Augmented-Q"], lines)
 
@@ -192,10 +190,11 @@ def mazes() -> str:
             of = {row["agent"]: row for row in rows("convergence", noise=p, delay=m)}
             theirs = paper.TABLE["noisy-maze" if p else "maze"]
             first = of["delayed"]
+            printed = theirs["delayed", m]
             cells = [
                 f"{p:g}",
                 str(m),
-                f"{_plain(theirs['delayed', m].mean)}\u00a0±\u00a0{theirs['delayed', m].spread:.2f}",
+                f"{_plain(printed.mean)}\u00a0±\u00a0{printed.spread:.2f}",
             ]
             bound = "" if first["optimum_is"] == "exact" else "≤ "
             cells += [interval(first, "return", 3), bound + number(first["optimum"], 3)]
