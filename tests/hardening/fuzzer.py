@@ -80,14 +80,14 @@ ODD: list[Any] = [
 
 
 class Slow(BaseException):
-    """Raised in a case that takes too long."""
+    """The error of a case that takes too long."""
 
 
 class Fuzzer:
-    """Good material, a random stream, and one function for each kind of case."""
+    """A fuzzer: good files, a random stream, and one method for each kind of case."""
 
     def __init__(self, root: Path, seed: int):
-        """Make what the cases begin from, in a folder of the fuzzer's own."""
+        """Make the good files of the cases, in a folder of the fuzzer's own."""
         self.rng, self.root = random.Random(seed), root
         self.case = root / "case"
         self.outside = root / "outside"
@@ -124,7 +124,7 @@ class Fuzzer:
         }
 
     def json(self, content: Any) -> Any:
-        """Return JSON with something else in one place."""
+        """Return JSON with another value in one place."""
         rng = self.rng
         if isinstance(content, dict) and content and rng.random() < 0.85:
             name = rng.choice(sorted(content))
@@ -145,7 +145,7 @@ class Fuzzer:
         return rng.choice(ODD)
 
     def bytes(self, content: bytes) -> bytes:
-        """Return the same with some bits flipped, a part gone, or a part put elsewhere."""
+        """Return a content with some bits flipped, or a part dropped or moved."""
         rng = self.rng
         for _ in range(rng.randint(1, 3)):
             at, first, last = (
@@ -202,7 +202,7 @@ class Fuzzer:
         (folder / "run.json").write_text(json.dumps(content))
 
     def record(self) -> None:
-        """A record that says something else: read, shown, and turned into events."""
+        """Read, show and convert to events a record with changed content."""
         folder = self.written(self.rng.choice(self.records))
         content = json.loads((folder / "run.json").read_text())
         rest = {name: value for name, value in content.items() if name not in ("digest", "schema")}
@@ -224,7 +224,7 @@ class Fuzzer:
             tensorboard.write(record, self.case / "events")
 
     def policy(self) -> None:
-        """Policies with other arrays: loaded and asked for an action."""
+        """Load policies with other arrays, and let them act."""
         record = self.rng.choice(self.records)
         arrays = dict(record.policies)
         for name in self.rng.choices([*arrays], k=self.rng.randint(1, 3)):
@@ -238,7 +238,7 @@ class Fuzzer:
         assert action in range(4), f"a policy chose {action!r}"
 
     def damaged_record(self) -> None:
-        """A record with damaged bytes: read as it was, or refused."""
+        """Read a record with damaged bytes; it must be read as it was, or refused."""
         record = self.rng.choice(self.records)
         folder = self.written(record)
         path = self.rng.choice(sorted(folder.iterdir()))
@@ -281,7 +281,7 @@ class Fuzzer:
         return str(self.rng.choice([*odd, "..", "/etc", "a", "record", "record/..", "z" * 300]))
 
     def saved_state(self) -> None:
-        """A checkpoint of another content or with damaged bytes."""
+        """Load a checkpoint with another content or damaged bytes."""
         shutil.rmtree(self.case, ignore_errors=True)
         self.case.mkdir()
         path = self.case / "x.safetensors"
@@ -301,7 +301,7 @@ class Fuzzer:
         checkpoint.load(path, STATE, FURTHER, checkpoint.Extent(100, runs=4))
 
     def status(self) -> None:
-        """A status file that says something else: printed as a table and as JSON."""
+        """Print a status file with changed content, as text and as JSON."""
         shutil.rmtree(self.case, ignore_errors=True)
         self.case.mkdir()
         running = {
@@ -333,7 +333,7 @@ class Fuzzer:
         assert "\x1b[2J" not in printed.getvalue(), "a terminal would obey this"
 
     def sweep(self) -> None:
-        """A sweep that asks for something else, or is damaged."""
+        """Read a sweep with changed or damaged content."""
         shutil.rmtree(self.case, ignore_errors=True)
         self.case.mkdir()
         path, lines = self.case / "x.toml", self.sweep_text.splitlines()
@@ -432,7 +432,7 @@ def hostile(rng: random.Random, path: Path, outside: Path) -> None:
 
 @contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """Raise `Slow` in what takes longer."""
+    """Raise `Slow` if the block takes too long."""
 
     def ring(*_: Any) -> None:
         raise Slow
@@ -451,7 +451,7 @@ def _resident() -> int:
 
 
 def untouched(outside: Path) -> bool:
-    """Whether nothing was written outside the folders of the cases."""
+    """Return whether nothing was written outside the folders of the cases."""
     return [*outside.rglob("*")] == [outside / "precious.txt"] and (
         outside / "precious.txt"
     ).read_text() == "precious"

@@ -1,4 +1,4 @@
-"""The fuzzer: a short form here, 100,000 cases with `make test-all`."""
+"""The fuzzer with few cases; `make test-all` runs 100,000."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.hardening.fuzzer import Fuzzer, fuzz
 @pytest.mark.parametrize(
     ("cases", "seed"), [(400, 0), *(full(25_000, seed) for seed in (1, 2, 3, 4))]
 )
-def test_whatever_is_in_a_file_it_is_read_or_refused(cases, seed):
+def test_every_file_is_read_or_refused(cases, seed):
     ends, failed = fuzz(cases, seed)
     assert not failed, "\n".join(failed[:5])
     assert sum(ends.values()) == cases
@@ -29,7 +29,7 @@ def test_hostile_folders_are_looked_at_and_written_to_safely(cases, seed):
 
 
 def test_the_fuzzer_notices(tmp_path, monkeypatch):
-    """An exception that is no error message, a slow case, and a write outside."""
+    """The fuzzer reports wrong exceptions, slow cases, and files written outside."""
     monkeypatch.setattr("tests.hardening.fuzzer.MOST_SECONDS", 1)
     monkeypatch.setattr(Fuzzer, "__init__", lambda self, root, seed: _bare(self, root, seed))
     for harm, why in (

@@ -42,7 +42,7 @@ def cluster():
 
 
 def workers():
-    """The processes that do units now, by what Ray calls them."""
+    """Return the numbers of the worker processes that run units, by Ray's names for them."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -54,7 +54,7 @@ def workers():
 
 
 class Trouble(Thread):
-    """Kills a worker now and then, and takes a node away in between."""
+    """A thread that kills workers at intervals, and removes a node in between."""
 
     def __init__(self, cluster, kills, seed):
         super().__init__()
@@ -113,7 +113,7 @@ time.sleep(1000)
 
 
 def table():
-    """Every process that runs: its parent and its group."""
+    """Return the parent and the group of every running process."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -124,7 +124,7 @@ def table():
 
 
 def listening(pids):
-    """The addresses, as the kernel writes them, at which processes listen."""
+    """Return the addresses at which processes listen, as the kernel writes them."""
     inodes = set()
     for path in (path for pid in pids for path in Path(f"/proc/{pid}/fd").glob("*")):
         with suppress(OSError):
@@ -138,7 +138,7 @@ def listening(pids):
 
 
 @pytest.mark.slow
-def test_a_cluster_of_ones_own_hears_no_other_machine_and_ends_with_its_driver(tmp_path):
+def test_an_own_cluster_listens_to_no_other_machine_and_ends_with_its_driver(tmp_path):
     """Ray's agents change their names and environments; parents or groups identify them."""
     driver, _ = start("-c", DRIVER, cwd=tmp_path)
     wait_for(lambda: (tmp_path / "head").exists() and (tmp_path / "head").read_text())

@@ -1,4 +1,4 @@
-"""Engines: the same records wherever runs are done, whatever dies on the way."""
+"""Engines: every engine gives the same records, whichever process dies."""
 
 import errno
 import json
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.xdist_group("engines")
 
 
 def everything(root):
-    """What is recorded, but when and how fast."""
+    """Return the content of a folder's records without dates and times."""
     found = {}
     for folder in root.iterdir():
         if (folder / "run.json").exists():
@@ -114,7 +114,7 @@ def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monke
 
 @pytest.mark.slow
 def test_an_environment_that_a_module_registers(tmp_path):
-    """Workers import it by the name that the run has; a progress of nothing is no failure."""
+    """Workers import the module by the run's name, and a progress of 0 is no failure."""
     spec = DeepSpec(
         "gym:tests.learn.gym_probe:deadtime-test/Probe-v0",
         "oblivious",
@@ -176,7 +176,7 @@ def test_a_process_that_has_grown_is_replaced_and_the_records_are_the_same(
     [([10, 10, 310, 311, 0], b"ffflf"), ([400, 500, 700], b"fff"), ([0] * 9, b"f" * 9)],
 )
 def test_a_process_ends_after_a_unit_that_left_it_too_large(sizes, sent, monkeypatch):
-    """It then holds over 300 MB more than after its first unit."""
+    """The process then holds over 300 MB more than after its first unit."""
     asked, answers, left = Queue(), [], iter(sizes)
     for content in [b'\n{"runs": [], "seeds": [], "most_bytes": null}'] * len(sizes) + [b""]:
         asked.put(content)
@@ -188,7 +188,7 @@ def test_a_process_ends_after_a_unit_that_left_it_too_large(sizes, sent, monkeyp
 
 @pytest.mark.slow
 def test_an_environment_that_hangs_fails_its_unit_and_not_the_next(tmp_path, monkeypatch, capsys):
-    """A stuck process ends with its unit; the second attempt, in a new one, is done."""
+    """A stuck process ends with its unit; a second attempt in a new process succeeds."""
     spec = DeepSpec(
         f"gym:{stuck_env.__name__}:deadtime-test/Stuck-v0",
         "oblivious",
@@ -219,7 +219,7 @@ def test_an_environment_that_hangs_fails_its_unit_and_not_the_next(tmp_path, mon
     )
 
 
-def test_what_fails_again_and_again_is_given_up_and_the_rest_goes_on(
+def test_a_unit_that_keeps_failing_is_given_up_and_the_others_finish(
     tmp_path, expected, monkeypatch, capsys
 ):
     tried, trained = [], units.trained
@@ -321,7 +321,7 @@ def test_a_checkpoint_stays_until_its_record_is_safe(tmp_path, expected, monkeyp
 
 @pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_no_process(tmp_path):
-    """Its workers write down where they are and end; a new driver goes on from there."""
+    """The workers write checkpoints and end, and a new driver resumes them."""
     long = DeepSpec("cartpole", "oblivious", 1, "paper", 2_000_000, changes=TINY)
     script = f"""
 import deadtime.runs.runner as r, deadtime.runs.engines as e
@@ -388,7 +388,7 @@ def test_a_clock_that_goes_backwards(tmp_path, expected, monkeypatch, capsys):
 
 
 def test_a_record_of_a_newer_version_is_left_alone(tmp_path):
-    """Nothing is run: what is missing can't be known."""
+    """No run starts, since the missing seeds are unknown."""
     train_missing(ASKED[:1], tmp_path, Where("inline"))
     shown = (tmp_path / MAZE.name / "run.json").read_text()
     (tmp_path / MAZE.name / "run.json").write_text(
@@ -498,7 +498,7 @@ def test_a_unit_needs_no_checkpoint_folder():
     ],
 )
 def test_many_small_runs_leave_nothing_behind(engine, many, tmp_path, monkeypatch, request):
-    """No processes, no open files, no temporary files, no threads; and every run is recorded."""
+    """Every run is recorded; no process, open file, temporary file or thread is left."""
     if (
         engine == "ray"
     ):  # one cluster for all of it: Ray itself keeps two sockets of every one that it stops
@@ -523,7 +523,7 @@ def test_many_small_runs_leave_nothing_behind(engine, many, tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_compare_has_engines(tmp_path):
-    """The same numbers inline and in processes of this machine."""
+    """Runs in this process and in worker processes give the same numbers."""
     shown = []
     for engine in ("inline", "local"):
         words = [

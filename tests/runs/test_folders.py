@@ -35,7 +35,7 @@ LINK = "is no plain file but a link, pipe or the like"
 
 @pytest.fixture
 def outside(tmp_path):
-    """What is not the folder's, and stays as it is."""
+    """Return a folder outside of the driver's, which must not change."""
     folder = tmp_path / "outside"
     folder.mkdir()
     (folder / "precious.txt").write_text("precious")
@@ -46,7 +46,7 @@ def outside(tmp_path):
 
 @pytest.fixture
 def theirs(tmp_path, outside):
-    """A folder from elsewhere, and a sweep beside it."""
+    """Return a stranger's folder, with the file of a sweep beside it."""
     (tmp_path / "s.toml").write_text(TEXT)
     folder = tmp_path / "theirs"
     folder.mkdir()
@@ -207,7 +207,7 @@ def test_a_report_replaces_only_a_report(tmp_path):
 
 
 def test_a_page_is_in_utf8_whatever_the_locale(tmp_path, monkeypatch):
-    """Before 3.15, Python writes in the encoding of the locale, which may be any."""
+    """Before 3.15, Python writes text in the encoding of the locale."""
     written = []
     monkeypatch.setattr(
         Path,
@@ -292,7 +292,7 @@ def test_a_process_that_is_killed_at_any_moment_loses_nothing(moment, tmp_path, 
 
 
 def test_files_of_the_same_name_in_both_folders(tmp_path):
-    """As a process that was killed leaves them if the user makes one anew meanwhile."""
+    """A killed process leaves such files if the user creates one of that name meanwhile."""
     folder = deadtime.train("maze", size=3, episodes=5).save(tmp_path / "record")
     old = folder_swap.old_of(folder)
     old.mkdir()
@@ -307,7 +307,7 @@ def test_files_of_the_same_name_in_both_folders(tmp_path):
 
 
 def test_the_same_run_has_the_same_bytes(tmp_path):
-    """Whichever thread is done first."""
+    """The order in which threads finish changes nothing."""
     record = deadtime.train("maze", "augmented", 2, size=3, episodes=5, seeds=3).record
     parts = [record.rows([seed]) for seed in (2, 0, 1)]
     turned = replace(reduce(joined, parts), policies=dict(reversed(record.policies.items())))
@@ -395,7 +395,7 @@ def test_a_sweep_shows_the_rest_too(three):
 
 @pytest.mark.slow
 def test_a_paper_experiment_with_a_refused_record(tmp_path):
-    """It is not shown, and counts as not run; whatever lies under the name of its record."""
+    """The experiment is not shown and counts as not run."""
     from deadtime.studies.paper.experiments import EXPERIMENTS
     from tests.studies.test_report import record_of
 
@@ -417,7 +417,7 @@ def test_a_paper_experiment_with_a_refused_record(tmp_path):
 
 @pytest.mark.slow
 def test_a_setting_of_a_million_letters(tmp_path):
-    """It is named in part, and drawn in no time."""
+    """The title shows a part of the setting, and drawing it takes no time."""
     spec = from_canonical(
         {
             "kind": "deep",

@@ -49,7 +49,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
 class Round(NamedTuple):
-    """A driver and how it ends."""
+    """A driver, and how it is killed."""
 
     engine: str
     stuck: str
@@ -113,7 +113,7 @@ def killed(one, rng, folder, seconds):
 
 
 def pause(rng, driver):
-    """Wait until some moment between a program's first line and the middle of its work."""
+    """Wait until a random moment between a program's first line and the middle of its work."""
     with suppress(TimeoutExpired):
         driver.wait(rng.choice([0.3, 1.0, 3.0, 6.0]) * rng.random())
 
@@ -147,7 +147,7 @@ def check(folder, expected):
 
 @pytest.mark.parametrize(("kills", "seconds"), [(6, 120), full(50, 10)])
 def test_no_kill_leaves_a_process_or_changes_a_record(kills, seconds, tmp_path, expected):
-    """A folder whose runs are all recorded is checked, and the next round begins in a new one."""
+    """When all runs of a folder are recorded, it is checked, and the next round has a new one."""
     rng = random.Random(kills)
     rounds = iter(SHORT) if kills == 6 else iter(lambda: drawn(rng), None)
     folder = begun(tmp_path / "0")

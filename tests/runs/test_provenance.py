@@ -1,4 +1,4 @@
-"""Provenance: the version is ours, and so is the commit, which is read without running git."""
+"""Provenance: the version and the commit of deadtime, read without running git."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ FIRST, SECOND = "1" * 40, "2" * 40
 
 @pytest.fixture
 def top(tmp_path):
-    """A checkout of deadtime on a branch."""
+    """Return a checkout of deadtime on a branch."""
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "deadtime"\n')
     (tmp_path / ".git/refs/heads").mkdir(parents=True)
     (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
@@ -92,7 +92,7 @@ def test_links_and_pipes_in_a_repository(name, top):
 
 
 def test_the_same_as_git_says(tmp_path):
-    """Of a real repository, with hooks that would leave a trace."""
+    """The repository is a real one, with hooks that would leave a trace."""
     trace, hook = tmp_path / "trace", tmp_path / "hook"
     hook.write_text(f"#!/bin/sh\ntouch {trace}\n")
     hook.chmod(0o755)

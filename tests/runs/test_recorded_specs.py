@@ -26,7 +26,7 @@ DIARY = f"gym:{gym_probe.__name__}:deadtime-test/Diary-v0"
 
 @pytest.fixture
 def nothing_is_made(monkeypatch):
-    """Whatever makes an environment or starts an emulator fails."""
+    """Let every function that makes an environment or starts an emulator fail."""
 
     def refuse(*given, **settings):
         raise AssertionError(f"an environment was made: {given} {settings}")
@@ -197,7 +197,7 @@ def test_the_form_is_checked(env, settings, words):
         from_canonical(recorded(env, settings=settings))
 
 
-def test_what_a_user_says_is_checked_as_before():
+def test_a_users_spec_is_checked_against_its_environment():
     with pytest.raises(
         ValueError, match="Gymnasium can't make 'CartPole-v1' with|has no setting 'id'"
     ):
@@ -220,7 +220,7 @@ def test_what_gymnax_can_not_make():
 
 
 def unit_of(spec):
-    """A unit as another process reads it."""
+    """Return a unit as another process reads it."""
     return units.from_json(json.dumps({"runs": [[spec, 0]], "seeds": [], "most_bytes": None}))
 
 
@@ -238,7 +238,7 @@ def test_a_unit_from_json_fails_with_a_reason():
 
 @pytest.mark.slow
 def test_a_unit_may_have_the_module_imported_that_a_user_named(tmp_path, monkeypatch):
-    """The driver was given the name, not a file of a stranger; a worker has not imported it yet."""
+    """The user gave the name to the driver, and its workers have not imported the module yet."""
     (tmp_path / "late_module.py").write_text(
         "import gymnasium as gym\nfrom tests.learn.gym_probe import ProbeEnv\n"
         "gym.register('deadtime-test/Late-v0', ProbeEnv, max_episode_steps=20)\n"

@@ -55,7 +55,7 @@ def test_tables_that_compiled_code_would_leave(agent, changes, trained):
 
 
 def layers(part, widths, lead=()):
-    """A network of zeros, as a record holds it."""
+    """Return the arrays of a network of zeros, as a record holds them."""
     arrays = {}
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         arrays |= {f"{part}/{i}/weight": np.zeros((*lead, outputs, inputs), np.float32)}

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.xdist_group("store")
 
 @pytest.fixture
 def url(monkeypatch, tmp_path):
-    """A place that no one has a disk in common with."""
+    """Return a URL, which no process has as a folder."""
     monkeypatch.setattr(store, "BEAT_SECONDS", 0.3)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return f"file://{tmp_path}/bucket/sweep"
@@ -88,7 +88,7 @@ def test_the_second_driver_refuses_and_a_dead_one_is_followed(url, expected, mon
 
 @pytest.mark.slow
 def test_a_status_can_be_seen_from_elsewhere(url, capsys):
-    """A driver is alive if what it writes changes, whatever clocks say."""
+    """A driver is alive if its status changes, whatever the clocks say."""
     with opened(url) as (root, at):
         thread = Thread(target=train_missing, args=([(MAZE, range(64))], root, Where("inline"), at))
         thread.start()
@@ -104,7 +104,7 @@ def test_a_status_can_be_seen_from_elsewhere(url, capsys):
 
 
 @pytest.mark.slow
-def test_what_could_not_be_put_is_put_by_the_next_driver(url, expected, monkeypatch):  # noqa: F811
+def test_the_next_driver_uploads_records_whose_upload_failed(url, expected, monkeypatch):  # noqa: F811
     monkeypatch.setattr(store, "_TRIES", 1)
     put = Store.put
 
@@ -233,7 +233,7 @@ def test_what_is_no_record_is_named(url, tmp_path):
         train_missing(ASKED, tmp_path)
 
 
-def test_words_for_a_url_that_is_none(tmp_path):
+def test_errors_of_wrong_urls(tmp_path):
     with pytest.raises(ValueError, match=r"a URL is one that fsspec knows; got 'nope://x'"):
         Store("nope://x")
     with checkpoints_of("id", None) as folder:
@@ -247,7 +247,7 @@ def test_words_for_a_url_that_is_none(tmp_path):
     assert (Store("memory://").url, Store("memory://a/").url) == ("memory://", "memory://a")
 
 
-def test_what_may_not_be_written_is_not_tried_again(url, monkeypatch):
+def test_an_upload_that_is_not_permitted_is_not_retried(url, monkeypatch):
     def denied(self, *more, **other):
         raise PermissionError("PutObject denied")
 

@@ -65,7 +65,7 @@ def written(folder, text=GOOD):
     return path
 
 
-def test_what_a_file_asks_for(tmp_path):
+def test_the_runs_of_a_file(tmp_path):
     runs = read(written(tmp_path))
     assert {seeds for _, seeds in runs} == {(4, 2)}
     specs = [spec for spec, _ in runs]
@@ -137,7 +137,7 @@ def test_what_a_file_asks_for(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(old, new, words, tmp_path, capsys):
+def test_errors_name_the_line_of_the_file(old, new, words, tmp_path, capsys):
     assert old in GOOD
     text = GOOD.replace(old, new, 1)
     if "recurrent" in new:
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_said_with_its_line(old, new, words, tmp_path, capsys):
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.toml"]
 
 
-def test_more_that_is_refused(tmp_path):
+def test_other_wrong_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"a sweep names its environments; got none"):
         read(written(tmp_path, "seeds = 3"))
     with pytest.raises(ValueError, match=r"line 2: presets are of deep agents"):
@@ -235,7 +235,7 @@ def test_sweeps(text, tmp_path):
     refused(lambda: sweep_file.read(tmp_path / "x.toml"), "x.toml")
 
 
-def test_a_line_of_spaces_is_gone_through_once():
+def test_a_line_of_spaces_is_searched_once():
     assert line_of("a" + " " * 200_000 + "\nb = 1\n", Place("", "b")) == 2
 
 
@@ -333,7 +333,7 @@ episodes = {episodes}
 
 
 def everything(root):
-    """What is recorded, but when and how fast."""
+    """Return the content of a folder's records without dates and times."""
     found = {}
     for folder in (
         path.parent for path in root.glob("[!.]*/run.json")
@@ -508,7 +508,7 @@ def test_a_second_sweep_that_is_refused_changes_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path):
+def test_temporary_files_of_a_killed_process_are_deleted(tmp_path):
     path = written(tmp_path, SMALL.format(episodes=2))
     killed = subprocess.Popen(["true"])
     killed.wait()

@@ -1,4 +1,4 @@
-"""How processes end: guards, signals, and the last words of a command."""
+"""The end of processes: guards, signals, and a command's last message."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ def test_a_group_ends_after_its_owner_was_killed(tmp_path):
     wait_for(lambda: not marked(marker))
 
 
-def test_a_group_ends_when_its_owner_says_so():
+def test_a_group_ends_when_its_owner_asks():
     guard = ending.Guard()
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD], process_group=guard.group, stdout=subprocess.PIPE
@@ -68,8 +68,8 @@ def test_a_guard_that_was_killed_is_replaced():
 
 
 @pytest.mark.slow
-def test_who_writes_a_file_gets_more_time(tmp_path):
-    """The child asks for longer than the grace period lasts, and ends by itself."""
+def test_a_process_that_writes_a_file_gets_more_time(tmp_path):
+    """The child works for longer than the grace period, and ends by itself."""
     asks = (
         "import os, sys, time\nfor _ in range(40): os.kill(int(sys.argv[1]), 10); time.sleep(0.1)"
     )
@@ -107,7 +107,7 @@ def test_a_lost_interrupt_is_repeated(monkeypatch):
 
 
 def test_an_interrupt_waits_for_the_end_of_an_uninterrupted_block():
-    """Also of the outer one of two, and if the block fails."""
+    """The outer of two blocks counts, also if a block fails."""
     before = signal.signal(signal.SIGUSR1, ending.interrupt)
     done = []
 

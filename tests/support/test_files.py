@@ -89,7 +89,7 @@ def test_folders_are_no_links(tmp_path, precious):
 
 
 def test_nothing_is_written_through_a_link(tmp_path, precious):
-    """Neither that of the name, nor one that waits under the name of what is being written."""
+    """Links at the path and at the temporary path are both left alone."""
     part = tmp_path / f".it.part-{platform.node()}-{os.getpid()}-{get_ident()}"
     for link in (tmp_path / "it", part):
         link.symlink_to(precious)
@@ -132,7 +132,7 @@ def test_json_is_neither_deep_nor_endless():
 @pytest.mark.parametrize(
     "text", ['"' * 10**6, '"\\' * 10**6, '"\\"[' * 10**6, "[" * 10**6, "\\" * 10**6]
 )
-def test_text_that_is_no_json_is_gone_through_once(text):
+def test_text_that_is_no_json_is_searched_once(text):
     with pytest.raises(ValueError, match="^it is not JSON that can be read"):
         files.from_json(text.encode())
 
@@ -142,7 +142,7 @@ def test_json_in_another_encoding():
         files.from_json("[[1]]".encode("utf-16"))
 
 
-def test_lines_that_a_terminal_does_not_obey():
+def test_control_characters_are_replaced():
     assert files.printable_lines("a\x1b[2J\nb\rc\x07\u2028é") == "a?[2J\nb?c??é"
 
 

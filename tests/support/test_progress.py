@@ -7,7 +7,7 @@ from deadtime._support.progress import LINE_EVERY_SECONDS, Lines, about
 
 
 class Clock:
-    """A clock that a test moves."""
+    """A clock that a test sets."""
 
     now = 100.0
 

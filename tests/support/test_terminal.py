@@ -1,4 +1,4 @@
-"""The terminal and figures: text from files and arguments is shown, never obeyed."""
+"""The terminal and figures show text from files and arguments without its markup."""
 
 import io
 from contextlib import redirect_stdout

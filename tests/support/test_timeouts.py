@@ -55,7 +55,7 @@ def late(name):
 
 
 @pytest.mark.slow
-def test_calls_are_waited_for_only_so_long():
+def test_calls_have_a_timeout():
     threads = active_count()
     patient = Patient("it")
     assert patient.call(divmod, 7, 2, seconds=9) == (3, 1)
@@ -96,7 +96,7 @@ def test_the_limit_is_set_for_a_while():
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "nan", "inf"])
-def test_limits_that_are_none(given, tmp_path):
+def test_invalid_limits_are_refused(given, tmp_path):
     done = run(*WORDS, "--step-timeout", given, cwd=tmp_path)
     assert done.returncode == 2
     number = float(given)
