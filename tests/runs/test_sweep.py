@@ -23,7 +23,8 @@ from deadtime.runs.estimates import time_needed
 from deadtime.runs.runner import train_recorded
 from deadtime.runs.specs import from_canonical
 from deadtime.runs.store import alone
-from deadtime.runs.sweep_file import Place, line_of, read
+from deadtime.runs.sweep_file import read
+from deadtime.runs.sweep_text import Place, line_of
 from deadtime.runs.tabular_specs import tabular_spec
 from deadtime.runs.where import Where
 from deadtime.studies.paper.report import page

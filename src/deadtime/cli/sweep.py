@@ -46,6 +46,7 @@ class Sweep:
         from deadtime.runs import folder_report, sweep_file, tensorboard  # noqa: PLC0415
         from deadtime.runs.runner import train_missing  # noqa: PLC0415
         from deadtime.runs.store import opened  # noqa: PLC0415
+        from deadtime.runs.sweep_text import keep_copy  # noqa: PLC0415
 
         if self.file.suffix != ".toml":
             rule = "a sweep is described by a file NAME.toml"
@@ -53,7 +54,7 @@ class Sweep:
         runs = sweep_file.read(self.file, self.allow_import)
         place = self.out or str(self.file.with_suffix(""))
         with opened(place) as (out, store):
-            keep = partial(sweep_file.keep_copy, self.file, out)
+            keep = partial(keep_copy, self.file, out)
             lost = train_missing(runs, out, self.where, store, keep)
             if self.tensorboard:
                 tensorboard.write_all((spec for spec, _ in runs), out)
