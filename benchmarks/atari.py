@@ -1,4 +1,4 @@
-"""Atari: the pool of emulators beside ale-py's own vector environment, look-ahead, and training with both at once.
+"""Atari: the pool of emulators beside ale-py's vector environment, look-ahead, and training.
 
     python benchmarks/atari.py [SECONDS]
 
@@ -19,16 +19,16 @@ import jax
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
-from deadtime.envs.atari.games import Game
-from deadtime.envs.atari.pool import AtariPool
+from deadtime.envs.atari import AtariPool, Game
 from deadtime.learn import host_loop
 from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.host_turn import Turn
-from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs import make_spec
 
 CORES = os.cpu_count() or 1
 LANES = 4 * CORES
-GAME, DELAYS = "MsPacman", (1, 5, 15, 25)
+GAME = "MsPacman"
+DELAYS = (1, 5, 15, 25)
 
 
 def rate(
@@ -37,8 +37,9 @@ def rate(
     rng: np.random.Generator,
     lanes: int = LANES,
 ) -> float:
-    """Agent steps a second, of random actions."""
-    steps, begin = 0, perf_counter()
+    """Return the agent steps a second of random actions."""
+    steps = 0
+    begin = perf_counter()
     while perf_counter() - begin < seconds:
         step(rng.integers(0, 9, lanes))
         steps += lanes
@@ -46,7 +47,7 @@ def rate(
 
 
 def playing(seconds: float) -> float:
-    """Ours beside ale-py's, in turns; returns ale-py's rate."""
+    """Time our pool and ale-py's in turns; return ale-py's rate."""
     rng = np.random.default_rng(0)
     theirs = AtariVectorEnv("ms_pacman", LANES, num_threads=CORES, repeat_action_probability=0.0)
     theirs.reset(seed=0)
@@ -55,42 +56,38 @@ def playing(seconds: float) -> float:
         pairs = [(rate(pool.step, seconds, rng), rate(theirs.step, seconds, rng)) for _ in range(3)]
     ratio = median(ours / other for ours, other in pairs)
     other = median(other for _, other in pairs)
-    print(
-        f"pool / ale-py's vector environment, {LANES} games on {CORES} cores: {ratio:.2f} ({other:,.0f} steps/s)",
-        flush=True,
-    )
+    what = f"pool / ale-py's vector environment, {LANES} games on {CORES} cores"
+    print(f"{what}: {ratio:.2f} ({other:,.0f} steps/s)", flush=True)
     return other
 
 
 def looking(seconds: float) -> None:
-    """Emulator steps a decision, without stickiness."""
+    """Print the emulator steps a decision, without stickiness."""
     rng = np.random.default_rng(0)
     for delay in DELAYS:
         with closing(
             AtariPool([Game(GAME, delay, 0.0, "fresh", seed=i) for i in range(LANES)])
         ) as pool:
             pool.reset()
-            before, begin, decisions = pool.emulated, perf_counter(), 0
+            decisions = 0
+            before = pool.emulated
+            begin = perf_counter()
             while perf_counter() - begin < seconds:
                 pool.step(rng.integers(0, 9, LANES))
                 decisions += LANES
             took = perf_counter() - begin
             each = (pool.emulated - before) / decisions
         print(
-            f"look-ahead, m = {delay}: {each:.2f} emulator steps a decision, {decisions / took:,.0f} decisions/s",
+            f"look-ahead, m = {delay}: {each:.2f} emulator steps a decision, "
+            f"{decisions / took:,.0f} decisions/s",
             flush=True,
         )
 
 
 def training(seconds: float, runs: int, agent: str, peer: float) -> None:
-    """Agent steps a second of several runs at once, an update every 4 of them, as `run_deep` trains them."""
-    spec = DeepSpec(
-        f"atari:{GAME}",
-        agent,
-        5,
-        "paper",
-        changes={"learning_starts": 2000, "buffer_size": 20_000},
-    )
+    """Print the agent steps a second of several runs at once, an update every 4 of them."""
+    settings = {"preset": "paper", "learning_starts": 2000, "buffer_size": 20_000}
+    spec = make_spec(f"atari:{GAME}", agent, 5, settings)
     groups = host_loop.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
     for group in groups:
         group.begin()
@@ -98,7 +95,7 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
     def play(group: HostGroup, until: Callable[[], bool]) -> int:
         first = group.done
         while not until():
-            group._step()
+            group.advance()
         jax.block_until_ready(group._state)
         return len(group.pairs) * (group.done - first)
 
@@ -114,16 +111,18 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
     for group in groups:
         group.close()
     print(
-        f"training, {runs} {agent} runs of {spec.envs} games: {rate:,.0f} steps/s, {rate / peer:.2f} of ale-py's alone; "
-        f"alone, a turn of the first of {len(groups)} groups would play {parts[0]:.1f} ms, choose {parts[1]:.1f} ms, "
-        f"learn {parts[2]:.1f} ms",
+        f"training, {runs} {agent} runs of {spec.envs} games: {rate:,.0f} steps/s, "
+        f"{rate / peer:.2f} of ale-py's alone; "
+        f"alone, a turn of the first of {len(groups)} groups would play {parts[0]:.1f} ms, "
+        f"choose {parts[1]:.1f} ms, learn {parts[2]:.1f} ms",
         flush=True,
     )
 
 
 def alone(group: HostGroup, repeats: int = 20) -> list[float]:
-    """Milliseconds of each part of a turn when nothing else runs."""
-    learner, pool = group._learner, group._pool
+    """Return the milliseconds of each part of a turn when nothing else runs."""
+    learner = group._learner
+    pool = group._pool
 
     def choose() -> np.ndarray:
         return np.asarray(

@@ -1,8 +1,10 @@
-"""The compiled deep learner on noisy CartPole with the paper's networks: environment steps a second, update every step.
+"""The compiled deep learner on noisy CartPole with the paper's networks, an update every step.
 
-On a CPU (one core: `taskset -c 0 python benchmarks/deep.py`): against Stable-Baselines3's DQN with the same network and batch,
-and each delay in its shared program against a program for that delay alone. With a GPU (`python benchmarks/deep.py`): many
-runs at once, and their memory. Rates are medians of rounds, compilation not counted.
+On a CPU (one core: `taskset -c 0 python benchmarks/deep.py`) it is compared with the DQN of
+Stable-Baselines3 with the same network and batch. Each delay in its shared program is compared with
+a program for that delay alone. With a GPU (`python benchmarks/deep.py`) many runs are trained at
+once, and their memory is measured. Rates are environment steps a second: medians of rounds,
+compilation not counted.
 """
 
 from statistics import median
@@ -18,8 +20,8 @@ from deadtime.learn.compiled_groups import CHUNK_STEPS, program_of, setups_of, w
 from deadtime.learn.compiled_loop import begin_all, run_chunk
 from deadtime.learn.memory import bytes_a_run
 from deadtime.learn.program import Program
-from deadtime.runs.deep_specs import DeepSpec
-from deadtime.runtime.views import VIEWS
+from deadtime.runs import make_spec
+from deadtime.runtime import VIEWS
 
 ROUNDS = 9
 
@@ -28,7 +30,7 @@ class Runs:
     """Runs side by side in one program, to be timed chunk by chunk."""
 
     def __init__(self, agent, delay, runs=1, capacity=None, chunk=CHUNK_STEPS):
-        spec = DeepSpec("noisy-cartpole", agent, delay, "paper")
+        spec = make_spec("noisy-cartpole", agent, delay, {"preset": "paper"})
         shared = program_of(spec, jax.default_backend())
         self.program = (
             shared
@@ -37,12 +39,10 @@ class Runs:
         )
         self.width = width_of(runs)
         self.setups = setups_of([(spec, seed) for seed in range(runs)], self.width)
-        self.runs, self.done, self.chunk, self.count = (
-            begin_all(self.program, self.setups),
-            0,
-            chunk,
-            runs,
-        )
+        self.runs = begin_all(self.program, self.setups)
+        self.done = 0
+        self.chunk = chunk
+        self.count = runs
         self.rate()
 
     def rate(self):
@@ -56,7 +56,7 @@ class Runs:
 
 
 def sb3_rate(steps=3000):
-    """Of Stable-Baselines3's DQN without a delay."""
+    """Return the rate of Stable-Baselines3's DQN without a delay."""
     import gymnasium as gym
     import torch
     from stable_baselines3 import DQN
@@ -85,7 +85,7 @@ def sb3_rate(steps=3000):
 
 
 def compared(first, second):
-    """Median rates of two, timed in turn."""
+    """Return the median rates of two, timed in turn."""
     rates = [(first.rate(), second.rate()) for _ in range(ROUNDS)]
     return tuple(median(column) for column in zip(*rates, strict=True))
 
@@ -98,16 +98,19 @@ def on_cpu():
     peer = median(peers)
     print(f"Stable-Baselines3 DQN, m=0       {peer:10,.0f} steps/s")
     print(
-        f"fastest m=0 program              {undelayed:10,.0f} steps/s   {undelayed / peer:5.0f}× the peer (aim 30)"
+        f"fastest m=0 program              {undelayed:10,.0f} steps/s   "
+        f"{undelayed / peer:5.0f}× the peer (aim 30)"
     )
     print(
-        f"delayed, m=25                    {delayed:10,.0f} steps/s   {delayed / peer:5.0f}× the peer at m=0 (aim 20)"
+        f"delayed, m=25                    {delayed:10,.0f} steps/s   "
+        f"{delayed / peer:5.0f}× the peer at m=0 (aim 20)"
     )
     print(f"m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program a step (aim 2)")
     for delay in (1, 3, 7, 12, 18, 22):
         shared, alone = compared(Runs("delayed", delay), Runs("delayed", delay, capacity=delay))
         print(
-            f"delayed, m={delay}: {shared:,.0f} steps/s, program of its own {alone:,.0f}: {alone / shared:.2f}× (aim 1.3)"
+            f"delayed, m={delay}: {shared:,.0f} steps/s, program of its own {alone:,.0f}: "
+            f"{alone / shared:.2f}× (aim 1.3)"
         )
 
 
@@ -119,14 +122,15 @@ def on_gpu():
         before = bytes_a_run(begin_all, batch.program, batch.setups) * batch.width
         peak = device.memory_stats()["peak_bytes_in_use"]
         print(
-            f"{runs} runs, m=25: {rate:,.0f} steps/s, {rate / runs:,.0f} a run; state {before / 2**20:,.0f} MiB, "
-            f"peak {peak / 2**20:,.0f} MiB",
+            f"{runs} runs, m=25: {rate:,.0f} steps/s, {rate / runs:,.0f} a run; "
+            f"state {before / 2**20:,.0f} MiB, peak {peak / 2**20:,.0f} MiB",
             flush=True,
         )
         del batch
     undelayed, delayed = compared(Runs("oblivious", 0, 2000, capacity=0), Runs("delayed", 25, 2000))
     print(
-        f"2000 runs: m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program ({undelayed:,.0f} steps/s; aim 2.5)"
+        f"2000 runs: m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program "
+        f"({undelayed:,.0f} steps/s; aim 2.5)"
     )
     alone = median(Runs("delayed", 25, 2000, capacity=25).rate() for _ in range(2))
     print(f"2000 runs, m=25, in a program for this view alone: {alone:,.0f} steps/s")

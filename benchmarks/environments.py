@@ -14,8 +14,7 @@ import numpy as np
 
 from deadtime import ActionDelay, ObservationDelay, VectorActionDelay
 from deadtime.delays import Uniform
-from deadtime.envs.cartpole import CartPole
-from deadtime.envs.functional import delayed
+from deadtime.envs import CartPole, delayed
 
 ROUNDS = 7
 RANDOM = Uniform(2, 6)
@@ -75,7 +74,8 @@ def compare(name: str, first, second, wanted: str) -> None:
     """Print the median over rounds of first / second, timed one after the other in each."""
     pairs = [(first(), second()) for _ in range(ROUNDS)]
     ratio = median(a / b for a, b in pairs)
-    mine, theirs = median(a for a, _ in pairs), median(b for _, b in pairs)
+    mine = median(a for a, _ in pairs)
+    theirs = median(b for _, b in pairs)
     print(
         f"| {name} | {mine * 1e6:,.1f} µs | {theirs * 1e6:,.1f} µs | {ratio:.2f} | {wanted} |",
         flush=True,
@@ -117,7 +117,8 @@ def vectors() -> None:
 
 
 def functional() -> None:
-    constant, random = functional_run(1024, 6), functional_run(1024, RANDOM)
+    constant = functional_run(1024, 6)
+    random = functional_run(1024, RANDOM)
     compare(
         f"functional {RANDOM} / functional 6, 1,024 noisy CartPoles", random, constant, "≤ 1.15"
     )

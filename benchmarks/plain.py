@@ -1,7 +1,7 @@
-"""Q-learning under delay as one would write it in Python with NumPy: the peer that `tabular.py` is measured against.
+"""Q-learning under delay as one would write it in Python with NumPy: the peer of `tabular.py`.
 
-The tests hold the compiled learner to it, bit by bit: it draws the same numbers, rolls the whole queue at every decision, and
-keeps Augmented-Q's values in a dict.
+The tests compare the compiled learner with it, bit by bit. It draws the same random numbers, rolls
+the whole queue at every decision, and keeps Augmented-Q's values in a dict.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ MASK = (1 << 64) - 1
 
 
 class Stream:
-    """SplitMix64."""
+    """Random numbers by SplitMix64."""
 
     def __init__(self, state):
         self.state = int(state)
@@ -24,14 +24,24 @@ class Stream:
 
 
 class Plain:
-    """One run: `q` maps what the agent sees to the values of its actions, `counts` a pair (s, a) to its successors' visits."""
+    """One run.
+
+    `q` maps what the agent sees to the values of its actions. `counts` maps a pair (s, a) to the
+    visits of its successors.
+    """
 
     def __init__(self, env, view, delay, streams, step_size=0.1, discount=0.99, epsilon=0.0):
-        self.env, self.view, self.delay = env, view, delay
+        self.env = env
+        self.view = view
+        self.delay = delay
         self.world, self.explorer = (Stream(state) for state in streams)
-        self.step_size, self.discount, self.epsilon = step_size, discount, epsilon
+        self.step_size = step_size
+        self.discount = discount
+        self.epsilon = epsilon
         self.actions = env.successors.shape[1]
-        self.q, self.counts, self.likely = {}, {}, {}
+        self.q = {}
+        self.counts = {}
+        self.likely = {}
 
     def values(self, seen):
         if seen not in self.q:
@@ -95,9 +105,13 @@ class Plain:
         values[action] += self.step_size * (target - values[action])
 
     def episode(self):
-        m, sees = self.delay, []
+        m = self.delay
+        sees = []
         queue = [int(self.world.uniform() * self.actions) for _ in range(m)]
-        state, earned, ended, t = self.env.start, 0.0, False, 0
+        state = self.env.start
+        earned = 0.0
+        ended = False
+        t = 0
         seen = self.see(state, queue)
         while not ended and t < self.env.max_steps:
             sees.append(seen)
@@ -116,5 +130,7 @@ class Plain:
                     sees[t - m], executed, reward, then if m == 0 else sees[t - m + 1], ended
                 )
             earned += reward
-            state, seen, t = after, then, t + 1
+            state = after
+            seen = then
+            t += 1
         return earned, t

@@ -25,7 +25,7 @@ ROUNDS = 3
 
 
 def problem():
-    from deadtime.planning.examples import random_mdp
+    from deadtime.planning import random_mdp
 
     return random_mdp(np.random.default_rng(0), 25, 4, 0.95, 3)
 
@@ -72,7 +72,7 @@ def one(name: str, delay: int) -> None:
 
 
 def measure(name: str, delay: int, rounds: int = ROUNDS) -> tuple[float, float, float]:
-    """Median seconds and memory over rounds, and the value."""
+    """Return the median seconds and memory over rounds, and the value."""
     command = [sys.executable, __file__, "--one", name, "--delay", str(delay)]
     runs = [
         json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -83,17 +83,17 @@ def measure(name: str, delay: int, rounds: int = ROUNDS) -> tuple[float, float, 
 
 
 def beliefs() -> None:
-    """A deterministic 20×20 maze at m = 25, by beliefs."""
-    from deadtime.envs.maze import Maze
+    """Print the time of a deterministic 20×20 maze at m = 25, by beliefs."""
+    from deadtime.envs import Maze
     from deadtime.planning import MDP, solve
 
     P, r = Maze(size=20).model()
     solve(MDP(P, r, 1.0), 1, "beliefs", horizon=4000)
     begin = perf_counter()
     solution = solve(MDP(P, r, 1.0), 25, "beliefs", horizon=4000)
-    print(
-        f"| 20×20 maze, m=25, horizon 4,000, by beliefs | {perf_counter() - begin:.2f} s | {solution.classes} classes |"
-    )
+    took = perf_counter() - begin
+    what = "20×20 maze, m=25, horizon 4,000, by beliefs"
+    print(f"| {what} | {took:.2f} s | {solution.classes} classes |")
 
 
 def sweeps(operator):
@@ -101,7 +101,8 @@ def sweeps(operator):
     time for each state.
     """
     v = np.random.default_rng(0).normal(size=operator.shape)
-    after, policy = np.empty_like(v), np.zeros(operator.shape, operator.policy_type)
+    after = np.empty_like(v)
+    policy = np.zeros(operator.shape, operator.policy_type)
 
     def timed() -> float:
         begin = process_time()
@@ -126,9 +127,8 @@ def processes(rounds: int = 30) -> None:
     from deadtime.planning.channel_operator import ChannelOperator
 
     numba.set_num_threads(1)
-    print(
-        "| S=25, A=4, 3 successors | states | ns a state and action | share of the constant's | aim |"
-    )
+    share = "share of the constant's"
+    print(f"| S=25, A=4, 3 successors | states | ns a state and action | {share} | aim |")
     print("|---|---|---|---|---|")
     mdp = problem()
     for longest in (5, 7):
@@ -173,8 +173,9 @@ def main() -> None:
     if arguments.one:
         one(arguments.one, arguments.delay)
         return
+    what = "S=25, A=4, 3 successors, γ=0.95, tol 1e-8"
     print(
-        "| S=25, A=4, 3 successors, γ=0.95, tol 1e-8 | deadtime | QuantEcon (its fastest) | faster | memory | share | aim |"
+        f"| {what} | deadtime | QuantEcon (its fastest) | faster | memory | share | aim |",
     )
     print("|---|---|---|---|---|---|---|")
     for delay, aim in ((6, "2×"), (8, "5×, a tenth")):
@@ -185,8 +186,10 @@ def main() -> None:
         )
         assert abs(value - peer_value) < 1e-6, (value, peer_value)
         print(
-            f"| m={delay} | {seconds:.3f} s | {peer_seconds:.3f} s ({best}) | {peer_seconds / seconds:.1f}× | "
-            f"{memory / 2**20:.0f} / {peer_memory / 2**20:.0f} MiB | {memory / peer_memory:.3f} | {aim} |",
+            f"| m={delay} | {seconds:.3f} s | {peer_seconds:.3f} s ({best}) | "
+            f"{peer_seconds / seconds:.1f}× | "
+            f"{memory / 2**20:.0f} / {peer_memory / 2**20:.0f} MiB | "
+            f"{memory / peer_memory:.3f} | {aim} |",
             flush=True,
         )
     print("\n| what | time | size |\n|---|---|---|")

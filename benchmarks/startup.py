@@ -1,7 +1,7 @@
-"""CPU time of starting commands: `python benchmarks/startup.py [PYTHON ...]`, a column for each interpreter.
+"""CPU time of starting commands: `python benchmarks/startup.py [PYTHON ...]`.
 
-The least of five starts, user and system time together. Another checkout's interpreter as a second argument
-measures both in one run.
+There is a column for each interpreter. A time is the least of five starts, user and system time
+together. With another checkout's interpreter as a second argument, both are measured in one run.
 """
 
 import os
@@ -13,8 +13,8 @@ from pathlib import Path
 
 STARTS = 5
 STATUS = (
-    '{"units": 1, "done": 1, "work": 5, "work_done": 5, "seconds": 1.0, "running": [], "failed": [], "driver": "", '
-    '"beat": 1, "written": ""}'
+    '{"units": 1, "done": 1, "work": 5, "work_done": 5, "seconds": 1.0, "running": [], '
+    '"failed": [], "driver": "", "beat": 1, "written": ""}'
 )
 MODULE = ("-m", "deadtime")
 COMMANDS = {

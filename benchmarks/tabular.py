@@ -1,6 +1,7 @@
-"""The compiled tabular learner against a plain Python loop of the same algorithm (`plain.py`), on one core.
+"""The compiled tabular learner against a plain Python loop of the same algorithm, on one core.
 
-Both run noisy 10×10 mazes; the plain loop runs fewer episodes. Rates are environment steps a second, the median of rounds.
+Both run noisy 10×10 mazes; the plain loop (`plain.py`) runs fewer episodes. Rates are environment
+steps a second, the median of rounds.
 """
 
 from statistics import median
@@ -9,12 +10,15 @@ from time import perf_counter
 import numpy as np
 from plain import Plain
 
-from deadtime.envs.maze_layout import carve, finite
+from deadtime.envs import Maze
 from deadtime.learn import QLearning
 from deadtime.learn.tabular_q import new_agent, run_episodes
-from deadtime.runtime.views import VIEWS
+from deadtime.runtime import VIEWS
 
-ROUNDS, EPISODES, STEP_COST = 5, 2000, 1000
+MAZE = Maze(size=10, noise=0.1).finite()
+ROUNDS = 5
+EPISODES = 2000
+STEP_COST = 1000
 
 
 def streams():
@@ -22,21 +26,20 @@ def streams():
 
 
 def steps_of(returns):
-    """A maze pays -1/1000 a step and 1 for the last, so the return says how many steps there were."""
+    """Return the number of steps: a maze pays -1/1000 a step and 1 for the last."""
     reached = returns > -0.9995
     return float(np.where(reached, (1 - returns) * STEP_COST + 1, STEP_COST).sum())
 
 
 def ours(agent, delay, episodes=EPISODES):
-    env = finite(carve(10, 0), 0.1)
-    new = new_agent(env, VIEWS[agent], delay)
+    new = new_agent(MAZE, VIEWS[agent], delay)
     begin = perf_counter()
-    new, returns = run_episodes(env, new, QLearning(), streams(), episodes, learn=True)
+    new, returns = run_episodes(MAZE, new, QLearning(), streams(), episodes, learn=True)
     return steps_of(returns.astype(float)) / (perf_counter() - begin), new
 
 
 def plain(agent, delay, episodes):
-    run = Plain(finite(carve(10, 0), 0.1), VIEWS[agent], delay, streams())
+    run = Plain(MAZE, VIEWS[agent], delay, streams())
     begin = perf_counter()
     steps = sum(run.episode()[1] for _ in range(episodes))
     return steps / (perf_counter() - begin)
@@ -60,7 +63,8 @@ def main():
         rows = int(agent.table.used[0])
         held = sum(part.nbytes for part in agent.table)
         print(
-            f"augmented m=25, {episodes} episodes: {rows:,} pairs, {held / 2**20:.0f} MiB, {held / rows:.0f} bytes a pair"
+            f"augmented m=25, {episodes} episodes: {rows:,} pairs, {held / 2**20:.0f} MiB, "
+            f"{held / rows:.0f} bytes a pair"
         )
 
 

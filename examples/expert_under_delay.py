@@ -18,7 +18,6 @@ from rich.progress import track
 from rich.table import Table
 
 from deadtime.envs import CartPole, delayed
-from deadtime.envs.cartpole import CartPoleParams, expert, expert_warmup, predict
 
 DELAYS = tuple(map(int, sys.argv[1:])) or (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 25)
 EPISODES = 256
@@ -28,18 +27,42 @@ CASES = {
     "acts on what it sees, noisy masses": (False, 0.1),
     "acts on what it predicts, noisy masses": (True, 0.1),
 }
+CARTPOLE = CartPole()
+NOMINAL = CARTPOLE.default_params
+
+
+def expert(observation: jax.Array) -> jax.Array:
+    """Return the action of a linear controller."""
+    x, x_dot, theta, theta_dot = observation
+    return (0.05 * x + 0.1 * x_dot + theta + 0.3 * theta_dot > 0).astype(jnp.int32)
+
+
+def predict(observation: jax.Array, queue: jax.Array) -> jax.Array:
+    """Return the state that the pending actions lead to, without noise."""
+    unused = jax.random.key(0)
+    _, start = CARTPOLE.reset_env(unused, NOMINAL)
+
+    def step(state, action):
+        return CARTPOLE.step_env(unused, state, action, NOMINAL)[1], None
+
+    return jax.lax.scan(step, start._replace(physics=observation), queue)[0].physics
+
+
+def warmup(observation: jax.Array, delay: int, key: jax.Array) -> jax.Array:
+    """Return the actions pending at the start: those that keep the pole up."""
+    return CARTPOLE.warm_up(observation, delay, delay)
 
 
 @partial(jax.jit, static_argnames=("delay", "predicts"))
 def returns(key: jax.Array, delay: int, predicts: bool, noise: float) -> jax.Array:
-    """The returns of many episodes of the expert at one delay."""
-    env = delayed(CartPole(), delay, warmup=expert_warmup)
-    params = CartPoleParams()._replace(mass_noise=noise)
+    """Return the returns of many episodes of the expert at one delay."""
+    env = delayed(CARTPOLE, delay, warmup=warmup)
+    params = NOMINAL._replace(mass_noise=noise)
 
     def episode(key: jax.Array) -> jax.Array:
         def step(carry, t):
             obs, state, alive, total = carry
-            seen = predict(obs, state.queue, CartPoleParams()) if predicts else obs
+            seen = predict(obs, state.queue) if predicts else obs
             obs, state, reward, terminated, _ = env.step_env(
                 jax.random.fold_in(key, t), state, expert(seen), params
             )

@@ -8,6 +8,7 @@ with extras_needed():
     from deadtime.planning.channel_policies import Paths, policy_values, simulate_process
     from deadtime.planning.channel_solution import ProcessSolution
     from deadtime.planning.delayed_value import at_queue, exact_values, recursive_values
+    from deadtime.planning.examples import chain, random_mdp, two_state
     from deadtime.planning.iteration import Solution
     from deadtime.planning.late_observations import LateObservations, late_observations
     from deadtime.planning.mdp import MDP
@@ -35,6 +36,7 @@ __all__ = [
     "at_queue",
     "augment",
     "bounds",
+    "chain",
     "exact_values",
     "late_observations",
     "law_at",
@@ -42,9 +44,11 @@ __all__ = [
     "path_probability",
     "policy_values",
     "queue_aware",
+    "random_mdp",
     "recursive_values",
     "simulate",
     "simulate_process",
     "solve",
     "stationary",
+    "two_state",
 ]

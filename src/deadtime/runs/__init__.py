@@ -1,7 +1,10 @@
 """Runs: specs, records, the driver and its engines, sweeps and statistics.
 
 `deadtime.train` returns a `Result`, and `deadtime.compare` a `Comparison` with an `Estimate` for
-each agent and delay. `Where` chooses the engine that runs them. All are imported on first use.
+each agent and delay. `Where` chooses the engine that runs them.
+
+`make_spec` returns a run as data, and `train_missing` trains the runs that a folder has no records
+of, so a sweep can be written in Python. All names are imported on first use.
 """
 
 from importlib import import_module
@@ -10,16 +13,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deadtime.runs.comparison import Comparison
     from deadtime.runs.result import Curve, Result
+    from deadtime.runs.runner import train_missing
+    from deadtime.runs.specs import Spec, make_spec
     from deadtime.runs.statistics import Estimate
-    from deadtime.runs.where import Where
+    from deadtime.runs.where import ENGINES, Where
 
-__all__ = ["Comparison", "Curve", "Estimate", "Result", "Where"]
+__all__ = [
+    "ENGINES",
+    "Comparison",
+    "Curve",
+    "Estimate",
+    "Result",
+    "Spec",
+    "Where",
+    "make_spec",
+    "train_missing",
+]
 _LAZY = {
+    "ENGINES": "where",
     "Comparison": "comparison",
     "Curve": "result",
     "Estimate": "statistics",
     "Result": "result",
+    "Spec": "specs",
     "Where": "where",
+    "make_spec": "specs",
+    "train_missing": "runner",
 }
 """The module of each name."""
 

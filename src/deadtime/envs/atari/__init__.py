@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from deadtime.envs.atari.games import Game
     from deadtime.envs.atari.gym_env import AtariEnv
+    from deadtime.envs.atari.pool import AtariPool
 
-__all__ = ["AtariEnv"]
+__all__ = ["AtariEnv", "AtariPool", "Game"]
+_LAZY = {"AtariEnv": "gym_env", "AtariPool": "pool", "Game": "games"}
+"""The module of each name."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import `AtariEnv` on first use, because it takes a while to load."""
-    if name == "AtariEnv":
-        from deadtime.envs.atari.gym_env import AtariEnv  # noqa: PLC0415
-
-        return AtariEnv
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    """Import a name on first use, because they take a while to load."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -20,6 +20,7 @@ from deadtime.runs.figures import (
     learning_curves,
     new_figure,
     return_against_delay,
+    shared_legend,
 )
 from deadtime.runs.result import Result, Results
 from deadtime.runs.returns import columns, difference, difference_columns, mean_return
@@ -122,7 +123,7 @@ def draw_sweep(results: Results, root: Path) -> Path:
         axis.set_title("Maze" if p == 0 else f"Noisy Maze, p = {p:g}")
     axes[0].set_ylabel("greedy return after 5,000 episodes")
     axes[1].set_ylabel("")
-    axes[1].get_legend().remove()
+    shared_legend(figure, axes)
     figure.suptitle(
         f"10×10 mazes, {statistics.seeds_shown(len(results['delayed', 0.0, 0].seeds))}: deadtime "
         "reproduce delay-sweep"
