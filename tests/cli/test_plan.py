@@ -174,7 +174,7 @@ def test_not_converged_exits_1(run):
     [
         ("two-state --delay -1", "delay is a whole number of steps, 0 or more; got -1"),
         ("two-state --delay wak:0-3", "got 'wak'; did you mean 'walk'?"),
-        ("two-state --delay 1.5", "got '1.5'"),
+        ("two-state --delay 1.5", "got 1.5"),
         ("two-state --delay walk:0-40", "the problem under this delay must fit into memory"),
         ("two-state --delay walk:0-2 --queue 0", "a queue holds the last 2 actions"),
         ("two-state --delay walk:0-2 --method beliefs", "'beliefs' is for constant delays"),
