@@ -214,7 +214,7 @@ def test_an_environment_that_hangs_fails_its_unit_and_not_the_next(tmp_path, mon
     with limited_steps(1):
         assert train_missing([(spec, [1])], tmp_path / "all", Where("local", retries=0)) == 1
     assert (
-        "Stuck-v0 takes at most 1 s (--step-timeout); one took longer: mend the"
+        "Stuck-v0 takes at most 1 s (--step-timeout); one took longer: fix the"
         in capsys.readouterr().err
     )
 

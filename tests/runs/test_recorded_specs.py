@@ -352,7 +352,7 @@ def test_why_gymnasium_has_no_recurrent_agent():
     words = (
         "recurrent trains only where the environment is compiled with it, or on Atari; got "
         "gym:CartPole-v1: choose one of cartpole, noisy-cartpole, acrobot, noisy-acrobot, "
-        "gymnax:NAME, atari:NAME, or an agent of delayed, augmented, oblivious, shifted"
+        "gymnax:NAME, atari:NAME, or one of the agents delayed, augmented, oblivious, shifted"
     )
     with pytest.raises(ValueError) as refused:
         DeepSpec("gym:CartPole-v1", "recurrent")

@@ -98,7 +98,7 @@ def test_names_that_are_there_twice(folder):
     """Of two equal names the last would count, and the digest would be right."""
     text = (folder / "run.json").read_text()
     (folder / "run.json").write_text(text.replace('"id":', '"id": "another", "id":'))
-    refused(lambda: records.read(folder), "run.json can't be read .*a name is there twice")
+    refused(lambda: records.read(folder), "run.json can't be read .*a name occurs twice")
 
 
 def test_sizes_of_text(folder):
@@ -182,7 +182,7 @@ def test_records_of_no_seeds(seeds, folder):
         {"curves.npz": npz(points=np.arange(3), curve=np.zeros((len(seeds), 3), np.float32))},
         **content,
     )
-    refused(lambda: records.read(folder), "is damaged, its seeds are not each there once")
+    refused(lambda: records.read(folder), "is damaged, its seeds are repeated")
 
 
 @pytest.mark.parametrize(

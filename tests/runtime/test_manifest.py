@@ -178,7 +178,7 @@ def test_wrong_manifests_are_refused(words):
     ("text", "words"),
     [
         ("{", "a manifest is JSON; it is not JSON that can be read .*: export the policy again"),
-        ('{"agent": "a", "agent": "b"}', "a name is there twice"),
+        ('{"agent": "a", "agent": "b"}', "a name occurs twice"),
         ("[" * 99 + "]" * 99, "nested 99 levels deep"),
         ("[]", r"a JSON object with an agent; got \[\]: export the policy again"),
         ('{"delay": 1}', "a JSON object with an agent; got {'delay': 1}"),

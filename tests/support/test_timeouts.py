@@ -45,7 +45,7 @@ WORDS = [
     "runs",
 ]
 LATE = (
-    "a step or reset of .* takes at most 2 s (--step-timeout); one took longer: mend the "
+    "a step or reset of .* takes at most 2 s (--step-timeout); one took longer: fix the "
     "environment, or allow more"
 )
 
@@ -101,8 +101,8 @@ def test_invalid_limits_are_refused(given, tmp_path):
     assert done.returncode == 2
     number = float(given)
     assert done.stderr == (
-        f"deadtime: a step timeout is a number of seconds above 0; got {number}: 60, say, or "
-        "leave it out\n"
+        f"deadtime: a step timeout is a number of seconds above 0; got {number}: "
+        "pass 60, for example, or leave it out\n"
     )
 
 

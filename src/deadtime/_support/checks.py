@@ -1,4 +1,4 @@
-"""Checks of numbers that people pass."""
+"""Checks of numbers in arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _USUAL = {"episodes": 5000, "evaluation_episodes": 100}
 
 
 def check_count(name: str, value: object) -> int:
-    """Return `value` as an int, or raise if it is no whole number of 1 or more."""
+    """Return `value` as an int, or raise if it is not a whole number, 1 or more."""
     try:
         count = -1 if isinstance(value, bool) else index(value)  # type: ignore[arg-type]
     except TypeError:

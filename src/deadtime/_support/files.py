@@ -1,4 +1,4 @@
-"""Files: written completely or not at all, and read as files that nobody vouches for.
+"""Files: written completely or not at all, and read as untrusted files.
 
 Reading runs no code of a file, follows no link, and allocates nothing before its size is known.
 """
@@ -132,7 +132,7 @@ def _check_nesting(text: str) -> None:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return found
 
 

@@ -17,7 +17,7 @@ _UNITS = (("s", 1), ("min", 60), ("h", 3600))
 
 
 def about(seconds: float) -> str:
-    """Return an estimated time in words, with as many digits as an estimate has."""
+    """Return an estimated time in words, rounded."""
     if seconds < 10:
         return "a few seconds"
     name, size = next((n, s) for n, s in reversed(_UNITS) if seconds >= 0.95 * s)

@@ -26,7 +26,7 @@ _LOCK = Lock()
 
 
 class StepTimeoutError(RuntimeError):
-    """A step of an environment took longer than it may."""
+    """The error for a step of an environment that exceeds its time limit."""
 
 
 def step_timeout() -> float | None:
@@ -56,7 +56,8 @@ def _checked(given: str | float) -> float:
         seconds = math.nan
     if not 0 < seconds < math.inf:
         raise ValueError(
-            f"a step timeout is a number of seconds above 0; got {given}: 60, say, or leave it out"
+            f"a step timeout is a number of seconds above 0; got {given}: "
+            "pass 60, for example, or leave it out"
         )
     return seconds
 
@@ -93,7 +94,7 @@ class Patient:
             STUCK.add(self.name)
             raise StepTimeoutError(
                 f"a step or reset of {self.name} takes at most {seconds:g} s (--step-timeout); "
-                "one took longer: mend the environment, or allow more"
+                "one took longer: fix the environment, or allow more"
             )
         if error is not None:
             raise error

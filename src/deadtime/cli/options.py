@@ -33,7 +33,7 @@ def _agents_help() -> str:
 
 
 def _where(missing: Collection[str]) -> str:
-    """Return all families of environments but the `missing` ones, the shorter way."""
+    """Return the families without the `missing` ones as text, in the shorter of two forms."""
     present = [family for family in FAMILIES if family not in missing]
     if len(present) <= len(missing):
         return listed(present)
@@ -137,7 +137,7 @@ class Options:
     ] = ()
 
     def given(self) -> dict[str, Any]:
-        """Return the settings that were not left out."""
+        """Return the settings that were given."""
         lists = ("env_kwargs", "set")
         options = {
             one.name: getattr(self, one.name) for one in fields(self) if one.name not in lists
@@ -146,7 +146,7 @@ class Options:
         return named | _by_name(self.set, named, "batch_size=64")
 
     def environment(self) -> dict[str, Any]:
-        """Return the arguments of the environment that were given as such."""
+        """Return the arguments of the environment that were given with `--env-kwargs`."""
         return _by_name(self.env_kwargs, (), "size=10")
 
 

@@ -76,7 +76,7 @@ def _constant(problem: Problem, mdp: MDP, delay: int, horizon: int | None) -> di
 
 
 def _mdp(problem: Problem) -> tuple[MDP, dict[str, Any]]:
-    """Return the MDP of a problem, and what an answer says about it first."""
+    """Return the MDP of a problem, and the first entries of its answer."""
     if isinstance(problem, TwoState):
         return two_state(problem.p, problem.gamma), {"problem": "two-state", "p": problem.p}
     if isinstance(problem, Chain):
@@ -133,7 +133,7 @@ def _pictures(
     solution: Solution | BeliefSolution | None,
     start: tuple[int, ...],
 ) -> dict[str, str]:
-    """Draw the picture that was asked for, and return its place by name."""
+    """Draw the picture that was asked for, and return its path by name."""
     heat_map = problem.heat_map if isinstance(problem, TwoState) else None
     picture = problem.picture if isinstance(problem, Maze) else None
     if heat_map is None and picture is None:

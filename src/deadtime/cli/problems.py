@@ -1,4 +1,4 @@
-"""The problems that `deadtime plan` solves, and how: arguments alone."""
+"""The arguments of `deadtime plan`: its problems, and how to solve them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _AGES = 0xA6E
 
 
 def first_state(process: DelayProcess | None, key: jax.Array) -> Any:
-    """Return the channel's state at the start of an episode; None is any constant delay."""
+    """Return the channel's state at the start of an episode; None under any constant delay."""
     if process is None or process.constant is not None:
         return ()
     chain = process.chain

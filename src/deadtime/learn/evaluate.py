@@ -95,7 +95,7 @@ def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
 def play(
     pool: Pool, act: Callable[[Played], np.ndarray], stopped: Callable[[], bool]
 ) -> Float[np.ndarray, " lanes"]:
-    """Return the return of one episode on each lane of a pool; NaN where it was stopped.
+    """Play one episode on each lane of a pool, and return the returns; NaN where it was stopped.
 
     A lane rests after its episode. A lane whose worker died plays another episode.
     """

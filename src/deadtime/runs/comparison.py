@@ -86,7 +86,7 @@ class Comparison:
     """The number of runs that were trained now; the others had been recorded before."""
 
     def __post_init__(self) -> None:
-        """Raise if an agent or a delay is named twice, or none is."""
+        """Raise if agents or delays are empty or repeated."""
         named = (self.agents, self.delays)
         if any(not each or len({*each}) < len(each) for each in named):
             rule = "name each agent and delay once, at least one"

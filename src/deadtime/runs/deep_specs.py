@@ -104,7 +104,7 @@ class DeepSpec:
             ]
             raise ValueError(
                 f"{self.agent} trains only where the environment is compiled with it, or on Atari; "
-                f"got {self.env}: choose one of {', '.join(others)}, or an agent of "
+                f"got {self.env}: choose one of {', '.join(others)}, or one of the agents "
                 f"{', '.join(agents)}"
             )
         if self.agent not in agents:
@@ -156,7 +156,8 @@ class DeepSpec:
                 object.__setattr__(self, name, usual)
         if not isinstance(self.evaluation_delays, list | tuple):
             raise ValueError(
-                f"evaluation_delays are a list; got {self.evaluation_delays!r}: pass (5, 10), say"
+                f"evaluation_delays are a list; got {self.evaluation_delays!r}: "
+                "pass, for example, (5, 10)"
             )
         object.__setattr__(
             self, "evaluation_delays", tuple(check_delay(delay) for delay in self.evaluation_delays)
@@ -222,7 +223,7 @@ class DeepSpec:
         return kept
 
     def _check_place(self) -> None:
-        """Raise if a setting needs a compiled environment and this one is not, or the reverse."""
+        """Raise if a setting is for the other kind of environment, compiled or outside."""
         if self.outside and getattr(self.learner, "model", "") == "simulator":
             raise ValueError(
                 f"model='simulator' predicts with a copy of the environment, and {self.env} can't "

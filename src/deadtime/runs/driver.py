@@ -70,7 +70,7 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
 
 
 def _compiling(how: How) -> AbstractContextManager[None]:
-    """Return a context that compiles faster, to slower programs, for runs that hardly train."""
+    """Return a context that compiles faster, to slower programs, for very short runs."""
     if not how.together:
         return nullcontext()
     with uninterrupted():
@@ -81,7 +81,7 @@ def _compiling(how: How) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class How:
-    """How the runs of a command are done and recorded."""
+    """The options by which a command trains and records its runs."""
 
     keep: Keep = Keep()  # noqa: RUF009  (it is never changed)
     """The policies that records keep."""
@@ -90,7 +90,7 @@ class How:
 
     Otherwise several may add to the folder at once, and the first error ends the command."""
     together: bool = False
-    """Whether runs hardly train: they then share programs that are compiled faster."""
+    """Whether runs are very short: they then share programs that are compiled faster."""
 
 
 def check(where: Where) -> None:

@@ -55,13 +55,13 @@ class Engine(Protocol):
 
 
 class Inline:
-    """The engine of threads in this process: on a CPU one deep run a core.
+    """The engine of threads in this process: on a CPU, one deep run for each core.
 
     A tabular unit runs alone, since it starts threads of its own.
     """
 
     def __init__(self, width: int = 1, together: bool = False):
-        """Run up to `width` units at a time; `together` is for runs that hardly train."""
+        """Run up to `width` units at a time; `together` is for very short runs."""
         self._pool = ThreadPoolExecutor(width)
         self._width = width
         self._together = together

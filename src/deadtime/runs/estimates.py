@@ -39,7 +39,7 @@ so the time of a deep one lies between compiling it and loading it."""
 
 
 def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> str:
-    """Return in words about how long runs take on this machine, or on a number of GPUs.
+    """Return the estimated time of runs in words, on this machine or on a number of GPUs.
 
     `together` is for runs that share programs on a CPU too.
     """
@@ -97,7 +97,7 @@ def _compile_seconds(kind: str) -> float:
 
 
 def _seconds_of_groups(runs: Runs) -> list[float]:
-    """Estimate the seconds that each group of runs takes which shares a program on a GPU."""
+    """Estimate the seconds for each group of runs that share a program on a GPU."""
     with uninterrupted():
         from deadtime.learn import compiled_groups  # noqa: PLC0415  (JAX takes a while to load)
 

@@ -20,7 +20,7 @@ from deadtime._support.files import is_folder
 def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Let one process at a time replace folders beside `folder`, and none while others read.
 
-    The lock goes with its process.
+    The lock ends with its process.
     """
     parent = os.open(folder.parent, os.O_RDONLY)
     try:

@@ -156,7 +156,7 @@ def paths(root: Path) -> list[Path]:
 def find(root: Path, name: str) -> Packed | None:
     """Return a record that a pack in `root` holds.
 
-    A pack that can't be read may hold the record too: it is an error unless another pack has it.
+    A pack that can't be read may hold the record: raise then, unless another pack has it.
     """
     found: list[Packed] = []
     unread: list[str] = []
@@ -234,7 +234,7 @@ def _stamp(about: os.stat_result) -> Stamp:
 
 
 def _members(file: BinaryIO, size: int) -> Members:
-    """Read the directory of a pack, and raise unless the pack is what `write` writes."""
+    """Read the directory of a pack, and raise unless `write` could have written it."""
     if not size:
         raise ValueError("it is empty")
     if not _begins_with_a_record(file.read(_LOCAL.size + 2 * _LONGEST_NAME)):

@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def is_url(place: str | Path) -> bool:
-    """Return whether a place is a URL, and no path."""
+    """Return whether a place is a URL rather than a path."""
     return "://" in str(place)

@@ -32,7 +32,7 @@ def current_provenance(device: str = "") -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Return the versions of what results depend on, where it is installed."""
+    """Return the versions of the installed packages that results depend on."""
     found = {"deadtime": __version__}
     for name in ("jax", "optax", "numba", "numpy", "scipy", "gymnasium", "ale-py"):
         with suppress(PackageNotFoundError):

@@ -27,7 +27,7 @@ class _Spec(Protocol):
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of one spec: an entry or a row a seed, in the order of `seeds`."""
+    """The outcome of one spec: an entry or a row for each seed, in the order of `seeds`."""
 
     id: str
     """The spec's id when it was run; a later version that gives other results has another id."""

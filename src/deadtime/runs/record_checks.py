@@ -1,6 +1,6 @@
-"""Checks of a record that was read: whether some training gives such a one.
+"""Checks of a record after it was read: whether a training can give it.
 
-Digests tell damage, not who made a file, so a record may say anything.
+Digests detect damage, not forgery, so a record may contain anything.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _LONGEST_SECONDS, _LONGEST_STATUS, _MOST_POINTS = 1e12, 200, 10_000
 
 
 def check_record(record: Record) -> None:
-    """Raise if no training gives such a record."""
+    """Raise if no training can give this record."""
     _check_seeds(record)
     _check_lists(record)
     if not isinstance(record.id, str) or not re.fullmatch("[0-9a-f]{12}", record.id):
         raise ValueError(f"its id is {record.id!r:.50}, and not twelve hexadecimal digits")
     if not isinstance(record.spec["env"], str) or record.spec["kind"] not in ("tabular", "deep"):
-        raise ValueError("its environment or the kind of its run is no word that a run has")
+        raise ValueError("the name of its environment or the kind of its run is not valid")
     _check_rows(record)
 
 
@@ -52,7 +52,7 @@ def _check_seeds(record: Record) -> None:
         or len({*kept}) < len(kept)
         or {*kept} - {*seeds}
     ):
-        raise ValueError("its seeds are not each there once, those that were kept among them")
+        raise ValueError("its seeds are repeated, or lack a seed whose policy was kept")
     if sorted(described) != sorted(seeds):
         raise ValueError("its provenance does not name each seed once")
     if {name.partition("/")[0] for name in record.policies} - {str(seed) for seed in kept}:
@@ -62,7 +62,7 @@ def _check_seeds(record: Record) -> None:
 def _check_lists(record: Record) -> None:
     count = len(record.seeds)
     if any(len(listed(getattr(record, name), kind)) != count for name, kind in KINDS.items()):
-        raise ValueError(f"there are {count} seeds, and not as many of each of {', '.join(KINDS)}")
+        raise ValueError(f"it has {count} seeds, but not as many of each of {', '.join(KINDS)}")
     for score in record.scores + record.training_scores:
         if not math.isnan(score) and abs(score) > _LARGEST:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The format of records: what stands in JSON and what in arrays, and records as bytes."""
+"""The format of records: which parts are JSON and which are arrays, and records as bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROWS = ("points", "curve", "others")
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    """Return the fields of a record that stand in JSON."""
+    """Return the fields of a record that are written as JSON."""
     return {name: getattr(record, name) for name in _FIELDS}
 
 
@@ -30,7 +30,7 @@ def from_json(
     rows: dict[str, Any],
     policies: dict[str, np.ndarray],
 ) -> Record:
-    """Return a record from the parts of a file, or raise if no training gives such a record."""
+    """Return a record from the parts of a file, or raise if no training can give it."""
     if schema == 1:
         content["provenance"] = content.pop("made")
     fields = {name: content[name] for name in _FIELDS}

@@ -1,8 +1,8 @@
-"""Records on disk: one folder a spec, which holds all its seeds.
+"""Records on disk: one folder for each spec, with all its seeds.
 
     NAME-ID/run.json      spec, seeds, scores, provenance, times, and the digests of the other files
-            curves.npz    returns during training, one row a seed
-            policies.npz  what was learned, where policies are kept
+            curves.npz    returns during training, one row for each seed
+            policies.npz  the trained policies, if they are kept
 
 A folder is written under a temporary name and then renamed, so it is complete or absent. Adding
 seeds writes a new folder with all rows, and moves the user's own files into it. A folder that does
@@ -43,7 +43,7 @@ class Source(Protocol):
 
     @property
     def remedy(self) -> str:
-        """What to do if the record is damaged."""
+        """The remedy if the record is damaged."""
 
     def has(self, file: str) -> bool:
         """Return whether the record has a file of this name."""
@@ -139,7 +139,7 @@ def _write(folder: Path, record: Record) -> Path:
 
 
 def _check_place(folder: Path) -> None:
-    """Raise if there is something else than a record or an empty folder."""
+    """Raise if the place holds anything but a record or an empty folder."""
     is_other = folder.is_symlink() or (folder.exists() and not folder.is_dir())
     if not is_other and folder_swap.settled(folder, FILES):
         is_other = not (folder / RUN).exists() and any(folder.iterdir())

@@ -25,7 +25,7 @@ SCORES: Score = attrgetter("scores")
 
 
 def mean_return(result: Result, returns: Returns | None = None) -> Estimate:
-    """Return the mean of `returns`, an entry a seed; default: the greedy ones."""
+    """Return the mean of `returns`, one entry for each seed; default: the greedy returns."""
     values = result.scores if returns is None else returns
     return statistics.mean(values, return_limits(result.spec))
 

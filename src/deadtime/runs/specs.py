@@ -21,7 +21,7 @@ def make_spec(
     options: dict[str, Any],
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> Spec:
-    """Return the spec of a run, tabular or deep as the environment is."""
+    """Return the spec of a run, tabular if the environment is for tabular agents, else deep."""
     channel = as_delay(delay)
     if family_of(env).loop != "tabular":
         return deep_spec(env, agent, channel, options, env_kwargs)

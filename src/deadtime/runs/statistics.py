@@ -45,7 +45,7 @@ class Estimate(NamedTuple):
 
 
 def seeds_shown(count: int, intervals: str = ", 95% intervals") -> str:
-    """Return the number of seeds in words, and that there are intervals if there are."""
+    """Return the number of seeds in words; `intervals` is added if there are intervals."""
     return f"{count} seed{'s' * (count != 1)}{intervals if count >= FEWEST else ''}"
 
 
@@ -67,7 +67,7 @@ def mean(values: Scores | Sequence[float], limits: Limits = ANY) -> Estimate:
 
 
 def difference(first: Scores, second: Scores, limits: Limits = ANY) -> Estimate:
-    """Return the mean of first - second, paired by seed; `limits` are those of a single score."""
+    """Return the mean of first - second, paired by seed; `limits` bound a single score."""
     widest = limits[1] - limits[0]
     return mean(np.asarray(first, float) - np.asarray(second, float), (-widest, widest))
 

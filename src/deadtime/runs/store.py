@@ -68,7 +68,7 @@ def _at(url: str) -> tuple[Any, str]:
         ) from error
     except ValueError as error:
         raise ValueError(
-            f"a URL is one that fsspec knows; got {url!r} ({error}): s3://BUCKET/FOLDER, say"
+            f"a URL is one that fsspec knows; got {url!r} ({error}): pass, for example, s3://BUCKET/FOLDER"
         ) from None
 
 

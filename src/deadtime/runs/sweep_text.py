@@ -85,7 +85,7 @@ def parsed(text: str, path: Path) -> dict[str, Any]:
     if "environments" not in content:
         raise ValueError(
             f"{path}: a sweep names its environments; got none: write "
-            'environments = ["noisy-cartpole"], say'
+            'environments = ["noisy-cartpole"], for example'
         )
     return content
 

@@ -66,7 +66,7 @@ class TabularSpec:
         if self.agent not in agents and self.agent in VIEWS:
             raise ValueError(
                 f"{self.agent} learns from numbers, not from the cells of {self.env}: "
-                f"choose cartpole or acrobot, or an agent of {', '.join(agents)}"
+                f"choose cartpole or acrobot, or one of the agents {', '.join(agents)}"
             )
         if self.agent not in agents:
             hint = nearest(str(self.agent), agents)
@@ -179,7 +179,7 @@ def check_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     if not chosen or min(chosen) < 0 or max(chosen) >= 2**31 or len(set(chosen)) != len(chosen):
         raise ValueError(
             "seeds are distinct whole numbers from 0 to 2^31 - 1, at least one; got "
-            f"{seeds!r}: pass range(5), say"
+            f"{seeds!r}: pass, for example, range(5)"
         )
     return chosen
 

@@ -31,8 +31,8 @@ def train(
 
     Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`gamma`,
     `learning_rate`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` whatever
-    `gymnasium.make` takes). The environment's own may also stand in `env_kwargs`, and have to where
-    the training has a setting of the same name. `deadtime train` takes the same arguments.
+    `gymnasium.make` takes). The environment's own options may also be in `env_kwargs`, and must be
+    if the training has a setting of the same name. `deadtime train` takes the same arguments.
     """
     spec = make_spec(env, agent, delay, options, env_kwargs)
     chosen = check_seeds(seeds)

@@ -42,7 +42,7 @@ class Keep(NamedTuple):
     """The largest policy that is kept, in bytes; None: any size."""
 
     def kept(self, record: Record) -> Record:
-        """Return the record of one seed, without its policy unless that is to be kept."""
+        """Return the record of one seed, with its policy only if that is to be kept."""
         wanted = record.policies and {*record.seeds} <= {*self.seeds}
         if wanted and (self.most_bytes is None or record.policy_bytes() <= self.most_bytes):
             return record
@@ -142,8 +142,7 @@ def trained(
 
     Checkpoints stay in a folder or at a URL until the caller deletes them. When `stopped` is set,
     deep runs write checkpoints and return no records. Of a tabular spec, the finished seeds are
-    returned.
-    With `together`, for runs that hardly train, runs share programs on a CPU too.
+    returned. With `together`, for very short runs, runs share programs on a CPU too.
     """
     progress(0)  # reports the start
     specs = {spec.id: replace(spec) for spec, _ in unit.runs}  # replace checks specs from JSON

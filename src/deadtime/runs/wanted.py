@@ -42,5 +42,5 @@ def _recorded(folder: Path, kept: set[int]) -> set[int]:
 
 
 def count(runs: Runs) -> int:
-    """Count the runs, a spec and a seed each."""
+    """Count the runs; each is a spec and a seed."""
     return sum(len(seeds) for _, seeds in runs)

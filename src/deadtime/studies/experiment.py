@@ -68,12 +68,12 @@ class Experiment:
         return replace(self, runs=little, seeds=self.seeds[:1], draw=drawn)
 
     def with_seeds(self, number: int) -> Experiment:
-        """Return the experiment with so many seeds, from its first on."""
+        """Return the experiment with `number` seeds, counted from its first seed."""
         return replace(self, seeds=range(self.seeds[0], self.seeds[0] + number))
 
     @property
     def wanted(self) -> Runs:
-        """Return the specs with their seeds; a spec that several keys share is there once."""
+        """Return the specs with their seeds; a spec that several keys share is listed once."""
         once = {spec.name: spec for spec in self.runs.values()}
         return [(spec, self.seeds) for spec in once.values()]
 
@@ -101,7 +101,7 @@ def _little(spec: Spec) -> Spec:
 def found(experiment: Experiment, root: Path) -> Results | None:
     """Return the results of an experiment from records alone, or None if there are none.
 
-    They are of the seeds that all its runs have, unless it is shown in part.
+    The results have the seeds that all runs share, unless the experiment is shown in part.
     """
     names = dict.fromkeys(spec.name for spec in experiment.runs.values())
     there = [name for name in names if records.exists(root / name)]

@@ -113,8 +113,8 @@ class Augmentation:
         if action_space != self.action_space:
             raise ValueError(
                 "with delayed observations AugmentObservation keeps the chosen actions, so no "
-                f"wrapper between it and ActionDelay changes them; got {action_space} outside and "
-                f"{self.action_space} inside: put that wrapper beneath ActionDelay"
+                f"wrapper between it and ActionDelay may change them; got {action_space} outside "
+                f"and {self.action_space} inside: put that wrapper beneath ActionDelay"
             )
 
     def _flat_space(self) -> spaces.Box:

@@ -17,7 +17,7 @@ from deadtime.planning.policies import best_queue_aware
 
 
 def two_state_heat_map(gamma: float, path: Path) -> Path:
-    """Draw the optimal delayed value, as a share of the most there is, over p and the delay."""
+    """Draw the optimal delayed value, as a share of the maximum, over p and the delay."""
     ps = np.linspace(0.5, 1, 11)
     delays = range(11)
     best = np.array(

@@ -264,7 +264,7 @@ def stationary_suboptimal() -> Finding:
 
 
 def _listed(numbers: Iterable[float], digits: int) -> str:
-    """Return numbers as text with so many decimals, separated by commas."""
+    """Return numbers as text with `digits` decimals, separated by commas."""
     return ", ".join(f"{number:.{digits}f}" for number in numbers)
 
 

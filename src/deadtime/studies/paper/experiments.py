@@ -29,8 +29,8 @@ ALL = "all"
 def chosen(ids: Sequence[str], preset: str | None, smoke: bool = False) -> list[Experiment]:
     """Return the experiments of the names given, or of `all`.
 
-    Of one that exists under several presets, these are the one asked for, or each of them. `all`
-    are those that can be done in one go; for a smoke test it is every one.
+    If an experiment exists under several presets, return the requested one, or all of them. `all`
+    means the experiments that one command can finish; for a smoke test, every experiment.
     """
     every = EXPERIMENTS.values()
     known = dict.fromkeys(name for one in every for name in (one.id, one.name))

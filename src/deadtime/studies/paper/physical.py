@@ -1,7 +1,7 @@
 """The paper's CartPole and Acrobot experiments as data.
 
-Noise changes masses and lengths, as in the authors' code, under both presets: so both can stand
-beside the paper's table.
+Noise changes masses and lengths, as in the authors' code, under both presets: so both can be
+compared with the paper's table.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ SWEPT = (0, 1, 2, 3, 5, 7, 10, 15, 20, 25)
 
 
 def draw_sweep(results: Results, root: Path) -> Path:
-    """Return against the delay."""
+    """Draw the return against the delay."""
     return _panels(results, root, "delay-sweep-physical", SWEPT_ENVS, SWEPT)
 
 
@@ -129,7 +129,7 @@ PLAIN: dict[str, Any] = {"shaped": False, "centre": 1.0}
 
 
 def draw_plain(results: Results, root: Path) -> Path:
-    """Return against the delay when trained on the plain reward."""
+    """Draw the return against the delay when trained on the plain reward."""
     return _panels(results, root, "plain-reward", GAP_ENVS, DELAYS)
 
 

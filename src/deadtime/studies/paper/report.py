@@ -180,7 +180,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as the text of a cell; a number that there is not is a dash."""
+    """Return a value as the text of a cell; a missing number is a dash."""
     if isinstance(value, float):
         return "–" if isnan(value) else f"{value:.4g}"
     return escape(str(value))

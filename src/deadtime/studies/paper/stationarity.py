@@ -24,7 +24,9 @@ _LOOKS = {
 
 
 def _draw(results: Results, root: Path) -> Path:
-    """Return against the delay: the paper's estimates as crosses, the exact values as lines."""
+    """Draw the return against the delay: the paper's estimates as crosses, the exact values as
+    lines.
+    """
     figure, axes = new_figure(7, 4)
     rows: dict[str, Any] = PAPER | exact_rows()
     for name, (label, color, style) in _LOOKS.items():

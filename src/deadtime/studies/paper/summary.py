@@ -81,7 +81,7 @@ def won(results: Results) -> dict[tuple[str, int], bool]:
 
 
 class Standing(NamedTuple):
-    """How Delayed-Q compares with the other agents, and with its returns in the paper."""
+    """A comparison of Delayed-Q with the other agents, and with its returns in the paper."""
 
     won: int
     won_in_the_paper: int
@@ -122,7 +122,7 @@ _SCORES = {
 
 
 def _draw(results: Results, root: Path) -> Path:
-    """Return against the delay in the six environments, the paper's values as crosses."""
+    """Draw the return against the delay in the six environments, the paper's values as crosses."""
     preset = next(iter(results))[0]
     seeds = len(next(iter(results.values())).seeds)
     figure, axes = new_figure(13, 7.4, 2, 3)

@@ -1,4 +1,4 @@
-"""What a prediction is worth in the random walk with momentum: its mode, its mean, or all of it.
+"""The value of a prediction in the random walk with momentum: the mode, the mean, or the law.
 
 The paper says that a point estimate, "e.g. ML or MAP", of the walk's future is x = 0. That is the
 mean. At long delays the law has two peaks at ±Z, so the most likely x is ±Z, and acting on it is

@@ -1,4 +1,4 @@
-"""Exact values against the spread of the latency: what knowing the age and waiting are worth.
+"""Exact values against the spread of the latency: the value of knowing the age, and of waiting.
 
 Latencies are uniform on m - d … m + d steps, so their mean stays and their spread grows. The
 receiver executes the newest action that has arrived. Three agents see the age of a step before they
@@ -43,7 +43,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, where it starts, and its latencies.
+    """A problem, its start and its latencies.
 
     Latencies are uniform on mean - d … mean + d, for each d up to `mean`.
     """
