@@ -202,6 +202,8 @@ def test_box_bounds_are_the_environments_business():
 
 RANDOM = "pass one number, such as the longest delay"
 
+SECONDS = "for seconds, deadtime.delays.Seconds(0.5, step)"
+
 
 @pytest.mark.parametrize(
     ("delay", "remedy"),
@@ -215,7 +217,7 @@ RANDOM = "pass one number, such as the longest delay"
         (True, "pass 0 for no delay"),
         (2.5, "pass a whole number, such as 3"),
         (2.0, "pass a whole number, such as 2"),
-        (np.float32(0.5), "pass a whole number, such as 1"),
+        (np.float32(0.5), "pass a whole number, such as 1; " + SECONDS),
         ((2, 6), RANDOM),
         ([2, 6], RANDOM),
         (range(2, 6), RANDOM),

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from deadtime.delays import RandomWalk
 from deadtime.planning import MDP, augment, solve
 from deadtime.planning.augmented import Operator, delayed_reward, pending_reward
 from deadtime.planning.examples import chain, random_mdp, stretched, two_state, two_state_optimum
@@ -227,6 +228,13 @@ def test_a_tolerance_below_rounding_is_not_claimed():
     )
     assert not solution.converged
     assert "raise tol, doubles can't show more" in solution.message
+
+
+def test_a_delay_may_be_text():
+    mdp = two_state(0.8, 0.9)
+    assert np.array_equal(solve(mdp, "3").values, solve(mdp, 3).values)
+    by_text = solve(mdp, "walk:0-2").value(0, [0, 1])
+    assert by_text == solve(mdp, RandomWalk(0, 2)).value(0, [0, 1])
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,8 @@ def _delay_remedy(delay: Any) -> str:
     if delay is not None and not isinstance(delay, int | float | str | np.generic):
         return "pass one number, such as the longest delay"
     if isinstance(delay, float | np.floating) and math.isfinite(delay) and delay > 0:
-        return f"pass a whole number, such as {math.ceil(delay)}"
+        seconds = f"; for seconds, deadtime.delays.Seconds({delay:g}, step)" if delay < 1 else ""
+        return f"pass a whole number, such as {math.ceil(delay)}{seconds}"
     return "pass 0 for no delay"
 
 

@@ -141,9 +141,11 @@ def span(text: str, example: str) -> tuple[int, int]:
 def check_steps(value: Any, name: str, least: int = 0) -> int:
     """Return `value` as an int, or raise if it is not a whole number of steps, `least` or more."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        fraction = isinstance(value, float | np.floating) and 0 < value < 1
+        how = "; of seconds, divide by those of a step and round up" if fraction else ""
         raise ValueError(
             f"{name} is a whole number of steps, {least} or more; got {value!r}: pass a whole "
-            "number"
+            f"number{how}"
         )
     if value > LONGEST:
         raise ValueError(f"{name} is at most {LONGEST} steps; got {value!r}: pass a smaller number")

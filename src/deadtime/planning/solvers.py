@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from deadtime.delays import DelayProcess
-from deadtime.delays.convention import check_delay
+from deadtime.delays import DelayProcess, as_process
 from deadtime.planning import iteration
 from deadtime.planning.beliefs import solve_beliefs
 from deadtime.planning.channel_solution import Observed, solve_process
@@ -19,7 +18,7 @@ METHODS = (*iteration.METHODS, "beliefs")
 
 def solve(
     mdp: MDP,
-    delay: int | DelayProcess,
+    delay: int | str | DelayProcess,
     method: str = "modified_policy_iteration",
     *,
     observed: Observed = "now",
@@ -30,20 +29,21 @@ def solve(
 ) -> Any:
     """Return the optimum of `mdp` when actions are executed `delay` steps late, to within `tol`.
 
-    `delay` is a whole number or a process of `deadtime.delays`. A whole number, or a process that
-    is constant, such as ``Buffered(process, 6)``, gives a `Solution`. Any other process gives a
-    `ProcessSolution`. `observed` says when the agent sees an age: "now", before it chooses the
-    action of that step, or "hindsight", one step later. For ages that it never sees there is
-    `bounds`.
+    `delay` is a whole number or a process of `deadtime.delays`, also as text (``"walk:0-3"``). A
+    whole number, or a constant process such as ``Buffered(process, 6)``, gives a `Solution`.
+    Any other process gives a `ProcessSolution`.
+
+    `observed` says when the agent sees an age: "now", before it chooses the action of that step,
+    or "hindsight", one step later. For ages that it never sees there is `bounds`.
 
     With `horizon` the optimum is of the sum of that many rewards, discounted or not, solved
     backwards by any method. ``method="beliefs"`` merges augmented states with one nested law of the
     future (`beliefs`), and returns a `BeliefSolution`; it needs at most `max_classes` of them.
     """
-    process = delay if isinstance(delay, DelayProcess) else None
+    process = as_process(delay)
     _check_arguments(mdp, method, tol, horizon, max_iterations)
     _check_observed(observed)
-    if process is not None and process.constant is None:
+    if process.constant is None:
         if method == "beliefs":
             raise ValueError(
                 f"the method 'beliefs' is for constant delays; got {delay}: "
@@ -58,7 +58,7 @@ def solve(
             horizon=horizon,
             max_iterations=max_iterations,
         )
-    delay = check_delay(delay if process is None else process.constant)
+    delay = process.constant
     if method == "beliefs":
         limits = {"max_iterations": max_iterations, "max_classes": max_classes}
         return solve_beliefs(mdp, delay, tol=tol, horizon=horizon, **limits)
