@@ -22,7 +22,7 @@ def run(cwd, script, *arguments):
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_expert_under_delay(tmp_path):
     printed = run(tmp_path, "expert_under_delay.py", "0", "25")
     rows = {

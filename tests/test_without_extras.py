@@ -44,7 +44,7 @@ def test_wrappers_need_no_extra():
     done = core(
         "import pytest; sys.exit(pytest.main(sys.argv[1:]))",
         *("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "not recording and not jax"),
-        "tests/wrappers",
+        *("-m", "not slow and not full", "tests/wrappers/test_gym.py"),
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout or "100%" in done.stdout

@@ -34,6 +34,7 @@ def commands_in(modules):
     return {name for name in COMMANDS if f"deadtime.cli.{name}" in modules}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [(["--help"], 0), ([], 0), (["--version"], 0), (["pln"], 2), (["--hlp"], 2)],
@@ -44,6 +45,7 @@ def test_the_list_of_commands_imports_none(arguments, status):
     assert not commands_in(modules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_imports_it_alone(name):
     modules = imported(MAIN, name, "--help")
@@ -94,6 +96,7 @@ def test_plans_and_claims_need_neither_jax_nor_matplotlib(arguments):
     assert not imported(MAIN, *arguments) & {*JAX, "matplotlib", "PIL"}
 
 
+@pytest.mark.slow
 def test_specs_import_no_network_library():
     """The functional environments import JAX when one is made."""
     specs = ("runs.sweep_file", "runs.folder_report", "runs.ceiling", "studies.experiment")

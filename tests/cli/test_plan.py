@@ -141,12 +141,14 @@ def test_a_delay_that_varies(run):
     assert (answer["states"], answer["converged"]) == (2 * (2 + 4), True)
 
 
+@pytest.mark.slow
 def test_a_maze_whose_delay_varies(run):
     answer = plan(run, *["maze", "--size", "3", "--delay", "walk:0-2"])
     assert (answer["horizon"], answer["value_age_never_seen_at_least"]) == (90, None)
     assert answer["value_age_seen_later"] <= answer["value_age_seen_now"]
 
 
+@pytest.mark.slow
 def test_the_table_of_a_delay_that_varies_fits_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = run("plan", "two-state", "--delay", "walk:0-3")

@@ -44,6 +44,7 @@ def runner(env):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", PROCESSES, ids=repr)
 def test_a_step_executes_the_action_of_its_age_across_automatic_resets(process):
     env = delayed(CartPole(noise=0.1), process)
@@ -66,6 +67,7 @@ def test_a_step_executes_the_action_of_its_age_across_automatic_resets(process):
         assert (np.diff(made)[within] >= 0).all()
 
 
+@pytest.mark.slow
 def test_a_constant_through_the_general_path_is_the_constant_bit_for_bit():
     actions = jnp.asarray(np.random.default_rng(1).integers(0, 2, 200))
     general = runner(delayed(CartPole(noise=0.1), Uniform(4, 4)))(actions, 0)
@@ -98,6 +100,7 @@ def test_first_ages_and_moves_have_the_laws_of_the_chain():
     assert statistic < chi2.isf(1e-6, len(expected) - 1)
 
 
+@pytest.mark.slow
 def test_ages_are_apart_from_the_environment_and_the_warm_up():
     key = jax.random.key(7)
     obs, state = delayed(CartPole(), Uniform(0, 4)).reset(key)
@@ -145,6 +148,7 @@ def test_a_trace_that_ends_is_refused():
         delayed(CartPole(), Trace([1, 2]))
 
 
+@pytest.mark.slow
 def test_random_actions_fill_a_box():
     env = delayed(make("gymnax:Pendulum-v1"), Uniform(2, 400))
     queue = np.asarray(env.reset(jax.random.key(0))[1].queue)

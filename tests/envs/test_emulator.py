@@ -153,6 +153,7 @@ def test_without_stickiness_predictions_come_true(name, delay):
     assert lane.emulated <= 2.2 * lane.steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "delay"), CERTAIN)
 def test_without_stickiness_one_step_per_decision_equals_the_whole_queue(name, delay):
     lane = _begun(Game(name, delay, 0.0, "fresh", seed=4))
@@ -224,6 +225,7 @@ def test_a_prediction_equals_one_run_through_the_queue():
     assert overs, "no prediction reached the end of an episode"
 
 
+@pytest.mark.slow
 def test_sticky_actions_have_the_law_of_the_emulators_own():
     """The emulator's memory shows when each of two actions, right and left, takes effect."""
     start = Emulator(Game("Breakout", sticky=0.0))
@@ -289,6 +291,7 @@ def _p_same(a, b):
     return chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", ["fresh", "kept"])
 def test_predictions_do_not_depend_on_the_last_choice_unless_paths_are_kept(look):
     """Many steps from one state: the next prediction has the law of roll-outs by hand."""
@@ -345,6 +348,7 @@ def _paths(lane, actions):
     return real, ahead
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", ["fresh", "kept"])
 def test_the_look_ahead_does_not_change_the_real_path(look):
     actions = np.random.default_rng(0).integers(0, 18, 150)
@@ -455,6 +459,7 @@ def _chosen(lanes, rng):
     return np.array([rng.integers(lane.num_actions) for lane in lanes])
 
 
+@pytest.mark.slow
 @together
 def test_a_pool_plays_as_lanes_do_and_minus_1_pauses(crew, pair):
     pool, begun = crew
@@ -473,6 +478,7 @@ def test_a_pool_plays_as_lanes_do_and_minus_1_pauses(crew, pair):
     assert pool.emulated == sum(lane.emulated for lane in lanes)
 
 
+@pytest.mark.slow
 @together
 def test_another_pool_restores_the_same_bits(pair):
     pool, lanes = pair
@@ -575,6 +581,7 @@ def test_a_worker_killed_in_the_middle_of_a_step_is_replaced_too(pair):
         _stepped(pool, lanes, _chosen(lanes, rng))
 
 
+@pytest.mark.slow
 @together
 @needs_proc
 def test_the_next_step_reports_a_worker_killed_before_saving(pair):

@@ -350,6 +350,7 @@ def test_gymnax_plugs_in(name):
     assert {"final_observation", "executed_action", "pending_actions"} <= set(info)
 
 
+@pytest.mark.slow
 def test_gymnax_cartpole_has_our_physics():
     theirs, ours = make("gymnax:CartPole-v1"), make("cartpole")
     _, state = theirs.reset(jax.random.key(0))

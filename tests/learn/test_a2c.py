@@ -41,6 +41,7 @@ def test_returns_by_hand(terminated, ended, expected):
     np.testing.assert_allclose(found, expected)
 
 
+@pytest.mark.slow
 def test_loss_and_its_slopes_by_hand():
     """Two actions with probabilities ¼ and ¾, value 2, return 5: an advantage of 3, no gradient."""
     logits, value, gained = jnp.log(jnp.array([1.0, 3.0])), jnp.float32(2.0), jnp.float32(5.0)

@@ -223,7 +223,7 @@ def test_returns_are_told_at_their_step():
     assert np.flatnonzero(~np.isnan(returns[:, 0])).tolist() == [*range(152, 160), *range(312, 320)]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_step_of_every_actor_has_its_own_random_numbers():
     _, _, once, _ = trained(Recall(), (0,), WIDE, 0, [160])
     _, _, twice, _ = trained(Recall(), (0,), WIDE, 0, [160, 160])
@@ -232,7 +232,7 @@ def test_every_step_of_every_actor_has_its_own_random_numbers():
     assert not np.array_equal(first, second)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     env = make("noisy-cartpole")
     program, setups = program_of(env, SMALL, 3), setup_of(env, (2, 2), SMALL)
@@ -250,7 +250,7 @@ def test_a_diverging_run_is_reported_and_leaves_the_others_alone():
     assert later.learner.diverged_at[0] == at
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
     spec = DeepSpec(
         "noisy-cartpole", "recurrent", 2, "best", steps=910, evaluation_episodes=3, changes=TINY
@@ -399,7 +399,7 @@ def test_gymnax_environments_train():
     assert -500 <= record.scores[0] < 0
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 

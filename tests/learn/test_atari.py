@@ -145,7 +145,7 @@ def test_a_score_is_what_its_policy_earns(agent):
     assert result.record.episodes == [0]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_spec_and_a_seed_give_the_same_bits(delayed):
     same(delayed, trained(spec_of()))
     other = trained(spec_of(), seed=1)

@@ -125,6 +125,7 @@ def test_a_full_disk_is_said_once_a_run(tmp_path, capfd):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [SafetensorError("no room"), OSError(28, "No space left on device")]
 )

@@ -45,6 +45,7 @@ def reactive(monkeypatch):
     monkeypatch.setitem(VIEWS, "reactive", View("state", "executed"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_step_executes_the_action_of_its_age(process, reactive):
     program, setup = program_and_setup("reactive", process, hidden=(4,))
@@ -61,6 +62,7 @@ def test_a_step_executes_the_action_of_its_age(process, reactive):
     assert {*np.asarray(ages).tolist()} == {*process.chain.ages.tolist()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_row_needs_an_action_of_this_episode(process, reactive):
     program, setup = program_and_setup("reactive", process)
@@ -70,12 +72,14 @@ def test_a_row_needs_an_action_of_this_episode(process, reactive):
     assert not own.all()
 
 
+@pytest.mark.slow
 def test_an_agent_that_credits_the_chosen_action_keeps_every_row():
     program, setup = program_and_setup("augmented", Uniform(1, 4))
     _, kept, _ = played(program, setup, 100)
     assert np.asarray(kept.valid).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", PROCESSES)
 def test_the_ages_have_the_stated_law(process, reactive):
     """Of 2,000 channels, 20 steps after their start: the stationary law, within 5 deviations."""

@@ -34,7 +34,7 @@ def run(*arguments, cwd):
         full("delayed", "paper", {}),
         ("delayed", "best", {"members": 2}),
         full("augmented", "paper", {}),
-        ("augmented", "best", {}),
+        full("augmented", "best", {}),
         full("oblivious", "best", {}),
         ("shifted", "paper", {}),
     ],
@@ -108,6 +108,7 @@ def test_evaluation_earns_what_its_policy_does():
         assert earned == score
 
 
+@pytest.mark.full
 def test_commands(tmp_path):
     small = [
         "--env",

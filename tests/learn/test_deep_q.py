@@ -73,6 +73,7 @@ def pick(tree, i):
     return jax.tree.map(lambda leaf: leaf[i], tree)
 
 
+@pytest.mark.slow
 def test_double_q_target_by_hand():
     q_next, target_next = jnp.array([1.0, 3.0, 2.0]), jnp.array([10.0, 20.0, 40.0])
     assert double_q.double_q_target(jnp.float32(0.5), 0.9, q_next, target_next) == pytest.approx(
@@ -157,7 +158,7 @@ def test_what_a_preset_stores_of_an_episode(name, env, skipped):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "hidden"),
-    [("learned", (8, 8)), full("change", (8, 6)), full("learned", (8,)), ("change", (9, 8, 7))],
+    [("learned", (8, 8)), full("change", (8, 6)), full("learned", (8,)), full("change", (9, 8, 7))],
 )
 def test_rolling_is_repeated_one_step_application(kind, hidden):
     model = forward_model.new_model(jax.random.key(0), kind, 4, 3, hidden, 1)
@@ -251,6 +252,7 @@ def test_the_roll_in_one_kernel_is_the_roll_step_by_step(kind, hidden, monkeypat
     assert np.ptp(expected[:, :, 0]) > 0.1
 
 
+@pytest.mark.slow
 def test_scales_are_means_and_deviations():
     data = np.random.default_rng(0).normal([1, -2], [3, 0.1], (500, 2)).astype(np.float32)
     scale = forward_model.Scale(jnp.zeros(()), jnp.zeros(2), jnp.zeros(2))
@@ -262,6 +264,7 @@ def test_scales_are_means_and_deviations():
     np.testing.assert_allclose(scale.deviation, data.std(axis=0), rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_scales_are_right_far_from_zero():
     data = np.random.default_rng(0).normal([1e4, -1e3], [1, 0.1], (3000, 2)).astype(np.float32)
     start = forward_model.Scale(jnp.zeros(()), jnp.zeros(2), jnp.zeros(2))
@@ -300,7 +303,7 @@ def test_replay_gives_back_what_was_stored():
 @pytest.mark.slow
 @pytest.mark.parametrize("merged", [full(False), True])
 @pytest.mark.parametrize(
-    ("agent", "delays"), [("delayed", (0, 2)), ("augmented", (0, 2)), ("oblivious", (0, 2))]
+    ("agent", "delays"), [("delayed", (0, 2)), full("augmented", (0, 2)), full("oblivious", (0, 2))]
 )
 def test_known_values(agent, delays, merged):
     """With γ = ½, a reward of 1 at every later step has the value 1."""
@@ -407,7 +410,7 @@ def learner_setup():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("keep", [full(False), True])
 def test_scales_of_the_forward_model_are_of_stored_transitions(keep):
     settings = replace(SMALL, model="change", batch_size=1)
     program, setup = (
@@ -540,6 +543,7 @@ def test_deep_ids():
     assert len({spec.id for spec in [base, *others]}) == 8
 
 
+@pytest.mark.slow
 def test_weights_begin_as_for_the_true_delay():
     wide = new_mlp(jax.random.key(0), (29, 24, 2), 4 + 5)
     assert np.abs(wide.weights[0]).max() <= np.sqrt(6 / (9 + 24))
@@ -639,6 +643,7 @@ def test_specs_are_what_their_records_say():
     )
 
 
+@pytest.mark.slow
 def test_gymnax_seeds_share_a_program():
     spec = deep_spec("gymnax:CartPole-v1", "delayed", 2, {"steps": 100})
     assert len(compiled_groups.parts_of([(spec, seed) for seed in range(3)], "gpu")) == 1

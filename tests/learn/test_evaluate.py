@@ -45,6 +45,7 @@ def test_another_delay_than_the_trained_one(agent):
         assert later.mean() > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 3])
 def test_the_walk(delay):
     result = deadtime.train("walk", "distribution", delay, episodes=3000, length=12)

@@ -17,7 +17,7 @@ from deadtime.learn import compiled_groups
 from deadtime.learn.deep_training import run_deep
 from deadtime.runs import records
 from deadtime.runs.deep_specs import DeepSpec
-from tests.commands import recorded
+from tests.commands import full, recorded
 from tests.processes import nothing_left, start, wait_for  # noqa: F401
 
 PAGE = (Path(__file__).parents[2] / "docs/extending.md").read_text()
@@ -105,6 +105,7 @@ def test_a_view_and_a_forward_model_in_both_loops(mine, env, agent, options, tmp
     assert scores.mean() == result.scores[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", ["follow", "follow-outside"])
 def test_a_delay_process_trains_in_both_loops(mine, env, tmp_path):
     process = mine.Alternating(2)
@@ -119,6 +120,7 @@ def test_a_delay_process_trains_in_both_loops(mine, env, tmp_path):
     assert scores.mean() > -1.5 - 4 * 3 * (1 / 3 + 1 / 12)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_not_imported_is_refused_in_a_record(mine, tmp_path):
     folder = deadtime.train("follow", "reactive", mine.Alternating(2), steps=50).save(
         tmp_path / "r"
@@ -158,7 +160,7 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("env", "steps"), [("follow", 400_000), ("follow-outside", 60_000)])
+@pytest.mark.parametrize(("env", "steps"), [("follow", 400_000), full("follow-outside", 60_000)])
 def test_runs_are_interrupted_resumed_and_recorded(mine, env, steps, tmp_path):
     """By the command; the host loop goes on with new episodes, and its record says so."""
     words = [

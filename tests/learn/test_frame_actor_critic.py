@@ -420,7 +420,7 @@ def breakout():
         ), order
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_breakout(breakout):
     """What it learned of a step counts when the next is chosen."""
     result, order = breakout

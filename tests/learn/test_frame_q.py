@@ -221,6 +221,7 @@ def probe(steps=900):
     return np.asarray(q(dark, nothing, 2))[:2], np.asarray(q(lit, nothing, 2))[:2]
 
 
+@pytest.mark.full
 def test_it_learns_values_that_are_known():
     dark, lit = probe()
     np.testing.assert_allclose(lit, [0, 1], atol=0.1)

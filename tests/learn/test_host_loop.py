@@ -68,7 +68,7 @@ def ended_of(group):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "delay", "envs"),
-    [("delayed", 2, 3), ("augmented", 2, 3), ("oblivious", 0, 3), ("shifted", 1, 3)],
+    [("delayed", 2, 3), full("augmented", 2, 3), ("oblivious", 0, 3), full("shifted", 1, 3)],
 )
 def test_known_values(agent, delay, envs):
     """γ = ½, so a pay of 1 at every later step is worth 1."""

@@ -314,6 +314,7 @@ def test_the_policy_of_a_solution_with_a_horizon_earns_its_value(horizon):
             assert earned(mdp, policy, delay, horizon, at) == pytest.approx(optimum, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_policy_of_a_solution_without_a_horizon_earns_its_value():
     rng = np.random.default_rng(0)
     for states, actions, delay in SIZES * 8:

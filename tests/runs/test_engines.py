@@ -79,7 +79,7 @@ def test_units():
     assert sorted((len(unit.runs), unit.gpus) for unit in shared) == [(2, 0), (2, 1), (8, 0)]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_packed_records_come_out_as_they_went_in(tmp_path, expected):
     train_missing(ASKED[:1], tmp_path, Where("inline"))
     record = records.read(tmp_path / MAZE.name)
@@ -472,7 +472,7 @@ def test_cores_are_those_that_may_be_used(monkeypatch):
         assert machine.cores() == there
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_ray_gives_the_same_records(tmp_path, expected):
     pytest.importorskip("ray", reason="needs pip install 'deadtime[ray]'")
     assert train_missing(ASKED, tmp_path, Where("ray")) == 0

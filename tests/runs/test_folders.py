@@ -317,6 +317,7 @@ def test_the_same_run_has_the_same_bytes(tmp_path):
     assert to_bytes([record]) == to_bytes([turned])
 
 
+@pytest.mark.slow
 def test_provenance_of_many_seeds_is_joined_in_one_pass():
     record = deadtime.train("maze", size=3, episodes=5).record
     many = 20_000

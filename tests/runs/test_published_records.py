@@ -37,7 +37,7 @@ def test_published_cells_keep_the_weights_of_their_first_seed():
         assert large or spec.family.name == "atari", spec.name
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_published_weights_act():
     for name in published(True):
         result = Result(records.read(RESULTS / name, policies=True))

@@ -165,6 +165,7 @@ def test_a_page_of_records_makes_nothing(tmp_path):
     assert "gymnax:Reacher-misc, num joints 1000000000" in page(tmp_path, "today")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "settings", "words"),
     [

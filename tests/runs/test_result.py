@@ -150,6 +150,7 @@ def test_settings_that_the_arrays_do_not_have():
     )
 
 
+@pytest.mark.slow
 def test_networks_of_frames():
     shown = PixelQ(channels=(2, 2, 2), hidden=4)
     like = jax.eval_shape(lambda key: new_q(key, shown, 18), jax.random.key(0))

@@ -27,6 +27,7 @@ WITHOUT = (
 pytestmark = [
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WITHOUT),
     pytest.mark.xdist_group("browser"),
+    pytest.mark.slow,
 ]
 
 PHONE = 390

@@ -85,7 +85,7 @@ def test_both_presets_meet_the_same_noise():
     assert DeepSpec("cartpole", "delayed", 5, changes=PLAIN).learner.shaped is False
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_specs_are_trained_together_and_once(tmp_path, monkeypatch):
     specs = [DeepSpec("cartpole", agent, 1, "paper", **TINY) for agent in ("delayed", "oblivious")]
     train_missing([(specs[0], [0])], tmp_path, how=How(together=True))
@@ -106,7 +106,7 @@ def test_specs_are_trained_together_and_once(tmp_path, monkeypatch):
     assert records.read(tmp_path / specs[1].name).seeds == [0]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_evaluation_under_other_delays(tmp_path):
     spec = DeepSpec("cartpole", "delayed", 2, "paper", evaluation_delays=(0, 2, 4), **TINY)
     result = train(

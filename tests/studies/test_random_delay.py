@@ -17,6 +17,7 @@ def test_a_constant_latency_is_the_same_for_all_agents():
     assert [*found.values()] == pytest.approx([closed] * 4, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_seeing_more_is_worth_no_less():
     for row in exact_rows():
         assert row["never_seen"] <= row["seen_later"] + 1e-7
@@ -41,6 +42,7 @@ def test_the_chain_rewards_the_middle_cell():
     assert policy_values(mdp, 0, towards)[0, 3] == pytest.approx(solve(mdp, 0).value(3))
 
 
+@pytest.mark.slow
 def test_it_is_reproduced_by_name(tmp_path):
     (experiment,) = chosen(("random-delay-exact",), None)
     assert experiment.draw({}, tmp_path).read_bytes()[:4] == b"\x89PNG"

@@ -180,6 +180,7 @@ def test_two_seeds_decide_nothing(tmp_path):
     assert "it earns more" not in text
 
 
+@pytest.mark.full
 def test_made_again_it_is_the_same(root):
     assert page(root, "2026-01-03") == page(root, "2026-01-03")
 
