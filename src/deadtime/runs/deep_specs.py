@@ -11,27 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from deadtime._support.names import nearest
 from deadtime.delays import Delay, DelayProcess, from_json
 from deadtime.delays.convention import check_delay
 from deadtime.envs.families import (
     check_options,
-    environment_names,
     environment_settings,
     family_of,
     make,
 )
 from deadtime.envs.family import Family
 from deadtime.learn.learners import LEARNERS, learners_of
-from deadtime.learn.presets import PRESETS, preset
+from deadtime.learn.presets import preset
 from deadtime.learn.settings import (
-    FORWARD_MODELS,
-    PIXEL_MODELS,
     DoubleQ,
     with_former_names,
     with_names_of_today,
 )
-from deadtime.runs.spec_checks import check_executed, check_recorded, differing, like, plain
+from deadtime.runs.deep_spec_checks import (
+    check_endless,
+    check_names,
+    check_process,
+    checked_changes,
+)
+from deadtime.runs.spec_checks import check_executed, check_recorded, differing, plain
 from deadtime.runtime.views import VIEWS
 
 
@@ -68,10 +70,10 @@ class DeepSpec:
         """Raise if this run is impossible, before any work is done."""
         object.__setattr__(self, "_is_recorded", recorded)
         self._read_process()
-        self._check_names()
+        check_names(self.env, self.agent, self.preset)
         self._check_numbers()
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
-        self._check_changes()
+        self._keep_changes()
         own = self.family.describe(self.env, self.settings)
         if own is not None:
             check_executed(self.longest_delay, self.family.longest_episode(own))
@@ -89,62 +91,12 @@ class DeepSpec:
         self._check_place()
         object.__setattr__(self, "settings", settings)
 
-    def _check_names(self) -> None:
-        """Raise if a name is unknown, or if the agent does not work in the environment."""
-        if self.family.loop == "tabular":
-            raise ValueError(
-                f"deep agents learn from numbers or frames; {self.env} has cells: choose another "
-                "environment"
-            )
-        agents = tuple(learners_of(self.family))
-        remembers = self.agent in VIEWS and VIEWS[self.agent].sees == "history"
-        if self.agent not in agents and remembers:
-            others = [
-                name for name in environment_names() if self.agent in learners_of(family_of(name))
-            ]
-            raise ValueError(
-                f"{self.agent} trains only where the environment is compiled with it, or on Atari; "
-                f"got {self.env}: choose one of {', '.join(others)}, or one of the agents "
-                f"{', '.join(agents)}"
-            )
-        if self.agent not in agents:
-            hint = nearest(str(self.agent), agents)
-            raise ValueError(
-                f"{self.env} has no agent {self.agent!r}{hint}: choose one of {', '.join(agents)}"
-            )
-        if self.preset not in PRESETS:
-            hint = nearest(self.preset, PRESETS)
-            raise ValueError(f"no preset is called {self.preset!r}{hint}: choose paper or best")
-
     def _read_process(self) -> None:
         """Read a delay process from JSON, and set the delay to its longest age."""
         if isinstance(self.process, Mapping):
             object.__setattr__(self, "process", from_json(self.process))
         if self.process is not None and not self._is_recorded:  # type: ignore[attr-defined]
             object.__setattr__(self, "delay", self.process.longest)
-
-    def _check_process(self) -> None:
-        """Raise if the agent can't be trained under a delay that varies."""
-        if self.process is None:
-            return
-        view = VIEWS[self.agent]
-        if view.predicts or view.credits == "shifted" or self.family.frames:
-            who = f"agents on {self.env}" if self.family.frames else self.agent
-            raise ValueError(
-                f"{who} can be trained under constant delays only; got {self.process}: pass a "
-                f"whole number such as {self.delay}, or train augmented or oblivious on vectors"
-            )
-        if self.evaluation_delays:
-            raise ValueError(
-                "evaluation_delays go with a constant delay; got "
-                f"{self.evaluation_delays} with {self.process}: leave them out, and evaluate the "
-                "policy under other delays with `deadtime evaluate`"
-            )
-        if not self._is_recorded and not self.process.chain.endless:  # type: ignore[attr-defined]
-            raise ValueError(
-                "training needs a delay without an end; got a trace of "
-                f"{self.process.chain.size} steps: pass Trace(…, repeat=True)"
-            )
 
     def _check_numbers(self) -> None:
         """Set the numbers that were left out, and raise if a number is out of range."""
@@ -167,7 +119,10 @@ class DeepSpec:
                 f"{self.agent} learns only from queues of exactly its own delay, {self.delay}; got "
                 f"evaluation_delays {self.evaluation_delays}: leave the others out"
             )
-        self._check_process()
+        if self.process is not None:
+            check_process(self.process, self.env, self.agent, self.evaluation_delays)
+            if not self._is_recorded:  # type: ignore[attr-defined]
+                check_endless(self.process)
         for name in ("steps", "evaluation_episodes", "envs"):
             value = getattr(self, name)
             if name == "steps" and value is None:
@@ -251,42 +206,14 @@ class DeepSpec:
         envs = (16 if remembers else 8) if self.family.in_processes else 1
         return {"evaluation_episodes": self.family.usual_evaluation_episodes, "envs": envs}
 
-    def _check_changes(self) -> None:
-        """Raise if a changed setting is unknown or unfit; drop changes that equal the preset."""
+    def _keep_changes(self) -> None:
+        """Check the changes, and keep those that differ from the preset."""
         usual = preset(self.preset, self.family, self.agent)
+        changes = self.changes
         if self._is_recorded:  # type: ignore[attr-defined]
-            object.__setattr__(self, "changes", with_names_of_today(usual.kind, self.changes))
-        if not VIEWS[self.agent].predicts and {"model", "members"} & self.changes.keys():
-            idle = next(name for name in ("model", "members") if name in self.changes)
-            raise ValueError(
-                f"{self.agent} predicts nothing, so {idle} would do nothing: leave it out"
-            )
-        known = [f.name for f in fields(usual)]
-        for name, value in self.changes.items():
-            if name not in known:
-                unknown = f"{self.agent} has no setting {name!r}{nearest(name, known)}"
-                raise ValueError(f"{unknown}: it has {', '.join(known)}")
-            object.__setattr__(
-                self, "changes", self.changes | {name: like(getattr(usual, name), name, value)}
-            )
-        models = PIXEL_MODELS if self.family.frames else tuple(FORWARD_MODELS)
-        if self.changes.get("model", models[0]) not in models:
-            raise ValueError(
-                f"no model is called {self.changes['model']!r}: choose one of {', '.join(models)}"
-            )
-        kept = {
-            name: value for name, value in self.changes.items() if value != getattr(usual, name)
-        }
+            changes = with_names_of_today(usual.kind, changes)
+        kept = checked_changes(changes, usual, self.family, self.agent)
         object.__setattr__(self, "changes", kept)
-        if self.family.frames and self.changes.get("target_period_updates") == 0:
-            raise ValueError(
-                "on Atari the target network is copied; got target_period_updates=0: pass 1 or more"
-            )
-        if self.family.frames and len(self.changes.get("channels", (1, 1, 1))) != 3:
-            raise ValueError(
-                "channels are the numbers of channels of three convolutions; got "
-                f"{self.changes['channels']}: pass three numbers"
-            )
 
     @property
     def learner(self) -> Any:

@@ -1,0 +1,110 @@
+"""Checks of a deep run's spec: its names, its delay process, and the changes to its preset."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from deadtime._support.names import nearest
+from deadtime.delays import DelayProcess
+from deadtime.envs.families import environment_names, family_of
+from deadtime.envs.family import Family
+from deadtime.learn.learners import learners_of
+from deadtime.learn.presets import PRESETS
+from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS
+from deadtime.runs.spec_checks import like
+from deadtime.runtime.views import VIEWS
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def check_names(env: str, agent: str, preset_name: str) -> None:
+    """Raise if a name is unknown, or if the agent does not work in the environment."""
+    family = family_of(env)
+    if family.loop == "tabular":
+        raise ValueError(
+            f"deep agents learn from numbers or frames; {env} has cells: choose another environment"
+        )
+    agents = tuple(learners_of(family))
+    remembers = agent in VIEWS and VIEWS[agent].sees == "history"
+    if agent not in agents and remembers:
+        others = [name for name in environment_names() if agent in learners_of(family_of(name))]
+        raise ValueError(
+            f"{agent} trains only where the environment is compiled with it, or on Atari; "
+            f"got {env}: choose one of {', '.join(others)}, or one of the agents "
+            f"{', '.join(agents)}"
+        )
+    if agent not in agents:
+        hint = nearest(str(agent), agents)
+        raise ValueError(f"{env} has no agent {agent!r}{hint}: choose one of {', '.join(agents)}")
+    if preset_name not in PRESETS:
+        hint = nearest(preset_name, PRESETS)
+        raise ValueError(f"no preset is called {preset_name!r}{hint}: choose paper or best")
+
+
+def check_process(
+    process: DelayProcess, env: str, agent: str, evaluation_delays: tuple[int, ...]
+) -> None:
+    """Raise if the agent can't be trained under a delay that varies."""
+    view = VIEWS[agent]
+    frames = family_of(env).frames
+    if view.predicts or view.credits == "shifted" or frames:
+        who = f"agents on {env}" if frames else agent
+        raise ValueError(
+            f"{who} can be trained under constant delays only; got {process}: pass a "
+            f"whole number such as {process.longest}, or train augmented or oblivious on vectors"
+        )
+    if evaluation_delays:
+        raise ValueError(
+            "evaluation_delays go with a constant delay; got "
+            f"{evaluation_delays} with {process}: leave them out, and evaluate the "
+            "policy under other delays with `deadtime evaluate`"
+        )
+
+
+def check_endless(process: DelayProcess) -> None:
+    """Raise if a delay process has an end, since training has none."""
+    if not process.chain.endless:
+        raise ValueError(
+            "training needs a delay without an end; got a trace of "
+            f"{process.chain.size} steps: pass Trace(…, repeat=True)"
+        )
+
+
+def checked_changes(
+    changes: dict[str, Any], usual: DataclassInstance, family: Family, agent: str
+) -> dict[str, Any]:
+    """Return the changes that differ from the preset `usual`; raise if one is unknown or unfit."""
+    if not VIEWS[agent].predicts and {"model", "members"} & changes.keys():
+        idle = next(name for name in ("model", "members") if name in changes)
+        raise ValueError(f"{agent} predicts nothing, so {idle} would do nothing: leave it out")
+    known = [f.name for f in fields(usual)]
+    found = {}
+    for name, value in changes.items():
+        if name not in known:
+            unknown = f"{agent} has no setting {name!r}{nearest(name, known)}"
+            raise ValueError(f"{unknown}: it has {', '.join(known)}")
+        found[name] = like(getattr(usual, name), name, value)
+    models = PIXEL_MODELS if family.frames else tuple(FORWARD_MODELS)
+    if found.get("model", models[0]) not in models:
+        raise ValueError(
+            f"no model is called {found['model']!r}: choose one of {', '.join(models)}"
+        )
+    kept = {name: value for name, value in found.items() if value != getattr(usual, name)}
+    if family.frames:
+        _check_frames(kept)
+    return kept
+
+
+def _check_frames(changes: dict[str, Any]) -> None:
+    """Raise if a changed setting does not fit networks of frames."""
+    if changes.get("target_period_updates") == 0:
+        raise ValueError(
+            "on Atari the target network is copied; got target_period_updates=0: pass 1 or more"
+        )
+    if len(changes.get("channels", (1, 1, 1))) != 3:
+        raise ValueError(
+            "channels are the numbers of channels of three convolutions; got "
+            f"{changes['channels']}: pass three numbers"
+        )
