@@ -154,7 +154,7 @@ def test_the_table_of_a_delay_that_varies_fits_80_columns(run, monkeypatch):
     code, out, _ = run("plan", "two-state", "--delay", "walk:0-3")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
-    assert "value age seen now            │ 1.592" in out
+    assert "value, age seen now             │ 1.592" in out
     assert "age 3: 0.25" in out
 
 

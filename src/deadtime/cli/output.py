@@ -8,6 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from deadtime._support.terminal import counted
+from deadtime.delays import from_json
 from deadtime.runs import statistics
 from deadtime.runs.result import Result
 from deadtime.runs.returns import mean_return
@@ -97,6 +98,8 @@ def _plain(value: Any) -> str:
     """Return a value as the text of a cell."""
     if isinstance(value, dict) and set(value) == {*_ESTIMATE}:
         return estimate(value)
+    if isinstance(value, dict) and "kind" in value:
+        return str(from_json(value))
     if isinstance(value, list) and all(isinstance(item, float) for item in value):
         return ", ".join(f"{item:.3f}" for item in value)
     return str(value)

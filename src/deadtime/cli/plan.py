@@ -30,6 +30,16 @@ class Plan:
         return 0 if answer["converged"] else 1
 
 
+_LABELS = {
+    "value_age_seen_now": "value, age seen now",
+    "value_age_seen_later": "value, age seen later",
+    "value_age_never_seen_at_least": "value, age never seen, at least",
+    "value_waiting_for_longest_age": "value, waiting for longest age",
+    "closed_form": "closed form of delayed value",
+}
+"""Labels of the table that are not the names in JSON."""
+
+
 def _print(answer: dict[str, Any]) -> None:
     """Print an answer as a table, without the values of all augmented states."""
     from rich.table import Table  # noqa: PLC0415  (help needs neither)
@@ -39,13 +49,14 @@ def _print(answer: dict[str, Any]) -> None:
     table = Table("", "", show_header=False)
     for name, value in answer.items():
         if value is not None and name != "optimal_augmented_values":
-            table.add_row(name.replace("_", " "), _shown(value))
+            table.add_row(_LABELS.get(name, name.replace("_", " ")), _shown(name, value))
     console().print(table)
 
 
-def _shown(value: Any) -> str:
-    """Return a value of an answer as text: numbers with 12 digits, laws with 4."""
+def _shown(name: str, value: Any) -> str:
+    """Return a value of an answer as text: numbers with 10 digits, laws with 4, errors with 3."""
     if isinstance(value, dict):
         parts = (f"{k}: {v:.4g}" if isinstance(v, float) else f"{k}: {v}" for k, v in value.items())
         return "\n".join(parts)
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    digits = 3 if name.endswith(("error_bound", "residual")) else 10
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

@@ -123,7 +123,8 @@ class Policy:
         if self.sees_queue and process.longest != self.delay:
             raise ValueError(
                 f"{self.agent} has learned only from queues of exactly {self.delay} actions; "
-                f"got a delay of {process}: train it with that delay"
+                f"got a delay of {process}: train it with that delay, or pass one whose longest "
+                f"age is {self.delay}"
             )
         if self._manifest.predicts and process.constant is None:
             raise ValueError(
