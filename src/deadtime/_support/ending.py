@@ -1,4 +1,4 @@
-"""The end of processes: with their driver, and within a grace period, whatever they are doing.
+"""The end of processes: with their driver, and within a grace period, even if they are stuck.
 
 A process that receives a signal stops its runs and writes their checkpoints. It has
 `GRACE_SECONDS` to do so, and again after each file that it writes, up to `WRITING_SECONDS` in all.

@@ -24,9 +24,10 @@ _PRINTED = 100_000
 """The most values of augmented states that are printed."""
 _LONGEST_DELAY = 1_000_000
 _SMALL = 3000
-"""Up to so many augmented states policy iteration is usual."""
+"""The most augmented states for which policy iteration is the default."""
 _BYTES_A_TRANSITION = 60
-"""While P becomes sparse: two indices and a number, some of them twice."""
+"""The bytes of a transition while P becomes sparse: two indices and a number, some of them
+twice."""
 _ENDED = ("iterations", "residual", "error_bound", "converged", "message")
 
 

@@ -13,7 +13,7 @@ Method = Literal["modified_policy_iteration", "policy_iteration", "value_iterati
 
 @dataclass(frozen=True)
 class Solving:
-    """How to solve, from where, and how to print it."""
+    """Options of the solver, of the start and of the output."""
 
     delay: str = "1"
     """Steps between choosing an action and its execution: a number, or a delay that varies, such as

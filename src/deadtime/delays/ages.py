@@ -95,7 +95,7 @@ class PerEpisode(DelayProcess):
 
 @dataclass(frozen=True)
 class Held(DelayProcess):
-    """Ages drawn anew from `low` … `high` every `period` steps, each draw left out with probability
+    """Ages drawn anew from `low` … `high` every `period` steps, each draw skipped with probability
     `hold`.
 
     Between two draws the age stays. The channel is not in order: a draw can go back to an older

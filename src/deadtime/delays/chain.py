@@ -21,7 +21,7 @@ import numpy as np
 from deadtime._support.machine import free_memory
 
 END = -1
-"""The successor of a state after which the chain says nothing: the end of a trace."""
+"""The successor that marks the end of a chain, such as the end of a trace."""
 
 _SMALL_BYTES = 2**26  # no need to look up the free memory for less
 _TOLERANCE = 1e-9

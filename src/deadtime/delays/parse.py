@@ -18,7 +18,7 @@ from deadtime.delays.process import DelayProcess
 from deadtime.delays.trace import Trace, latencies_from_text
 
 Delay = int | DelayProcess
-"""A constant delay in steps, or the process of any other."""
+"""A delay: a constant number of steps, or a process."""
 
 PROCESSES: dict[str, type[DelayProcess]] = {
     kind.kind: kind

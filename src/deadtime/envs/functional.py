@@ -51,11 +51,11 @@ class Environment(Protocol):
         ...
 
     def reset_env(self, key: Key, params: Any) -> tuple[Any, Any]:
-        """Start an episode: observation, state."""
+        """Start an episode; return its observation and state."""
         ...
 
     def step_env(self, key: Key, state: Any, action: Any, params: Any) -> Step:
-        """Make one step of the dynamics: observation, state, reward, terminated, info."""
+        """Make one step; return observation, state, reward, terminated and info."""
         ...
 
     def is_truncated(self, state: Any, params: Any) -> jax.Array:
@@ -63,7 +63,7 @@ class Environment(Protocol):
         ...
 
     def reset(self, key: Key, params: Any = None) -> tuple[Any, Any]:
-        """Start an episode: observation, state."""
+        """Start an episode; return its observation and state."""
         return self.reset_env(key, self.default_params if params is None else params)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> AutoresetStep:

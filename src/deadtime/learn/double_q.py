@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from deadtime.learn.roll_kernel import on_gpu
 
 Values = Callable[[Any, Any], Float[Array, " A"]]
-"""The values of all actions, from a network and what it is shown."""
+"""The values of all actions, from a network and its inputs."""
 
 
 class Batch(NamedTuple):

@@ -110,8 +110,8 @@ def seen_of(program: Program, runs: int, played: Played) -> Played:
     """Return a step of a pool in the form that the learner of a program takes.
 
     On frames it is a copy with the axes (run, lane) and the program's room for the queue, since the
-    next step overwrites the pool's memory. A lost lane has no end of an episode, whatever its dead
-    worker wrote last.
+    next step overwrites the pool's memory. A lost lane has no end of an episode, even if its dead
+    worker wrote one.
     """
     if program.env is not None:
         return played

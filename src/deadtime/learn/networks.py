@@ -36,7 +36,8 @@ def layer_arrays(part: str, net: Any) -> dict[str, Array]:
 def new_mlp(key: Array, widths: tuple[int, ...], used_inputs: Any) -> MLP:
     """Return a new network: Glorot's uniform weights and zero biases.
 
-    The scale of the first layer follows from `used_inputs`, the inputs that are ever other than 0.
+    The scale of the first layer follows from `used_inputs`, the number of inputs that can differ
+    from 0.
     """
     weights = []
     for i, (inputs, outputs) in enumerate(pairwise(widths)):

@@ -93,7 +93,7 @@ class DoubleQ:
     hidden: tuple[int, ...] = (24, 24)
     learning_rate: float = 0.005
     learning_rate_fall: float = 0.0
-    """The part of the learning rate that is gone by the last step; it falls linearly."""
+    """The fraction by which the learning rate has fallen, linearly, at the last step."""
     adam_epsilon: float = 1e-8
     """Adam's epsilon. A larger one limits the update when large gradients follow small ones."""
     batch_size: int = 32
@@ -165,7 +165,7 @@ class A2C(_Recurrent):
     actors: int = 16
     """The environments of a run; steps are counted over all of them."""
     learning_rate_fall: float = 0.0
-    """The part of the learning rate that is gone by the last step; it falls linearly."""
+    """The fraction by which the learning rate has fallen, linearly, at the last step."""
     reward_scale: float = 1.0
     """The factor of rewards in learning."""
     shaped: bool = False

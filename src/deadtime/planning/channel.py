@@ -54,7 +54,7 @@ class Channel:
 
     @property
     def reach(self) -> Int[np.ndarray, " N"]:
-        """How many actions the next step needs, at least 1: the longest length of a successor."""
+        """The number of actions that the next step needs, at least 1: its longest length."""
         longest = np.maximum.reduceat(
             self.lengths[self.transitions.indices], self.transitions.indptr[:-1]
         )

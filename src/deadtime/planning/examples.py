@@ -11,7 +11,7 @@ from deadtime.planning.mdp import MDP
 def two_state(p: float = 0.8, gamma: float = 0.5) -> MDP:
     """Return the paper's Example 3.1.
 
-    The state flips with probability p whatever the action. Action i pays 1 in state i.
+    The state flips with probability p under any action. Action i pays 1 in state i.
     """
     _check_probability(p)
     flip = np.array([[1 - p, p], [p, 1 - p]])

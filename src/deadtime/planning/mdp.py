@@ -18,8 +18,8 @@ class MDP:
 
     P is dense, P[s, a, s'], or sparse of shape (S·A, S) with row s·A + a. Rewards are r[s, a].
 
-    After construction `P` is sparse of shape (S·A, S), whatever was given. γ = 1 is for problems
-    with a horizon.
+    After construction `P` is sparse of shape (S·A, S), in every case. γ = 1 is for problems with a
+    horizon.
     """
 
     P: Any

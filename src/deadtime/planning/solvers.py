@@ -36,8 +36,8 @@ def solve(
     `observed` says when the agent sees an age: "now", before it chooses the action of that step,
     or "hindsight", one step later. For ages that it never sees there is `bounds`.
 
-    With `horizon` the optimum is of the sum of that many rewards, discounted or not, solved
-    backwards by any method. ``method="beliefs"`` merges augmented states with one nested law of the
+    With `horizon` the problem is the sum of that many rewards, discounted or not. Every method then
+    solves it backwards. ``method="beliefs"`` merges augmented states with one nested law of the
     future (`beliefs`), and returns a `BeliefSolution`; it needs at most `max_classes` of them.
     """
     process = as_process(delay)

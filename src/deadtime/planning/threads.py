@@ -9,7 +9,7 @@ import numpy as np
 
 _PIECE = 4096
 _SMALL = 200_000
-"""Up to so many operations one thread is faster: waking the others would take longer."""
+"""The most operations for which one thread is faster: waking the others would take longer."""
 
 
 @numba.njit(parallel=True, cache=True)

@@ -15,11 +15,11 @@ from deadtime.runs.wanted import Runs
 from deadtime.runtime.views import VIEWS
 
 TABULAR_STEPS_A_SECOND = {"delayed": 25e6, "augmented": 3e6, "mbs": 3e6, "distribution": 0.7e6}
-"""By agent, on one core, every episode counted as long as it may be; other agents as delayed."""
+"""Steps by agent on one core, with episodes of full length; other agents count as delayed."""
 STEPS_A_SECOND = {"paper": 12_000, "best": 2_500, "atari": 45, "atari-gpu": 3_000}
 """Steps of deep agents, by preset, on one core; on a GPU only those of Atari."""
 FASTER_WITHOUT_PREDICTIONS = 1.5
-"""How much faster a core trains an agent that has no forward model."""
+"""The speed of an agent without a forward model on a core, relative to one that has it."""
 GPU_SECONDS_A_STEP = {"paper": (1.4e-4, 1.2e-7), "best": (5.5e-4, 9e-7)}
 """Seconds of a step of all runs that share a program on a GPU: a fixed part, and one for each."""
 STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
@@ -27,8 +27,8 @@ STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
 COMPILED_IN_SECONDS = {"tabular": 12.0, "deep": 12.0}
 """Seconds to compile tabular learning, once, or one program of deep agents."""
 LOADED_IN_SECONDS = {"tabular": 0.0, "deep": 4.0}
-"""The same where a cache of compiled programs exists. Whether it has a given program is not known,
-so the time of a deep one lies between compiling it and loading it."""
+"""Seconds to load such a program from the cache of compiled programs. Whether the cache has a given
+program is not known, so the time of a deep one lies between compiling it and loading it."""
 # The rates are rounded from the records in `results`: the sum of `seconds` in their run.json, by
 # device, preset and environment. `test_estimates_agree_with_the_records` compares the two. On a GPU
 # a step is a chain of small kernels: its time hardly depends on how many runs share it. Preset best

@@ -1,7 +1,7 @@
 """The process that runs a Ray cluster of this machine: `python -m deadtime.runs.ray_head`.
 
 It prints the cluster's address, and ends the cluster when its input ends. All processes that Ray
-starts are in its group, so a guard ends them too (see `ending`), whatever becomes of the driver.
+starts are in its group, so a guard ends them too (see `ending`), even if the driver is killed.
 """
 
 from __future__ import annotations

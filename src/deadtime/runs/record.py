@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int
 
 A_SEED = ("seeds", "scores", "training_scores", "episodes", "status", "seconds")
-"""The fields that are lists with one entry a seed."""
+"""The fields that are lists with one entry for each seed."""
 
 
 class _Spec(Protocol):
@@ -50,7 +50,7 @@ class Record:
     policy_seeds: list[int] = field(default_factory=list)
     """The seeds whose policies were kept."""
     provenance: list[dict[str, Any]] = field(default_factory=list)
-    """When, where and with which versions the seeds were trained."""
+    """The date, machine and versions with which the seeds were trained."""
     others: Float32[np.ndarray, "seeds delays"] = field(
         default_factory=lambda: np.zeros((0, 0), np.float32)
     )

@@ -21,7 +21,7 @@ KINDS = {
     "episodes": int,
     "status": str,
 }
-"""The kind of each list that has an entry a seed."""
+"""The kind of each list that has one entry for each seed."""
 _LARGEST = float(np.finfo(np.float32).max)
 """The largest return that a curve, a figure and an event can show."""
 _LONGEST_SECONDS, _LONGEST_STATUS, _MOST_POINTS = 1e12, 200, 10_000

@@ -15,7 +15,7 @@ from deadtime.runs.record_checks import check_record
 SCHEMA = 2
 """The format of records that are written. Format 1 called `provenance` `made`; it is read too."""
 _FIELDS = ("id", "spec", *A_SEED, "policy_seeds", "provenance")
-"""The fields that stand in JSON."""
+"""The fields that are written as JSON."""
 _ROWS = ("points", "curve", "others")
 
 

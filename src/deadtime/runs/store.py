@@ -64,7 +64,7 @@ def _at(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise ImportError(
             f"a URL needs fsspec and its package for such URLs; got {url} ({error}): "
-            "pip install fsspec s3fs, for s3:// say"
+            "pip install fsspec s3fs (for s3://)"
         ) from error
     except ValueError as error:
         raise ValueError(

@@ -206,7 +206,7 @@ class Manifest:
         )
 
     def _listed(self, name: str) -> list[Any]:
-        """Return a field as a list, or raise if it is none."""
+        """Return a field as a list, or raise if it is not a list."""
         value = getattr(self, name)
         _check(name, "a list of numbers", value, isinstance(value, list | tuple))
         return [*value]

@@ -37,19 +37,18 @@ class Experiment:
     draw: Callable[[Results, Path], Path]
     """Draws the figure into the folder of records."""
     table: Callable[[Results, Path], list[dict[str, Any]]]
-    """The numbers behind it, a row a line."""
+    """The numbers behind the figure, as a list of rows."""
     part: str = ""
-    """Which part of the experiment this is, where it has several: a preset, or some of the
-    environments."""
+    """The part of the experiment, if it has several: a preset, or some of the environments."""
     score: Callable[[Result], np.ndarray] = attrgetter("scores")
-    """What is compared, an entry a seed."""
+    """The score that is compared, one entry for each seed."""
     in_part: bool = False
     """Whether it is shown with what is recorded of it; else only with seeds that all its runs
     have."""
 
     @property
     def name(self) -> str:
-        """Return the name of its files."""
+        """Return the name of the experiment's files."""
         return f"{self.id}-{self.part}" if self.part else self.id
 
     def tiny(self) -> Experiment:

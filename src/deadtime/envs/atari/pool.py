@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _DEATHS = 3
 """The number of deaths per worker, without a step between them, after which the pool gives up."""
 _STARTED_IN_SECONDS = 60.0
-"""The timeout of a worker's first answer, whatever the timeout of steps is."""
+"""The timeout of a worker's first answer, which may be longer than the timeout of steps."""
 
 
 class AtariPool:

@@ -99,7 +99,7 @@ _FIRST_OF: dict[str, str] = {
     **dict.fromkeys(NAMES, "delayed"),
     **dict.fromkeys(PIXEL_MODELS, PIXEL_MODELS[0]),
 }
-"""What each agent, and each way to look ahead, is compared with."""
+"""The agent, or the way to look ahead, with which another one is compared."""
 
 
 def _usual(spec: DeepSpec) -> DeepSpec:

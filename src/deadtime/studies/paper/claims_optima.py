@@ -53,7 +53,7 @@ class Finding:
 
 
 def judged(held: bool | np.bool_) -> Verdict:
-    """Return the verdict on a statement that held in all cases, or did not."""
+    """Return the verdict on a statement, from whether it held in all cases."""
     return Verdict.HOLDS if held else Verdict.FAILS
 
 

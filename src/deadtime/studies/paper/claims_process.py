@@ -280,7 +280,7 @@ def history() -> Finding:
     choice = rule.policy.rule(0).argmax(axis=-1)
 
     def remembers(history: tuple[int, ...]) -> np.ndarray:
-        """Return the action's law; the pending action is this policy's choice of a step ago."""
+        """Return the action's law; the pending action is this policy's previous choice."""
         pending = 0 if len(history) == 1 else int(remembers(history[:-2]).argmax())
         return np.eye(2)[choice[history[-1], pending]]
 

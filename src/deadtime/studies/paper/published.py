@@ -318,7 +318,5 @@ SAYS = {
         "",
     ),
 }
-"""What each figure shows, and the paper's statement in our words, by name or id of an experiment.
-
-The statement is empty where the paper has none.
-"""
+"""The content of each figure and the paper's statement in our words, by name or id of an
+experiment. The statement is empty where the paper has none."""

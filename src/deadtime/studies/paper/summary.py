@@ -87,7 +87,7 @@ class Standing(NamedTuple):
     won_in_the_paper: int
     of: int
     verdicts: Counter[str]
-    """How often its return lies above the paper's, agrees, lies below."""
+    """The number of times its return lies above the paper's, agrees with it, and lies below it."""
     beats: dict[str, statistics.Estimate]
     """By other agent: the share of runs that beat its run of the same seed; ties count half."""
 

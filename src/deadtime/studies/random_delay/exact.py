@@ -74,7 +74,7 @@ def centre_chain(gamma: float) -> MDP:
 
 
 def _mazes() -> list[MDP]:
-    """Return small mazes, a seed each."""
+    """Return small mazes with different seeds."""
     return [MDP(*model(carve(3, seed), 0.1), 0.95) for seed in _MAZES]
 
 
