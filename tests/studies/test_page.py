@@ -215,9 +215,9 @@ def test_each_download_is_the_table_above_it(show, tmp_path):
         names, *lines = csv.reader(path.read_text().splitlines())
         assert head == [name.replace("_", " ") for name in names]
         assert len(rows) == len(lines) > 0
-        for shown, told in zip(chain(*rows), chain(*lines), strict=True):
-            same = shown == told or (shown, told) == ("–", "nan")
-            assert same or isclose(float(shown), float(told), rel_tol=1e-3)
+        for shown, saved in zip(chain(*rows), chain(*lines), strict=True):
+            same = shown == saved or (shown, saved) == ("–", "nan")
+            assert same or isclose(float(shown), float(saved), rel_tol=1e-3)
     assert len([*tmp_path.iterdir()]) == len(links)
 
 

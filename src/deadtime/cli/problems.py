@@ -35,13 +35,17 @@ class Solving:
     """Print one JSON object."""
 
 
+SolverGroup = Annotated[Solving, tyro.conf.arg(name="solver")]
+"""The options of the solver; `name` is in the group's title in the help."""
+
+
 @dataclass(frozen=True)
 class TwoState:
     """The paper's two-state MDP: the state flips with probability p; action i pays 1 in state i."""
 
     p: float = 0.8
     gamma: float = 0.5
-    solving: Solving = field(default_factory=Solving)
+    solving: SolverGroup = field(default_factory=Solving)
     heat_map: Path | None = None
     """Also draw the optimal delayed value over p and delays 0 … 10 into this PNG."""
 
@@ -55,7 +59,7 @@ class Chain:
 
     states: int = 12
     gamma: float = 0.9
-    solving: Solving = field(default_factory=lambda: Solving(delay="0"))
+    solving: SolverGroup = field(default_factory=lambda: Solving(delay="0"))
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Maze:
     noise: float = 0.0
     maze_seed: int = 0
     gamma: float = 1.0
-    solving: Solving = field(default_factory=Solving)
+    solving: SolverGroup = field(default_factory=Solving)
     picture: Path | None = None
     """Also draw the maze and the path that the optimal policy predicts into this PNG."""
 
@@ -79,7 +83,7 @@ class File:
     """Your own MDP: an .npz file with P of shape (S, A, S), r of shape (S, A) and gamma."""
 
     path: tyro.conf.Positional[Path]
-    solving: Solving = field(default_factory=Solving)
+    solving: SolverGroup = field(default_factory=Solving)
 
 
 Problem = (

@@ -70,6 +70,7 @@ def _print(status: dict[str, Any]) -> None:
 
 
 def _percent(part: int, whole: int) -> int:
+    """Return a part in whole percent; 100 where there is nothing to do."""
     return 100 * part // whole if whole else 100
 
 

@@ -55,6 +55,7 @@ class Verify:
 
 
 def _row(claim: Claim, finding: Finding) -> dict[str, Any]:
+    """Return a claim and its finding as a dictionary."""
     about = {"claim": claim.name, "where": claim.where, "statement": claim.statement}
     return {**about, **vars(finding), "as_expected": finding.verdict == claim.expected}
 

@@ -49,6 +49,7 @@ def _draw(results: Results, root: Path) -> Path:
 
 
 def _table(results: Results, root: Path) -> list[dict[str, Any]]:
+    """Return a row for each kind of policy, with a column for each delay."""
     named = {f"paper: {name}": values for name, values in PAPER.items()} | {
         f"exact: {n}": v for n, v in exact_rows().items()
     }
