@@ -75,7 +75,7 @@ def test_as_a_module():
     [
         (["train", "--env", "maze", "--seeds", "2.5"], "train"),
         (["train", "--env", "maze", "--dely", "2"], "train"),
-        (["compare", "--env", "maze", "--delays", "1", "x"], "compare"),
+        (["compare", "--env", "maze", "--seeds", "x"], "compare"),
         (["plan", "maze", "--tol", "small"], "plan"),
     ],
 )
