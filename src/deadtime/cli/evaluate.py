@@ -14,10 +14,11 @@ from deadtime.cli.option_types import Flag
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate a recorded agent on new episodes, at any delay."""
+    """Evaluate a recorded agent on new episodes, also at another delay."""
 
     record: tyro.conf.Positional[Path]
-    """Folder of the record: `deadtime train` prints it; a study's is results/paper/NAME."""
+    """Folder of the record, which `deadtime train` prints. Records of the paper's experiments are
+    in results/paper."""
     delay: Annotated[
         str | None,
         tyro.conf.arg(metavar="STEPS|PROCESS", help_behavior_hint="(default: that of training)"),

@@ -19,17 +19,17 @@ class Solving:
     """Steps between choosing an action and its execution: a number, or a delay that varies, such as
     walk:0-3 or uniform:2-6 (see deadtime.delays)."""
     method: Method | None = None
-    """Default: beliefs for a maze without noise, else policy iteration, modified above 3,000
-    augmented states."""
+    """Method of the solver. Default: beliefs for a maze without noise, else policy_iteration, and
+    modified_policy_iteration above 3,000 augmented states."""
     tol: float = 1e-8
     """The largest error allowed in a value."""
     horizon: int | None = None
-    """Count this many rewards; default: all, discounted (for a maze with gamma 1, its 10 N²
-    steps)."""
+    """Number of rewards to count. Default: all of them, discounted; for a maze with gamma 1, those
+    of an episode, 10 × size²."""
     start: int = 0
-    """The state whose value is reported."""
+    """State whose value is reported."""
     queue: tuple[int, ...] | None = None
-    """The pending actions there, oldest first, as many as the longest delay; default: action 0
+    """Pending actions at the start, oldest first, as many as the longest delay. Default: action 0
     throughout."""
     json: bool = False
     """Print one JSON object."""
@@ -52,9 +52,9 @@ class TwoState:
 
 @dataclass(frozen=True)
 class Chain:
-    """The chain on which Howard's policy iteration changes one state an iteration.
+    """A chain on which Howard's policy iteration changes the action of one state an iteration.
 
-    `iterations` are evaluations, one more.
+    The number of `iterations` counts evaluations, one more than the changes.
     """
 
     states: int = 12
@@ -64,7 +64,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Maze:
-    """A random maze, scored as an episode is unless gamma is below 1.
+    """A random maze. With gamma 1 the value is the expected return of an episode.
 
     Actions: 0 up, 1 right, 2 down, 3 left.
     """

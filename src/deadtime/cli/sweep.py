@@ -20,7 +20,8 @@ class Sweep:
     """
 
     file: tyro.conf.Positional[Path]
-    """TOML file. Keys: environments, agents, delays, seeds, presets and the table overrides."""
+    """TOML file. Keys: environments, agents, delays, seeds, presets; tables: overrides and
+    env_kwargs."""
     out: Annotated[
         str,
         tyro.conf.arg(metavar="PATH|URL", help_behavior_hint="(default: FILE without .toml)"),
