@@ -73,6 +73,32 @@ def test_a_row_needs_an_action_of_this_episode(process, reactive):
 
 
 @pytest.mark.slow
+def stored(program, setup, steps):
+    """The number of rows in the replay after each step."""
+    run = compiled_loop.begin(program, setup)
+
+    def turn(run, t):
+        after, _ = compiled_loop.turn(program, setup, run, compiled_loop.ahead(program, setup, t))
+        return after, (
+            run.actors,
+            after.replay.stored,
+            action_age(program, setup, run.actors.channel),
+        )
+
+    return jax.jit(partial(jax.lax.scan, turn))(run, jnp.arange(steps))[1]
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 2])
+def test_rows_are_left_out_by_the_age_of_their_action_and_not_by_the_longest_age(skipped):
+    """Ages of 30 are rare here, and most episodes are shorter than 30 steps."""
+    process = GilbertElliott(0, 30, to_bad=0.05, to_good=0.5)
+    program, setup = program_and_setup("augmented", process, skipped_delays=skipped)
+    actors, rows, ages = stored(program, setup, 300)
+    kept = np.asarray(actors.age) >= skipped * np.asarray(ages)
+    assert (np.asarray(rows) == kept.cumsum()).all()
+    assert kept.sum() > 150
+
+
 def test_an_agent_that_credits_the_chosen_action_keeps_every_row():
     program, setup = program_and_setup("augmented", Uniform(1, 4))
     _, kept, _ = played(program, setup, 100)

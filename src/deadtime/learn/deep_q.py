@@ -68,6 +68,8 @@ class Kept(NamedTuple):
     valid: Any
     """Whether the view can form a transition at this step."""
     age: Int[Array, ""]
+    action_age: Any
+    """The age of the action that the step executed."""
 
 
 def _adam(program: Program) -> Adam:
@@ -238,7 +240,8 @@ class DeepQ:
         self, program: Program, setup: Setup, state: QState, actor: Actor, done: Done
     ) -> Kept:
         """Return the transition of a step."""
-        return Kept(*transition(program, setup, actor, done), actor.age)
+        action_age = setup.delay if program.process is None else done.action_age
+        return Kept(*transition(program, setup, actor, done), actor.age, action_age)
 
     def update(
         self,
@@ -255,7 +258,7 @@ class DeepQ:
         The first steps of an episode are not stored (see `skipped_delays`).
         """
         live = t < setup.steps
-        keep = step.valid & (step.age >= setup.numbers.skipped_delays * setup.delay) & live
+        keep = step.valid & (step.age >= setup.numbers.skipped_delays * step.action_age) & live
         replay = store(replay, step.item, keep)
         new, finite = updated(program, setup, state, replay, step.item, keep, t, keys["batch"])
         usable = live & (replay.stored >= program.settings.batch_size)

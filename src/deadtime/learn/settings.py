@@ -129,7 +129,7 @@ class DoubleQ:
     loses this under a delay."""
     skipped_delays: int = 2
     """How many times m of the first steps of an episode are not stored. 1 leaves out the m steps
-    that execute the warm-up."""
+    that execute the warm-up. Under a delay that varies, m is the age of the step's action."""
 
 
 @dataclass(frozen=True)
