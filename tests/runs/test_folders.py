@@ -195,8 +195,8 @@ def test_a_report_replaces_only_a_report(tmp_path):
     ):
         put(tmp_path / "page.html")
         found = run("report", "r", "--out", "page.html", cwd=tmp_path)
-        why = "a report replaces only a report; page.html is none: name another file with --out, "
-        why += "or delete that one"
+        why = "a report replaces only a report; page.html is not one: "
+        why += "name another file with --out, or delete that one"
         assert (found.returncode, found.stderr) == (2, f"deadtime: {why}\n")
         shutil.rmtree(tmp_path / "page.html") if (tmp_path / "page.html").is_dir() else (
             tmp_path / "page.html"

@@ -66,11 +66,11 @@ HOSTILE = {
     ),
     "a name twice": (
         archive([GOOD[0], GOOD[0]]),
-        "members are there once, in the order of their names; a/run.json is not",
+        "each member occurs once, in the order of the names; a/run.json is not",
     ),
     "another order": (
         archive(GOOD[::-1]),
-        "members are there once, in the order of their names; a/run.json is not",
+        "each member occurs once, in the order of the names; a/run.json is not",
     ),
     "no run.json": (archive([("a", "curves.npz", b"{}")]), "a record has a run.json; a has none"),
     "compressed": (

@@ -117,7 +117,7 @@ def test_a_pack_replaces_nothing_else(root, originals):
     (root / "maze.zip").write_bytes(b"precious")
     before = tree(root)
     with pytest.raises(
-        ValueError, match=r"a pack replaces only a pack; .*maze.zip is none: move it elsewhere"
+        ValueError, match=r"a pack replaces only a pack; .*maze.zip is not one: move it elsewhere"
     ):
         packs.pack(root)
     assert tree(root) == before

@@ -154,7 +154,7 @@ def test_errors_name_the_line_of_the_file(old, new, words, tmp_path, capsys):
 def test_other_wrong_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"a sweep names its environments; got none"):
         read(written(tmp_path, "seeds = 3"))
-    with pytest.raises(ValueError, match=r"line 2: presets are of deep agents"):
+    with pytest.raises(ValueError, match=r"line 2: presets are for deep agents"):
         read(written(tmp_path, 'environments = ["maze"]\npresets = ["best"]'))
     with pytest.raises(ValueError, match=r"line 1: overrides is a table; got 5"):
         read(written(tmp_path, 'overrides = 5\nenvironments = ["maze"]'))

@@ -207,4 +207,4 @@ def test_the_command(root, tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
         main(["report", str(tmp_path / "nowhere")])
     assert end.value.code == 2
-    assert "is none" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err

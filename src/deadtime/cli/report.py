@@ -42,7 +42,7 @@ class Report:
             raise ValueError(f"a report is one HTML page; got {self.out}: end the name in .html")
         with copied(self.records) as folder:
             if not folder.is_dir():
-                rule = f"records are in a folder; {folder} is none"
+                rule = f"records are in a folder; {folder} is not a folder"
                 small = "`deadtime reproduce all --smoke` makes a small one, results/paper/smoke"
                 raise ValueError(f"{rule}: {small}")
             usual = Path("report.html") if is_url(self.records) else folder / "report.html"

@@ -287,7 +287,7 @@ def check_size(states: int, width: int) -> None:
         raise ValueError(
             f"the chain of a delay must fit in memory; got {states} states with {width} successors "
             "each, "
-            f"which need {size / 1e9:.1f} GB with {free / 1e9:.1f} GB free: pass a shorter longest "
+            f"which need {size / 1e9:.1f} GB with {free / 1e9:.1f} GB free: pass a smaller longest "
             "age"
         )
 

@@ -54,7 +54,10 @@ class Channel:
 
     @property
     def reach(self) -> Int[np.ndarray, " N"]:
-        """The number of actions that the next step needs, at least 1: its longest length."""
+        """The number of actions that the next step needs, at least 1.
+
+        It is the longest length of a successor.
+        """
         longest = np.maximum.reduceat(
             self.lengths[self.transitions.indices], self.transitions.indptr[:-1]
         )

@@ -1,4 +1,4 @@
-"""Given policies under a delay process: their exact values, and simulated paths.
+"""Exact values and simulated paths of policies under a delay process.
 
 A rule is an array of actions (whole numbers) or of their probabilities (floats, one axis more). It
 depends on the state, shape (S,); on the state and the last K actions, shape (S, A, …, A); or also

@@ -89,7 +89,7 @@ def _check_arguments(mdp: MDP, method: str, tol: float, horizon: Any, max_iterat
         raise ValueError(f"{rule}: pass gamma < 1 or a horizon")
     if horizon is not None and not _is_whole(horizon, 0):
         rule = "horizon is a whole number of steps, 0 or more"
-        raise ValueError(f"{rule}; got {horizon!r}: pass None for none")
+        raise ValueError(f"{rule}; got {horizon!r}: pass None for no horizon")
     if not _is_whole(max_iterations, 1):
         rule = "max_iterations is a whole number, 1 or more"
         raise ValueError(f"{rule}; got {max_iterations!r}: leave it out for 100,000")

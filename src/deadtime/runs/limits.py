@@ -1,4 +1,4 @@
-"""The range of an episode's return, beyond which no interval is shown."""
+"""The range of an episode's return, to which intervals are cut."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ def _entries(directory: bytes, count: int) -> Iterator[Member]:
         if method or stored != size:
             raise ValueError(f"members are stored as they are; {path.decode()} is compressed")
         if path <= last:
-            rule = "members are there once, in the order of their names"
+            rule = "each member occurs once, in the order of the names"
             raise ValueError(f"{rule}; {path.decode()} is not")
         member = Member(record, file, offset, size, checksum)
         yield member
@@ -316,7 +316,7 @@ def write(file: BinaryIO, contents: Iterable[tuple[str, str, bytes]]) -> None:
         member = Member(record, name, offset, len(content), zlib.crc32(content))
         if len(written) == MOST_MEMBERS or member.end > PACK_BYTES - 2**24:
             most = f"{MOST_MEMBERS:,} files and {PACK_BYTES - 2**24:,} bytes"
-            rule = f"a pack has at most {most}; {record} would be beyond"
+            rule = f"a pack has at most {most}; {record} would exceed that"
             raise ValueError(f"{rule}: keep some records in another folder")
         file.write(member.header)
         file.write(content)

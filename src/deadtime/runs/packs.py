@@ -95,7 +95,7 @@ def _pack_of(folder: Path, name_of: Callable[[Record], str]) -> Path | None:
         return None
     path = root / f"{name}.zip"
     if os.path.lexists(path) and not pack_archive.members(path):
-        raise ValueError(f"a pack replaces only a pack; {path} is none: move it elsewhere")
+        raise ValueError(f"a pack replaces only a pack; {path} is not one: move it elsewhere")
     return path
 
 

@@ -93,5 +93,5 @@ def _check_writable(root: Path) -> None:
         with tempfile.TemporaryFile(dir=root):
             pass
     except OSError as error:
-        rule = f"records go to a folder that can be written; {root} is none ({error.strerror})"
+        rule = f"records go to a folder that can be written; {root} can't ({error.strerror})"
         raise ValueError(f"{rule}: name another") from None

@@ -75,7 +75,7 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
     if "presets" in content and all(env in TABULAR for env in asked["environments"]):
         raise wrong(
             Place("", "presets"),
-            "presets are of deep agents, and no environment here has one: leave the key out",
+            "presets are for deep agents, and no environment here has one: leave the key out",
         )
     _check_names(asked, wrong, allowed)
     overrides = _tables("overrides", asked, (*asked["environments"], *asked["agents"]), wrong)
@@ -122,7 +122,7 @@ def _check_list(key: str, value: Any, kinds: tuple[type, ...], such: str, wrong:
         raise wrong(
             Place("", key),
             f"{key} is a list of {what}, at least one; got {value!r:.200}: write {key} = {such}, "
-            "say",
+            "for example",
         )
     twice = [one for one, times in Counter(value).items() if times > 1]
     if twice:
@@ -194,7 +194,7 @@ def _tables(
             tables[name] = value
         else:
             kinds = "an environment" if key == "env_kwargs" else "an environment or an agent"
-            known = f"{key} are for {kinds} of this sweep; {name!r:.100} is none"
+            known = f"{key} are for {kinds} of this sweep; {name!r:.100} is not one"
             raise wrong(
                 Place(key, name), f"{known}{nearest(name, names)}: it has {', '.join(names)}"
             )

@@ -285,7 +285,7 @@ SAYS = {
         "Delayed-Q is best in 21 of 24 comparisons on Atari.",
     ),
     "convergence-atari": (
-        "Training return on MsPacman, a panel a delay.",
+        "Training return on MsPacman, a panel for each delay.",
         "Delayed-Q is best at every delay; the gap is small at m = 5 and grows; at m = 25 the "
         "other two perform the same.",
     ),

@@ -54,7 +54,7 @@ def check_replaced(out: Path) -> None:
     except ValueError:
         ours = False
     if not ours:
-        rule = f"a report replaces only a report; {out} is none"
+        rule = f"a report replaces only a report; {out} is not one"
         raise ValueError(f"{rule}: name another file with --out, or delete that one")
 
 
