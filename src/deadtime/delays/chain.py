@@ -220,8 +220,8 @@ class Chain:
 
     @cached_property
     def _readable(self) -> np.ndarray:
-        """For each state, the age of the oldest action that this step or a later one may read, as
-        counted at this step.
+        """The age, at this step, of the oldest action that this step or a later one may read, by
+        state.
         """
         oldest = self.ages.astype(np.int64)
         rows, columns = self._possible
@@ -248,8 +248,9 @@ class Chain:
 
     @cached_property
     def pending_now(self) -> np.ndarray:
-        """For each age z_t, shape (K + 1,): how many of the last K actions step t or a later one
-        may still read.
+        """The number of the last K actions that step t or a later one may still read.
+
+        It depends on the age z_t, so the shape is (K + 1,).
         """
         counts = np.zeros(self.longest + 1, np.int64)
         np.maximum.at(counts, self.ages, self._readable)
@@ -257,8 +258,9 @@ class Chain:
 
     @cached_property
     def pending_after(self) -> np.ndarray:
-        """For each age z_{t-1}, shape (K + 1,): how many of the last K actions step t or a later
-        one may still read.
+        """The number of the last K actions that step t or a later one may still read.
+
+        It depends on the age z_{t-1}, so the shape is (K + 1,).
         """
         counts = np.zeros(self.longest + 1, np.int64)
         rows, columns = self._possible

@@ -67,7 +67,7 @@ def stationary(mdp: MDP, rule: Any) -> Policy:
 def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
     """Return a policy that sees its queue: actions d[s, a_0, …, a_{m-1}], or probabilities d[…, a].
 
-    An axis for time may stand before the others: one rule a step, repeated after the last.
+    An axis for time may come before the others: one rule for each step, repeated after the last.
     """
     return _policy(mdp, rule, queue_shape(mdp, delay), "a queue-aware policy")
 

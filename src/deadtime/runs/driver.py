@@ -147,7 +147,7 @@ def _usual(units: list[Unit]) -> str:
 
 
 def finish_writing(root: Path, store: Store | None) -> None:
-    """Add the records of finished units that a driver which died left in files."""
+    """Add the records of finished units that a killed driver left in files."""
     for path in sorted((root / _UNITS).glob("*.npz")) if files.is_folder(root / _UNITS) else []:
         _add(root, path, store)
 

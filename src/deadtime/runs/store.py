@@ -135,7 +135,7 @@ def copied(place: str | Path) -> Iterator[Path]:
 
 
 def _kept(name: str) -> bool:
-    """Return whether a file is a record, or explains records."""
+    """Return whether a file is a record, or describes records."""
     return name.endswith((".npz", ".zip", ".toml", "/ceilings.json"))
 
 

@@ -30,9 +30,9 @@ def train(
     Agents that see the state or the queue can be trained under a process.
 
     Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`gamma`,
-    `learning_rate`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` whatever
-    `gymnasium.make` takes). The environment's own options may also be in `env_kwargs`, and must be
-    if the training has a setting of the same name. `deadtime train` takes the same arguments.
+    `learning_rate`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` any argument
+    of `gymnasium.make`). The environment's own options may also be in `env_kwargs`, and must be if
+    the training has a setting of the same name. `deadtime train` takes the same arguments.
     """
     spec = make_spec(env, agent, delay, options, env_kwargs)
     chosen = check_seeds(seeds)
