@@ -16,13 +16,13 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from deadtime.runs import ENGINES, Spec, Where, make_spec, train_missing
+from deadtime.runs import ENGINES, Where, make_spec, train_missing
 
 LONG = make_spec("cartpole", "delayed", 3, {"preset": "paper", "steps": 80_000})
 TINY = {"size": 3, "episodes": 5, "evaluation_episodes": 1}
 
 
-def seconds(runs: Sequence[tuple[Spec, Sequence[int]]], engine: str) -> float:
+def seconds(runs: Sequence[tuple], engine: str) -> float:
     """Return the seconds of a sweep, with the start of its processes or cluster."""
     with tempfile.TemporaryDirectory() as folder:
         begin = perf_counter()

@@ -3,11 +3,21 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+SHOWN = [
+    ROOT / "README.md",
+    *EXAMPLES.glob("*.py"),
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs" / "notebooks").glob("*.md"),
+]
+IMPORT = re.compile(r"^\s*from (deadtime[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
+"""An import of names from deadtime, on one line or in brackets."""
 
 
 def run(cwd, script, *arguments):
@@ -20,6 +30,14 @@ def run(cwd, script, *arguments):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_examples_and_pages_import_public_names_only():
+    imports = [found for path in SHOWN for found in IMPORT.findall(path.read_text("utf-8"))]
+    assert len(imports) > 20
+    for module, names in imports:
+        wanted = {name.split()[0] for name in names.strip("()").split(",") if name.strip()}
+        assert wanted <= {*import_module(module).__all__}, module
 
 
 @pytest.mark.full

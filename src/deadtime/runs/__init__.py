@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deadtime.runs.comparison import Comparison
     from deadtime.runs.result import Curve, Result
     from deadtime.runs.runner import train_missing
-    from deadtime.runs.specs import Spec, make_spec
+    from deadtime.runs.specs import make_spec
     from deadtime.runs.statistics import Estimate
     from deadtime.runs.where import ENGINES, Where
 
@@ -24,7 +24,6 @@ __all__ = [
     "Curve",
     "Estimate",
     "Result",
-    "Spec",
     "Where",
     "make_spec",
     "train_missing",
@@ -35,7 +34,6 @@ _LAZY = {
     "Curve": "result",
     "Estimate": "statistics",
     "Result": "result",
-    "Spec": "specs",
     "Where": "where",
     "make_spec": "specs",
     "train_missing": "runner",
