@@ -33,7 +33,7 @@ def check_picture(path: Path | None) -> None:
 
 
 def put_title(axes: Axes, words: str) -> None:
-    """Set a title from a user's or a record's text, in which $ begins no formula."""
+    """Set a title from a user's or a record's text, without reading $ as the start of a formula."""
     axes.set_title(printable_lines(words), fontsize=10, parse_math=False)
 
 

@@ -15,8 +15,8 @@ authors.
 
 
 def rlrd_wifi(inference: bool = True) -> Categorical:
-    """Return the WiFi latencies of rlrd (Bouteiller and others, 2021): 1 to 6 steps of 20 ms,
-    measured.
+    """Return the measured WiFi latencies of rlrd (Bouteiller and others, 2021): 1 to 6 steps of 20
+    ms.
 
     The published probabilities are rounded and sum to 1.0000; they are normalised here. rlrd
     executes an action one step after it has arrived, since the agent takes a step to choose it.

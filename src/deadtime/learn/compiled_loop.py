@@ -214,7 +214,7 @@ def begin_all(program: Program, setups: Setup) -> Run:
 def evaluate_all(
     program: Program, setups: Setup, learners: Any, episodes: int, limit: int
 ) -> Float[Array, "runs episodes"]:
-    """Return the unshaped return of each held-out episode of each run, of at most `limit` steps."""
+    """Return the unshaped returns of held-out episodes, of at most `limit` steps, of each run."""
 
     def one_run(setup: Setup, learner: Any) -> Array:
         return held_out(program, setup, learner, episodes, limit)

@@ -107,7 +107,7 @@ class TabularGroup:
         self._reached = False
 
     def advance(self) -> int:
-        """Run a block of episodes; only one with `until_return`, which is checked after each."""
+        """Run a block of episodes, or one episode if `until_return` must be checked after each."""
         ((spec, _),) = self.pairs
         block = 1 if spec.until_return is not None else max(1, spec.episodes // _BLOCKS)
         count = min(block, spec.episodes - self.done)

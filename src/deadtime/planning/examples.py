@@ -79,9 +79,10 @@ def hidden_queue(gamma: float = 0.9, revealing: bool = False) -> MDP:
 
     0 goes to x (1) or y (2) by a fair coin. x goes to x' (3) or z (5), y to y' (4) or z, each with
     probability ½. Action 0 pays 1 in x', action 1 in y'. z moves to A' (6) or B' (7) by the action
-    executed in it; there the matching action pays 1. So the action chosen in x should be 0, in y 1,
-    and in z the one that is pending. A Markov rule can't know which that is. All else absorbs in 8.
-    With `revealing`, A' and B' lead to 8 on a match and to 9 else: the laws of states differ too.
+    executed in it; there the matching action pays 1. So the best action is 0 in x, 1 in y, and the
+    pending action in z, which a Markov rule does not see. All other moves lead to the absorbing
+    state 8. With `revealing`, A' and B' lead to 8 on a match and else to 9, so the laws of states
+    differ too.
     """
     P, r = np.zeros((10, 2, 10)), np.zeros((10, 2))
     P[0, :, [1, 2]] = P[1, :, [3, 5]] = P[2, :, [4, 5]] = 0.5

@@ -42,7 +42,7 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _commit() -> str | None:
-    """Return the commit of this code's own checkout, or None where it was installed otherwise."""
+    """Return the commit of the checkout that holds this code, or None if there is none."""
     return commit_of(Path(__file__).parents[3])
 
 
