@@ -63,7 +63,7 @@ def _checked(given: str | float) -> float:
 
 
 class Patient:
-    """A thread that calls functions for other threads, which wait for each at most until a timeout."""
+    """A thread that calls functions for other threads, which wait up to a timeout."""
 
     def __init__(self, name: str):
         """Start the thread; `name` is for errors."""

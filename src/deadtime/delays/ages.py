@@ -1,5 +1,5 @@
 """Delays stated by their ages: a random walk, an age held for an episode, an age that is redrawn
-now and then.
+after some steps.
 """
 
 from __future__ import annotations

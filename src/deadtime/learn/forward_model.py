@@ -271,8 +271,8 @@ def _joined(
 
     The last layer of one step and the first layer of the next one are joined into one matrix. A
     state enters the network only as `inward` @ state, in the network's units. So the loop carries
-    that, and the hidden layer that the state comes from: the last one, or the sum of all if the
-    network predicts changes.
+    this product and a hidden layer: the last one, or the sum of all if the network predicts
+    changes.
     """
     (first, *middle, last), (first_bias, *middle_biases, last_bias) = net.weights, net.biases
     d = obs.shape[0]

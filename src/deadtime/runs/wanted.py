@@ -1,4 +1,4 @@
-"""Runs to do: specs with their seeds, and those of them that are not recorded yet."""
+"""Runs to do: specs with their seeds, and the seeds that are not recorded yet."""
 
 from __future__ import annotations
 
