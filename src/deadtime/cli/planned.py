@@ -49,8 +49,7 @@ def solved(problem: Problem) -> dict[str, Any]:
 
 def _process(delay: str) -> DelayProcess:
     """Return the process of the text form of a delay."""
-    number = delay.strip()
-    process = as_process(int(number) if number.lstrip("+-").isdigit() else number)
+    process = as_process(delay)
     if process.constant is not None and process.constant > _LONGEST_DELAY:
         rule = f"plan solves delays up to {_LONGEST_DELAY:,}"
         raise ValueError(f"{rule}; got {process.constant:,}: pass a shorter one")
