@@ -40,7 +40,7 @@ class Record:
     episodes: list[int]
     """The number of training episodes."""
     status: list[str]
-    """How each seed ended: complete, or reached (the return at which it was to stop)."""
+    """The end of each seed: complete, or reached (the return at which it was to stop)."""
     seconds: list[float]
     points: Int[np.ndarray, " n"]
     """The last episode of each block of the curve."""
