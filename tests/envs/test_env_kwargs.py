@@ -52,9 +52,9 @@ def test_a_name_that_both_have_needs_env_kwargs():
     with pytest.raises(
         ValueError,
         match=re.escape(
-            f"steps is a setting of the training and an argument of {CLASH}; got steps=200: give "
-            "the environment's in env_kwargs (--env-kwargs steps=... on the command line), then "
-            "steps is the training's"
+            f"steps is a setting of the training and an argument of {CLASH}; got steps=200: pass "
+            "the argument in env_kwargs (--env-kwargs steps=... on the command line), then "
+            "steps sets the training"
         ),
     ):
         deadtime.train(CLASH, steps=200)

@@ -113,8 +113,8 @@ def environment_settings(
     for option in sorted({*shared} & {*(family_of(name).setting_names(name) or ())}):
         raise ValueError(
             f"{option} is a setting of the training and an argument of {name}; got "
-            f"{option}={options[option]!r:.100}: give the environment's in env_kwargs "
-            f"(--env-kwargs {option}=... on the command line), then {option} is the training's"
+            f"{option}={options[option]!r:.100}: pass the argument in env_kwargs "
+            f"(--env-kwargs {option}=... on the command line), then {option} sets the training"
         )
     return {**own, **inside}
 

@@ -1,15 +1,15 @@
 """Exact planning on distinct predictions instead of distinct queues.
 
-Two augmented states that promise the same future have the same delayed value. What must be the same
-is not the law of s_{t+m} but the *nested* law, which also says what the agent will learn on the
-way:
+Two augmented states with the same future have the same delayed value. The same future means more
+than the same law of s_{t+m}. It means the same *nested* law, which also states what the agent will
+learn on the way:
 
     L_0(s) = s,        L_k(s; a_1 … a_k) = the law of L_{k-1}(s'; a_2 … a_k) for s' ~ P(· | s, a_1).
 
 The classes of L_m are the states of an ordinary MDP. Adding the new action a to L_m gives a law
 over classes, which is where the next step leads; its reward is E r(s_{t+m}, a). So the delayed
 problem of any m is solved as an undelayed one, with at most S classes where the dynamics are
-deterministic. What the pending actions earn is added back afterwards.
+deterministic. The rewards of the pending actions are added back afterwards.
 
 Level k is built from level k - 1 by adding one action to every class, so queues are never
 enumerated.

@@ -1,4 +1,4 @@
-"""Records at a URL (`s3://bucket/sweep`, `gs://...`, or another of fsspec), without a shared disk.
+"""Records at a URL, without a shared disk: `s3://bucket/sweep`, `gs://...`, or others of fsspec.
 
     NAME-ID.npz      a record, one object each, so that it is complete or absent
     NAME.zip         a pack of records that a user copied there; it is read, never written
