@@ -46,7 +46,7 @@ _TRIES = 8
 
 
 def local_folder(out: Path) -> Path:
-    """Return the folder, or raise if it was given as a URL (a path keeps one of its slashes)."""
+    """Return the folder, or raise if it was given as a URL, whose `//` is `/` in a path."""
     if re.match("[A-Za-z][A-Za-z0-9+.-]+:/", str(out)):
         raise ValueError(
             f"this command writes to a folder of this machine; got the URL {out}: write a sweep, "

@@ -57,20 +57,22 @@ def _recorded(process: DelayProcess) -> Any:
 class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
     """Execute each action late: at step t the action of age z_t, which was chosen at t - z_t.
 
-    `delay` is the age of every step, or a process of `deadtime.delays`. ``info`` has after reset
-    and step ``pending_actions``, the last K actions (K being the longest age), oldest first, an
-    element of ``batch_space(action_space, K)``; ``action_age``, the age that the agent knows; and
-    ``pending_count``, how many of the pending actions may still be executed. After a step it also
-    has ``executed_action`` and its age, ``executed_age``. The pending actions are read-only, and
-    later steps never change them.
+    `delay` is the age of every step, or a process of `deadtime.delays`. After reset and step,
+    ``info`` has these entries:
+
+    - ``pending_actions``: the last K actions, oldest first, where K is the longest age. They are an
+      element of ``batch_space(action_space, K)``, read-only, and never changed by later steps;
+    - ``action_age``: the age that the agent knows;
+    - ``pending_count``: how many of the pending actions may still be executed;
+    - after a step, ``executed_action`` and its age, ``executed_age``.
 
     `observed` says what the agent knows of the ages: "now", z_t before it chooses a_t; "hindsight",
     z_{t-1}; or "never". Ages are drawn from a random stream of their own, which the seed of `reset`
     decides.
 
     An action outside the action space is refused when it is chosen. A Box is checked for shape and
-    type only: the environment may clip or refuse what lies outside its bounds, when the action is
-    executed.
+    type only: the environment may clip or refuse values outside its bounds, when it executes the
+    action.
     """
 
     def __init__(
