@@ -40,13 +40,14 @@ class Compare:
             help=f"Agents; the first is compared with each other one. {AGENTS_HELP}",
         ),
     ] = ("delayed", "augmented", "oblivious")
-    delays: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STEPS|PROCESS ...")] = (
-        "0",
-        "5",
-        "15",
-    )
-    """Delays: steps between choosing an action and executing it. For augmented and oblivious on
-    vectors a delay may vary, such as uniform:2-6."""
+    delays: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(
+            metavar="STEPS|PROCESS ...",
+            help="Delays: steps between choosing an action and executing it. For augmented and "
+            "oblivious on vectors a delay may vary, such as uniform:2-6.",
+        ),
+    ] = ("0", "5", "15")
     seeds: int = 5
     """Number of runs of each agent at each delay: seeds 0, 1, … Intervals need 3 or more."""
     out: Path = Path("runs")

@@ -17,14 +17,16 @@ class Evaluate:
     """Evaluate a recorded agent on new episodes, also at another delay."""
 
     record: tyro.conf.Positional[Path]
-    """Folder of the record, which `deadtime train` prints. Records of the paper's experiments are
-    in results/paper."""
+    """Folder of the record: `deadtime train` prints it."""
     delay: Annotated[
         str | None,
-        tyro.conf.arg(metavar="STEPS|PROCESS", help_behavior_hint="(default: that of training)"),
+        tyro.conf.arg(
+            metavar="STEPS|PROCESS",
+            help="Steps between choosing an action and executing it, or a delay that varies, such "
+            "as uniform:2-6.",
+            help_behavior_hint="(default: that of training)",
+        ),
     ] = None
-    """Steps between choosing an action and executing it, or a delay that varies, such as
-    uniform:2-6."""
     episodes: int = 100
     """Episodes of each seed."""
     seed: int = 1_000_000

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = {
     "train": "Train one agent under a delay and record it.",
-    "evaluate": "Evaluate a recorded agent on new episodes, at any delay.",
+    "evaluate": "Evaluate a recorded agent on new episodes, also at another delay.",
     "compare": "Train several agents at several delays and compare their returns.",
     "watch": "Draw an episode of a recorded agent as a GIF.",
     "plan": "Solve a finite MDP with execution delay exactly.",

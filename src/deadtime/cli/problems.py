@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import tyro
+
+from deadtime.cli.option_types import File as Picture
+from deadtime.cli.option_types import Flag
 
 Method = Literal["modified_policy_iteration", "policy_iteration", "value_iteration", "beliefs"]
 
@@ -15,23 +18,45 @@ Method = Literal["modified_policy_iteration", "policy_iteration", "value_iterati
 class Solving:
     """Options of the solver, of the start and of the output."""
 
-    delay: str = "1"
-    """Steps between choosing an action and its execution: a number, or a delay that varies, such as
-    walk:0-3 or uniform:2-6 (see deadtime.delays)."""
-    method: Method | None = None
-    """Method of the solver. Default: beliefs for a maze without noise, else policy_iteration, and
-    modified_policy_iteration above 3,000 augmented states."""
+    delay: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="STEPS|PROCESS",
+            help="Steps between choosing an action and executing it: a number, or a delay that "
+            "varies, such as walk:0-3 or uniform:2-6.",
+        ),
+    ] = "1"
+    method: Annotated[
+        Method | None,
+        tyro.conf.arg(
+            metavar="METHOD",
+            help=f"Method of the solver: {', '.join(get_args(Method))}.",
+            help_behavior_hint="(default: beliefs for a maze without noise, else "
+            "policy_iteration, and modified_policy_iteration above 3,000 augmented states)",
+        ),
+    ] = None
     tol: float = 1e-8
-    """The largest error allowed in a value."""
-    horizon: int | None = None
-    """Number of rewards to count. Default: all of them, discounted; for a maze with gamma 1, those
-    of an episode, 10 × size²."""
+    """Largest error allowed in a value."""
+    horizon: Annotated[
+        int | None,
+        tyro.conf.arg(
+            metavar="INT",
+            help="Number of rewards to count.",
+            help_behavior_hint="(default: all, discounted; for a maze with gamma 1 those of an "
+            "episode, 10 × size²)",
+        ),
+    ] = None
     start: int = 0
     """State whose value is reported."""
-    queue: tuple[int, ...] | None = None
-    """Pending actions at the start, oldest first, as many as the longest delay. Default: action 0
-    throughout."""
-    json: bool = False
+    queue: Annotated[
+        tuple[int, ...] | None,
+        tyro.conf.arg(
+            metavar="INT ...",
+            help="Pending actions at the start, oldest first, as many as the longest delay.",
+            help_behavior_hint="(default: action 0 throughout)",
+        ),
+    ] = None
+    json: Flag = False
     """Print one JSON object."""
 
 
@@ -46,15 +71,15 @@ class TwoState:
     p: float = 0.8
     gamma: float = 0.5
     solving: SolverGroup = field(default_factory=Solving)
-    heat_map: Path | None = None
+    heat_map: Picture = None
     """Also draw the optimal delayed value over p and delays 0 … 10 into this PNG."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain on which Howard's policy iteration changes the action of one state an iteration.
+    """The chain on which Howard's policy iteration makes one change an iteration.
 
-    The number of `iterations` counts evaluations, one more than the changes.
+    The answer's `iterations` are the changes and a last one that finds none.
     """
 
     states: int = 12
@@ -74,7 +99,7 @@ class Maze:
     maze_seed: int = 0
     gamma: float = 1.0
     solving: SolverGroup = field(default_factory=Solving)
-    picture: Path | None = None
+    picture: Picture = None
     """Also draw the maze and the path that the optimal policy predicts into this PNG."""
 
 

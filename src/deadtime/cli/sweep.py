@@ -20,8 +20,7 @@ class Sweep:
     """
 
     file: tyro.conf.Positional[Path]
-    """TOML file. Keys: environments, agents, delays, seeds, presets; tables: overrides and
-    env_kwargs."""
+    """Keys: environments, agents, delays, seeds, presets. Tables: overrides, env_kwargs."""
     out: Annotated[
         str,
         tyro.conf.arg(metavar="PATH|URL", help_behavior_hint="(default: FILE without .toml)"),

@@ -29,9 +29,14 @@ class Train:
     env: Annotated[str, ENVIRONMENT, tyro.conf.arg(help=ENVIRONMENT_HELP)]
     settings: OptionGroup
     agent: Annotated[str, AGENT, tyro.conf.arg(help=f"Agent: {AGENTS_HELP}")] = "delayed"
-    delay: Annotated[str, tyro.conf.arg(metavar="STEPS|PROCESS")] = "0"
-    """Steps between choosing an action and executing it. For augmented and oblivious on vectors
-    the delay may vary, such as uniform:2-6 or walk:0-8."""
+    delay: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="STEPS|PROCESS",
+            help="Steps between choosing an action and executing it. For augmented and oblivious "
+            "on vectors the delay may vary, such as uniform:2-6 or walk:0-8.",
+        ),
+    ] = "0"
     seeds: int = 1
     """Number of runs: seeds 0, 1, … Intervals need 3 or more."""
     out: Path = Path("runs")
