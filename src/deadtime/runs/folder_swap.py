@@ -1,7 +1,8 @@
 """Replacement of a folder by another, which keeps the user's own files.
 
-Every step renames, or deletes a file that the new folder has. So whenever a process is killed, all
-files are in one of the two folders, and the next process finishes the replacement.
+Each step is a rename, or the deletion of a file of which the new folder has a version. So whenever
+a process is killed, all files are in one of the two folders, and the next process finishes the
+replacement.
 """
 
 from __future__ import annotations
