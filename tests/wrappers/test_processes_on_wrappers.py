@@ -420,3 +420,41 @@ def test_bad_input(make, message):
 def test_text_forms_are_taken():
     assert ActionDelay(EchoEnv(), "uniform:2-6").process == Uniform(2, 6)
     assert ObservationDelay(EchoEnv(), "3").delay == 3
+
+
+def laws_of_next_age(process, steps):
+    """For each step t and observation age w_t, the law of w_{t+1}, exactly."""
+    chain = process.chain
+    states = chain.start.copy()
+    found = []
+    for t in range(steps):
+        now, after = np.minimum(chain.ages, t), np.minimum(chain.ages, t + 1)
+        joint = np.zeros((chain.longest + 1, chain.longest + 1))
+        moves = states[:, None] * chain.matrix()
+        np.add.at(joint, (now[:, None], after[None, :]), moves)
+        found.append({w: row / row.sum() for w, row in enumerate(joint) if row.sum() > 1e-12})
+        states = moves.sum(0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("process", "from_the_start"),
+    [
+        (Uniform(1, 3), True),
+        (Categorical([0.2, 0.0, 0.5, 0.3]), True),
+        (Uniform(1, 3, in_order=False), False),
+        (RandomWalk(0, 3), False),
+        (PerEpisode(Uniform(1, 3)), False),
+    ],
+)
+def test_the_age_of_an_observation_is_the_channels_state_from_the_start_or_from_step_k(
+    process, from_the_start
+):
+    laws = laws_of_next_age(process, 12)
+    last = laws[-1]
+
+    def same(some):
+        return all(np.allclose(law, last[w]) for at in some for w, law in at.items() if w in last)
+
+    assert same(laws[process.longest :])
+    assert same(laws) == from_the_start
