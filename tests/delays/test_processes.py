@@ -399,6 +399,6 @@ def test_a_longest_age_that_does_not_fit_in_memory(process, monkeypatch):
     assert process.longest == 10**6
     with pytest.raises(
         ValueError,
-        match=r"the chain of a delay must fit in memory; got .* with 1.0 GB free: pass a shorter",
+        match=r"the chain of a delay must fit in memory; got .* with 1.0 GB free: pass a smaller",
     ):
         _ = process.chain
