@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from deadtime.delays import Uniform
 from deadtime.envs import FAMILIES, make
 from deadtime.envs.gym_family import LONGEST_EPISODE
 from deadtime.learn.settings import with_names_of_today
@@ -358,3 +359,21 @@ def test_why_gymnasium_has_no_recurrent_agent():
     with pytest.raises(ValueError) as refused:
         DeepSpec("gym:CartPole-v1", "recurrent")
     assert str(refused.value) == words
+
+
+@pytest.mark.parametrize(
+    ("process", "words"),
+    [
+        ([1], "process is a delay process; got"),
+        ("uniform:0-3", "process is a delay process; got"),
+        (3, "process is a delay process; got"),
+        ({"kind": "uniform", "low": 0, "high": 2}, "the longest age of its process, 2; got 3"),
+        ({"kind": "uniform", "low": 0, "high": 10**9}, "the longest age of its process, 10"),
+        ({"kind": "trace", "file": "/dev/zero"}, "a trace in JSON has ages and repeat"),
+    ],
+)
+def test_a_recorded_process_is_one_and_fits_its_delay(process, words):
+    good = make_spec("cartpole", "augmented", "uniform:0-3", {}).canonical()
+    assert from_canonical(good).process == Uniform(0, 3)
+    with pytest.raises(ValueError, match=words):
+        from_canonical(good | {"process": process})

@@ -95,8 +95,19 @@ class DeepSpec:
         """Read a delay process from JSON, and set the delay to its longest age."""
         if isinstance(self.process, Mapping):
             object.__setattr__(self, "process", from_json(self.process))
-        if self.process is not None and not self._is_recorded:  # type: ignore[attr-defined]
-            object.__setattr__(self, "delay", self.process.longest)
+        if self.process is None:
+            return
+        if not isinstance(self.process, DelayProcess):
+            raise ValueError(
+                f"process is a delay process; got {self.process!r}: pass one of deadtime.delays"
+            )
+        longest = self.process.longest
+        if self._is_recorded and longest != self.delay:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"the delay of a record is the longest age of its process, {longest}; got "
+                f"{self.delay!r}: train it again"
+            )
+        object.__setattr__(self, "delay", longest)
 
     def _check_numbers(self) -> None:
         """Set the numbers that were left out, and raise if a number is out of range."""
