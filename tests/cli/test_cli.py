@@ -107,3 +107,13 @@ def test_a_module_in_the_current_folder(tmp_path):
     assert done.returncode == 0, done.stderr
     (record,) = tmp_path.glob("arm/*/run.json")
     assert json.loads(record.read_text())["scores"] == [7.0]
+
+
+@pytest.mark.parametrize("last", ["--json", "--help"])
+def test_a_reader_of_the_output_that_ends_is_no_error(last):
+    """Such as `head` in `deadtime plan two-state | head -1`."""
+    command = [sys.executable, "-m", "deadtime", "plan", "two-state", last]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 1

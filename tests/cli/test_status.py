@@ -26,10 +26,10 @@ def folder(tmp_path):
 
 def test_the_time_left_of_a_running_driver(folder):
     with alone(folder):
-        assert run("status", folder).stdout.endswith("the driver is running, about 3 min left\n")
+        assert run("status", folder).stdout.endswith("\nrunning, about 3 min left\n")
         assert json.loads(run("status", folder, "--json").stdout)["seconds_left"] == 180
 
 
 def test_no_time_is_left_without_a_driver(folder):
     lines = run("status", folder).stdout.splitlines()
-    assert lines[-1] == "the driver is not running; the command that started it resumes it"
+    assert lines[-1] == "stopped; run the same command again to resume it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shlex
 import shutil
 import sys
@@ -86,12 +87,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             limit = None if limits is None else limits.step_timeout
             with limited_steps(limit), extras_needed(_EXTRA.get(given[0], "learn")):
                 status = command.run()
+            sys.stdout.flush()
     except KeyboardInterrupt as pressed:
         _print_interrupted(given)
         status = 128 + ending.number_of(pressed)
     except StepTimeoutError as error:
         print(f"deadtime: {error}", file=sys.stderr)
         status = 1
+    except BrokenPipeError:  # the reader of the output, such as head, ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1  # as rich does
     except (ValueError, MemoryError, OSError, ImportError) as error:
         from deadtime._support.files import printable_lines  # noqa: PLC0415  (it is for errors)
 

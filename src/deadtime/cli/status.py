@@ -59,14 +59,14 @@ def _print(status: dict[str, Any]) -> None:
         shown.print(f"running: {one['name']}: {share}% in {one['since']:.0f} s{again}")
     for one in status["failed"]:
         shown.print(f"failed: {one['name']}: {one['reason']}", soft_wrap=True)
-    state = "is not running; the command that started it resumes it"
+    state = "stopped; run the same command again to resume it"
     if driven:
-        state = "is running"
+        state = "running"
     elif status["done"] == status["units"]:
-        state = "has finished"
+        state = "finished"
     seconds = status["seconds_left"]
     left = f", {about(seconds)} left" if seconds is not None else ""
-    shown.print(f"the driver {state}{left}")
+    shown.print(f"{state}{left}")
 
 
 def _percent(part: int, whole: int) -> int:
