@@ -458,3 +458,14 @@ def test_the_age_of_an_observation_is_the_channels_state_from_the_start_or_from_
 
     assert same(laws[process.longest :])
     assert same(laws) == from_the_start
+
+
+@pytest.mark.parametrize("delay", [10**9, Uniform(0, 3)])
+def test_an_augmented_state_must_fit_in_memory(delay, monkeypatch):
+    monkeypatch.setattr("deadtime.delays.convention.free_memory", lambda: 10**10)
+    env = ObservationDelay(gym.make("CartPole-v1"), delay)
+    if delay == 10**9:
+        with pytest.raises(ValueError, match="an augmented state must fit in memory; got a delay"):
+            AugmentObservation(env)
+    else:
+        assert AugmentObservation(env).delay == 3

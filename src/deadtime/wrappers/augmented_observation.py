@@ -10,11 +10,14 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from deadtime.delays.convention import FixedDelay
+from deadtime.delays.convention import FixedDelay, check_memory
 from deadtime.delays.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
 from deadtime.delays.pending import check_action_space
 from deadtime.delays.process import DelayProcess
 from deadtime.wrappers.knowledge import NOT_YET, AgeKnowledge
+
+_BYTES = 100
+"""The memory that a space of actions and its samples take for each number of an action."""
 
 
 def beneath(env: Any, kind: type) -> Iterator[Any]:
@@ -92,6 +95,8 @@ class Augmentation:
         if self.keeps_actions:
             check_action_space(self.action_space)
             self._check_same_actions(action_space)
+        size = sum(int(np.prod(leaf.shape or ())) for leaf in leaf_spaces(self.action_space))
+        check_memory("an augmented state", self.delay, _BYTES * self.delay * size)
         parts = {
             "observation": observation_space,
             "pending_actions": batch_space(self.action_space, self.delay),
