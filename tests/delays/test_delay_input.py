@@ -106,6 +106,7 @@ def test_json_of_a_stranger_constructs_nothing_large():
 def test_a_longest_age_too_large_for_memory_is_refused_before_memory_is_taken(monkeypatch):
     monkeypatch.setattr("deadtime.delays.chain.free_memory", lambda: 10**8)
     long = 10**7
+    tracemalloc.start()
     for process in (
         Uniform(0, long),
         Uniform(long, long),
@@ -122,6 +123,9 @@ def test_a_longest_age_too_large_for_memory_is_refused_before_memory_is_taken(mo
             _ = process.age_law
     with pytest.raises(ValueError, match="must fit in memory"):
         Categorical({long: 1.0})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < long
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ class RandomWalk(DelayProcess):
 
     def make_chain(self) -> Chain:
         """Return the chain of the ages; each has three successors: one less, itself, one more."""
-        ages = np.arange(self.low, self.high + 1)
-        size = len(ages)
+        size = self.high - self.low + 1
         check_size(size, 3)
+        ages = np.arange(self.low, self.high + 1)
         places = np.arange(size)
         down, up = np.maximum(places - 1, 0), np.minimum(places + 1, size - 1)
         law = np.array([self.move / 2, 1 - self.move, self.move / 2])
