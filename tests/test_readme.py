@@ -29,7 +29,7 @@ def test_the_first_example_reads_the_action_of_the_age_that_it_prints(capsys):
     exec(BLOCKS[0], names := {})
     before, after = capsys.readouterr().out.splitlines()
     *pending, age = (int(digit) for digit in re.findall(r"\d", before))
-    assert f"age {age}: the next step reads [-{age}]" in BLOCKS[0]
+    assert f"age {age}: [-{age}] is executed next" in BLOCKS[0]
     assert after == f"{pending[-age]} {age}"
     assert len(pending) == 6
     assert names["info"]["pending_actions"][-1] == 1

@@ -182,6 +182,13 @@ def test_predict_without_the_look_ahead_is_refused():
     assert policy.at_delay(0).predict(shown["observation"])[0] in range(9)
 
 
+def test_what_a_policy_does_not_use_is_refused():
+    """Such as the age of the next action, which policies do not see."""
+    policy = _built("frames oblivious")
+    with pytest.raises(ValueError, match="acts on the observation and the pending actions alone"):
+        policy.act(np.zeros((4, 84, 84), np.uint8), [0] * DELAY, 3)
+
+
 HOT = np.eye(3)[[0, 1, 2]].ravel()
 NOT_SHOWN = {
     "the observation alone": np.zeros(4),
