@@ -230,6 +230,14 @@ def test_a_tolerance_below_rounding_is_not_claimed():
     assert "raise tol, doubles can't show more" in solution.message
 
 
+def test_a_solution_prints_as_a_line():
+    mdp = two_state(0.8, 0.9)
+    for delay, method in ((3, "policy_iteration"), (3, "beliefs"), ("walk:0-2", "value_iteration")):
+        plan = solve(mdp, delay, method)
+        kind = type(plan).__name__
+        assert str(plan) == f"{kind}(2 states, 2 actions, delay {delay}: {plan.message})"
+
+
 def test_a_delay_may_be_text():
     mdp = two_state(0.8, 0.9)
     assert np.array_equal(solve(mdp, "3").values, solve(mdp, 3).values)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, eye_array, vstack
 
-from deadtime.planning.iteration import METHODS, Solution, check_time, solve_augmented
+from deadtime.planning.iteration import METHODS, Solution, check_time, described, solve_augmented
 from deadtime.planning.mdp import MDP, check_augmented_state
 
 if TYPE_CHECKING:
@@ -68,6 +68,10 @@ class BeliefSolution:
     delay: int
     tol: float
     horizon: int | None
+
+    def __repr__(self) -> str:
+        """Return the size of the problem, the delay and how the solver ended."""
+        return described(self)
 
     @property
     def classes(self) -> int:

@@ -25,7 +25,7 @@ from deadtime.delays import DelayProcess
 from deadtime.planning.augmented import Operator
 from deadtime.planning.channel import Channel, channel_of, check_channel_memory, check_queue
 from deadtime.planning.channel_operator import ChannelOperator
-from deadtime.planning.iteration import check_contraction, check_time, solve_operator
+from deadtime.planning.iteration import check_contraction, check_time, described, solve_operator
 from deadtime.planning.mdp import MDP, check_index
 
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ class ProcessSolution:
     observed: Observed
     tol: float
     horizon: int | None = None
+
+    def __repr__(self) -> str:
+        """Return the size of the problem, the delay and how the solver ended."""
+        return described(self)
 
     @property
     def states(self) -> int:

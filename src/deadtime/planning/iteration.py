@@ -63,6 +63,13 @@ class Delayed:
     error_bound: float
 
 
+def described(solution: Any) -> str:
+    """Return a solution as a line: the size of the problem, the delay and how the solver ended."""
+    mdp = solution.mdp
+    size = f"{mdp.states} states, {mdp.actions} actions, delay {solution.delay}"
+    return f"{type(solution).__name__}({size}: {solution.message})"
+
+
 @dataclass(frozen=True)
 class Solution:
     """The optimum under a constant delay, and how it was reached.
@@ -84,6 +91,10 @@ class Solution:
     delay: int
     tol: float
     horizon: int | None = None
+
+    def __repr__(self) -> str:
+        """Return the size of the problem, the delay and how the solver ended."""
+        return described(self)
 
     @cached_property
     def delayed(self) -> Delayed:
