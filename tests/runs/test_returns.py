@@ -89,7 +89,7 @@ def test_tables_have_no_wider_intervals(trained):
 def test_own_runs_are_shown_with_their_learning_curves(
     trained, delays, titles, tmp_path, monkeypatch
 ):
-    """One delay, as `train` records it, has no return against the delay."""
+    """One run, as `train` records it, has nothing to compare."""
     drawn = []
     monkeypatch.setattr(folder_report, "save_picture", lambda figure, path: drawn.append(figure))
     for m in delays:
@@ -101,3 +101,18 @@ def test_own_runs_are_shown_with_their_learning_curves(
     shown = [axes for axes in drawn[0].axes if axes.axison]
     assert [axes.get_title() for axes in shown] == titles
     assert all(axes.lines for axes in shown)
+
+
+def test_agents_at_one_delay_stand_side_by_side(trained, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(folder_report, "save_picture", lambda figure, path: drawn.append(figure))
+    for agent in ("delayed", "oblivious"):
+        spec = replace(trained.spec, agent=agent)
+        record = replace(trained.record, id=spec.id, spec=spec.canonical())
+        write(tmp_path / spec.name, record)
+    ((comparison, results),) = folder_report.experiments(tmp_path)
+    comparison.draw(results, tmp_path)
+    returns, curves = (axes for axes in drawn[0].axes if axes.axison)
+    assert [label.get_text() for label in returns.get_xticklabels()] == ["Delayed-Q", "Oblivious-Q"]
+    assert [line.get_ydata()[0] for line in returns.lines] == [np.mean(trained.record.scores)] * 2
+    assert curves.get_title().startswith("learning curves")

@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +21,9 @@ from deadtime._support.pictures import save_picture
 from deadtime.delays import from_json
 from deadtime.runs import pack_archive, records, statistics
 from deadtime.runs.figures import (
+    color_of,
     learning_curves,
+    name_of,
     new_figure,
     order_of,
     return_against_delay,
@@ -150,7 +153,7 @@ def _figure(title: str, results: Results) -> Figure:
     """Return the figure of a comparison: return against delay, and learning curves."""
     delays = sorted({m for _, m in results})
     shown = delays[:_CURVES]
-    compared = len(delays) > 1
+    compared = len(results) > 1
     panels = len(shown) + compared
     columns = min(panels, _COLUMNS)
     rows = -(-panels // columns)
@@ -159,7 +162,10 @@ def _figure(title: str, results: Results) -> Figure:
     for unused in axes[panels:]:
         unused.set_axis_off()
     if compared:
-        return_against_delay(axes[0], results)
+        if len(delays) > 1:
+            return_against_delay(axes[0], results)
+        else:
+            _returns_of_agents(axes[0], {agent: one for (agent, _), one in results.items()})
         axes[0].set_title("greedy return after training", fontsize=10)
     for axis, m in zip(axes[compared:], shown, strict=False):
         curves = {agent: result for (agent, delay), result in results.items() if delay == m}
@@ -175,6 +181,17 @@ def _figure(title: str, results: Results) -> Figure:
     words = printable_lines(f"{fill(title, 35 * (1 + columns))}\n{about}")
     figure.suptitle(words, fontsize=10, parse_math=False)
     return figure
+
+
+def _returns_of_agents(axes: Axes, results: Mapping[str, Result]) -> None:
+    """Draw the mean return and interval of each agent at one delay, side by side."""
+    for place, (agent, result) in enumerate(results.items()):
+        found = mean_return(result)
+        axes.plot([place], [found.value], "o", color=color_of(agent), ms=4)
+        axes.vlines(place, found.low, found.high, color=color_of(agent), lw=1.5)
+    axes.set_xticks(range(len(results)), [name_of(agent) for agent in results])
+    axes.set(xlim=(-0.5, len(results) - 0.5), ylabel="return")
+    axes.grid(alpha=0.25, axis="y")
 
 
 def delay_of(result: Result) -> int | str:
