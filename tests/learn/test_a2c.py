@@ -106,7 +106,7 @@ def test_lstm_against_loops(layer_norm):
         np.testing.assert_allclose(memory.output, output, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_nothing_of_an_episode_reaches_the_next():
     """A rollout over two episodes has the loss, and the gradient, of two rollouts."""
     net, units = wobbly(A2C(hidden=(4,), lstm=5)), 5

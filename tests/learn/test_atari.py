@@ -130,7 +130,7 @@ def test_a_look_ahead_is_for_who_acts_on_it(lively):
         evaluate(lively, AtariEnv(Atari("MsPacman"), 3, "fresh"), delay=3, episodes=1)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("agent", ["delayed", full("augmented"), full("oblivious")])
 def test_a_score_is_what_its_policy_earns(agent):
     result = trained(

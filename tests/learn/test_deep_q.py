@@ -142,7 +142,7 @@ def test_the_roll_of_no_steps_in_one_kernel_is_where_it_starts_to_the_bit(kind, 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "env", "skipped"),
-    [("paper", "cartpole", 8), ("best", "cartpole", 4), ("best", "acrobot", 4)],
+    [("paper", "cartpole", 8), full("best", "cartpole", 4), full("best", "acrobot", 4)],
 )
 def test_what_a_preset_stores_of_an_episode(name, env, skipped):
     """Of CartPole's warm-up, which an expert chose, no preset learns."""

@@ -90,7 +90,7 @@ def test_the_executed_action_is_what_reactive_credits(mine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env", ["cartpole", "gym:CartPole-v1"])
+@pytest.mark.parametrize("env", [full("cartpole"), "gym:CartPole-v1"])
 @pytest.mark.parametrize(("agent", "options"), [("newest", {}), ("delayed", {"model": "still"})])
 def test_a_view_and_a_forward_model_in_both_loops(mine, env, agent, options, tmp_path):
     result = deadtime.train(env, agent, 2, steps=120, **SMALL, **options)

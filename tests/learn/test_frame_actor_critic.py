@@ -464,7 +464,7 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
         policy.act(np.zeros(4))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_resuming_is_bit_exact(breakout, tmp_path):
     """Interrupted in the midst of a rollout and of episodes."""
     straight, pair = breakout[0].record, (breakout[0].spec, 0)

@@ -364,7 +364,8 @@ def test_a_recorded_policy_of_other_sizes_than_its_environment():
 @pytest.mark.parametrize("delay", [0, 1, 3, 4])
 def test_what_sees_the_queue_knows_no_other_delay(delay):
     rule = "augmented has learned only from queues of exactly 2 actions"
-    words = f"{rule}; got a delay of {delay}: train it with that delay"
+    words = f"{rule}; got a delay of {delay}: train it with that delay, "
+    words += "or pass one whose longest age is 2"
     table = deadtime.train("maze", "augmented", delay=2, size=3, episodes=20).policy()
     frames = Result(pixel_record("augmented", delay=2)).policy()
     queue = {"q/0/weight": np.zeros((2, 8), np.float32)}

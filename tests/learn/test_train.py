@@ -310,7 +310,7 @@ def test_train_and_watch(tmp_path):
     np.testing.assert_allclose(same["scores"], straight.scores, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_any_setting_by_name(tmp_path):
     maze = ["train", "--env", "maze", "--episodes", 20, "--seeds", 1, "--json"]
     said = json.loads(

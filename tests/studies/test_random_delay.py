@@ -17,7 +17,7 @@ def test_a_constant_latency_is_the_same_for_all_agents():
     assert [*found.values()] == pytest.approx([closed] * 4, abs=1e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_seeing_more_is_worth_no_less():
     for row in exact_rows():
         assert row["never_seen"] <= row["seen_later"] + 1e-7

@@ -82,7 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         last = None if arguments is not None else partial(_print_interrupted, given)
         with ending.interruptible(last=last):
-            command = _parsed(given)
+            try:
+                command = _parsed(given)
+            except SystemExit:  # help was printed, or an error
+                sys.stdout.flush()
+                raise
             limits: Limits | None = getattr(command, "limits", None)
             limit = None if limits is None else limits.step_timeout
             with limited_steps(limit), extras_needed(_EXTRA.get(given[0], "learn")):

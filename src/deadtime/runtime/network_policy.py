@@ -129,7 +129,8 @@ class NetworkPolicy(Policy):
         memory: Memory | None,
     ) -> tuple[np.ndarray, Memory | None]:
         """Return the values, the logits or the bounded action, and the next memory."""
-        if ahead is not None and not self.looks_ahead:
+        stacked = len(self.observation_shape) == 3 and np.shape(ahead) == self.observation_shape
+        if ahead is not None and not self.looks_ahead and not stacked:
             rule = "this policy acts on the observation and the pending actions alone"
             raise ValueError(f"{rule}; got predicted_observation={ahead!r:.99}: leave it out")
         if self.looks_ahead and (self.delay or ahead is not None):
