@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from deadtime.runtime.forward_models import models_of
+from deadtime.runtime.frame_layers import FRAMES
 from deadtime.runtime.lstm_cell import Memory
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.network import network_of
@@ -129,8 +130,7 @@ class NetworkPolicy(Policy):
         memory: Memory | None,
     ) -> tuple[np.ndarray, Memory | None]:
         """Return the values, the logits or the bounded action, and the next memory."""
-        stacked = len(self.observation_shape) == 3 and np.shape(ahead) == self.observation_shape
-        if ahead is not None and not self.looks_ahead and not stacked:
+        if ahead is not None and not self.looks_ahead and np.shape(ahead) != FRAMES:
             rule = "this policy acts on the observation and the pending actions alone"
             raise ValueError(f"{rule}; got predicted_observation={ahead!r:.99}: leave it out")
         if self.looks_ahead and (self.delay or ahead is not None):
