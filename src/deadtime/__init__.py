@@ -1,8 +1,9 @@
 """Planning and reinforcement learning when actions land late."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deadtime import delays
+from deadtime._support.lazy import lazy_names
 from deadtime._support.version import __version__
 from deadtime.envs import register as _register
 from deadtime.wrappers import (
@@ -36,25 +37,16 @@ __all__ = [
     "load",
     "train",
 ]
-_LAZY = {
-    "compare": "deadtime.runs.comparison",
-    "evaluate": "deadtime.learn.evaluate",
-    "load": "deadtime.runs.result",
-    "train": "deadtime.runs.training",
-}
-"""The modules of names that are imported when they are first used."""
-
-
-def __getattr__(name: str) -> Any:
-    """Import a function that learns or evaluates when it is first used."""
-    if name not in _LAZY:
-        raise AttributeError(f"module 'deadtime' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415  (like the modules: only when it is needed)
-
-    from deadtime._support.extras import extras_needed  # noqa: PLC0415
-
-    with extras_needed("learn"):
-        return getattr(import_module(_LAZY[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "compare": "deadtime.runs.comparison",
+        "evaluate": "deadtime.learn.evaluate",
+        "load": "deadtime.runs.result",
+        "train": "deadtime.runs.training",
+    },
+)
+"""Names that need the extra `learn` are imported on first use."""
 
 
 def __dir__() -> list[str]:

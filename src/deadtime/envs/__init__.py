@@ -8,9 +8,9 @@ A `Family` is a kind of environment. A family whose environments run outside com
 `Lane`, `Played`, `Pool` and `LocalPool`.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from deadtime._support.lazy import lazy_names
 from deadtime.envs.families import FAMILIES, environment_names, family_of, make, register
 from deadtime.envs.family import Family
 from deadtime.envs.pools import Lane, LocalPool, Played, Pool
@@ -40,25 +40,18 @@ __all__ = [
     "make",
     "register",
 ]
-_LAZY = {
-    "Acrobot": "acrobot",
-    "CartPole": "cartpole",
-    "Environment": "functional",
-    "Maze": "maze",
-    "Walk": "walk",
-    "delayed": "functional",
-}
-"""The modules of names that need JAX."""
-
-
-def __getattr__(name: str) -> object:
-    """Import a name that needs JAX on first use."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from deadtime._support.extras import extras_needed  # noqa: PLC0415
-
-    with extras_needed("learn"):
-        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Acrobot": "deadtime.envs.acrobot",
+        "CartPole": "deadtime.envs.cartpole",
+        "Environment": "deadtime.envs.functional",
+        "Maze": "deadtime.envs.maze",
+        "Walk": "deadtime.envs.walk",
+        "delayed": "deadtime.envs.functional",
+    },
+)
+"""Names that need the extra `learn` are imported on first use."""
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,9 @@ each agent and delay. `Where` chooses the engine that runs them.
 of, so a sweep can be written in Python. All names are imported on first use.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from deadtime._support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from deadtime.runs.comparison import Comparison
@@ -28,27 +29,20 @@ __all__ = [
     "make_spec",
     "train_missing",
 ]
-_LAZY = {
-    "ENGINES": "where",
-    "Comparison": "comparison",
-    "Curve": "result",
-    "Estimate": "statistics",
-    "Result": "result",
-    "Where": "where",
-    "make_spec": "specs",
-    "train_missing": "runner",
-}
-"""The module of each name."""
-
-
-def __getattr__(name: str) -> object:
-    """Import a name on first use, because most of them need the extra `learn`."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from deadtime._support.extras import extras_needed  # noqa: PLC0415
-
-    with extras_needed("learn"):
-        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "ENGINES": "deadtime.runs.where",
+        "Comparison": "deadtime.runs.comparison",
+        "Curve": "deadtime.runs.result",
+        "Estimate": "deadtime.runs.statistics",
+        "Result": "deadtime.runs.result",
+        "Where": "deadtime.runs.where",
+        "make_spec": "deadtime.runs.specs",
+        "train_missing": "deadtime.runs.runner",
+    },
+)
+"""Names that need the extra `learn` are imported on first use."""
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from deadtime._support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from deadtime.envs.atari.games import Game
@@ -11,12 +12,12 @@ if TYPE_CHECKING:
     from deadtime.envs.atari.pool import AtariPool
 
 __all__ = ["AtariEnv", "AtariPool", "Game"]
-_LAZY = {"AtariEnv": "gym_env", "AtariPool": "pool", "Game": "games"}
-"""The module of each name."""
-
-
-def __getattr__(name: str) -> object:
-    """Import a name on first use, because they take a while to load."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AtariEnv": "deadtime.envs.atari.gym_env",
+        "AtariPool": "deadtime.envs.atari.pool",
+        "Game": "deadtime.envs.atari.games",
+    },
+)
+"""Emulators and pools are imported on first use."""
