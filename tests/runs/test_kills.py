@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.xdist_group("engines"),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
     pytest.mark.slow,
-    pytest.mark.slow,
 ]
 MODULE = stuck_env.__name__
 SWEEP = f"""

@@ -162,3 +162,19 @@ def test_environments_may_not_change_what_signals_do(monkeypatch):
         f"gym:{stuck}:deadtime-test/Stuck-v0", "oblivious", 0, {"preset": "paper", "steps": 10}
     ).environment(0)
     assert [signal.getsignal(number) for number in numbers] == before
+
+
+@pytest.mark.slow
+def test_the_exit_status_of_a_module_survives_an_interrupt_within_exec(tmp_path):
+    """A signal may come while a dataclass is made, which compiles a text."""
+    (tmp_path / "interrupted.py").write_text(
+        "import sys\n"
+        "from deadtime._support import ending\n"
+        "try:\n"
+        "    exec('raise KeyboardInterrupt(15)')\n"
+        "except KeyboardInterrupt:\n"
+        "    ending.forget_handled_interrupt()\n"
+        "sys.exit(143)\n"
+    )
+    command = [sys.executable, "-m", "interrupted"]
+    assert subprocess.run(command, check=False, cwd=tmp_path).returncode == 143

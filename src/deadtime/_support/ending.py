@@ -91,6 +91,15 @@ def number_of(pressed: BaseException | None) -> int:
     return arguments[0] if arguments and isinstance(arguments[0], int) else signal.SIGINT
 
 
+def forget_handled_interrupt() -> None:
+    """Make CPython forget a KeyboardInterrupt that was handled, so that the exit status counts.
+
+    An interrupt inside `exec` of a text, which dataclasses use, leaves a flag behind. At its end a
+    `python -m` process with this flag kills itself by SIGINT, whatever its status.
+    """
+    exec("")  # resets the flag
+
+
 def raise_again(lost: Any, usual: Callable[[Any], object] = sys.unraisablehook) -> None:
     """Repeat a signal whose KeyboardInterrupt was lost in code that may not raise.
 

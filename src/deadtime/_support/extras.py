@@ -9,7 +9,9 @@ _EXTRAS = {
     "plan": ("numba", "scipy"),
     "learn": ("equinox", "jax", "jaxlib", "jaxtyping", "matplotlib", "optax", "PIL"),
     "atari": ("ale_py",),
+    "mujoco": ("mujoco",),
     "gymnax": ("gymnax",),
+    "onnx": ("onnx", "onnxruntime"),
     "ray": ("fsspec", "ray"),
 }
 """The packages of each extra, as they are imported."""

@@ -94,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.flush()
     except KeyboardInterrupt as pressed:
         _print_interrupted(given)
+        ending.forget_handled_interrupt()
         status = 128 + ending.number_of(pressed)
     except StepTimeoutError as error:
         print(f"deadtime: {error}", file=sys.stderr)
