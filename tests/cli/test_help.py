@@ -8,7 +8,7 @@ import pytest
 from deadtime.cli.main import COMMANDS, SHELLS
 from deadtime.cli.options import AGENTS_HELP
 from deadtime.envs.families import FAMILIES, environment_names
-from deadtime.learn.learners import learners_of
+from deadtime.learn.learners import agents_of
 from deadtime.learn.presets import PRESETS
 from deadtime.runs.where import ENGINES
 from deadtime.runtime.views import VIEWS
@@ -53,7 +53,7 @@ def test_help_lists_engines(name):
 def test_help_says_where_each_agent_works():
     """An agent of all families, of one family less, and of two families."""
     where = {
-        agent: [f for f, one in FAMILIES.items() if agent in learners_of(one)] for agent in VIEWS
+        agent: [f for f, one in FAMILIES.items() if agent in agents_of(one)] for agent in VIEWS
     }
     assert where["mbs"] == ["maze", "walk"]
     assert "distribution, mbs (maze and walk)" in AGENTS_HELP

@@ -9,14 +9,14 @@ from benchmarks.plain import Plain
 from deadtime.envs import family_of, make
 from deadtime.envs.maze_layout import carve, finite
 from deadtime.learn.counts import estimate
-from deadtime.learn.learners import learners_of
+from deadtime.learn.learners import agents_of
 from deadtime.learn.settings import QLearning
 from deadtime.learn.tabular_q import new_agent, run_episodes, to_arrays
 from deadtime.planning import MDP, solve
 from deadtime.runtime import Manifest, TablePolicy
 from deadtime.runtime.views import VIEWS
 
-AGENTS = [*learners_of(family_of("maze"))]
+AGENTS = [*agents_of(family_of("maze"))]
 ONLINE = [name for name in AGENTS if not VIEWS[name].solves_offline]
 
 

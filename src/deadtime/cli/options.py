@@ -13,7 +13,7 @@ from deadtime._support.names import listed
 from deadtime.cli.option_types import NO_DEFAULT, Integer, Number, Switch, name_type
 from deadtime.envs.families import FAMILIES, environment_names
 from deadtime.envs.noise import PERTURB
-from deadtime.learn.learners import learners_of
+from deadtime.learn.learners import agents_of
 from deadtime.learn.presets import PRESETS
 from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS
 from deadtime.runtime.views import VIEWS
@@ -24,7 +24,7 @@ _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 def _agents_help() -> str:
     """Return the agents, grouped by the families of environments that they work in."""
-    agents_in = {family: learners_of(member) for family, member in FAMILIES.items()}
+    agents_in = {family: agents_of(member) for family, member in FAMILIES.items()}
     groups: dict[tuple[str, ...], list[str]] = {}
     for agent in VIEWS:
         missing = tuple(family for family, agents in agents_in.items() if agent not in agents)

@@ -24,6 +24,8 @@ Loop = Literal["tabular", "compiled", "host"]
 """The training loop: tabular, inside a compiled program, or on the host with a pool."""
 Limits = tuple[float, float]
 """The least and the largest return of an episode."""
+ActionKind = Literal["numbered", "box"]
+"""The kind of actions of an environment: numbered from 0, or real vectors within bounds."""
 ANY_RETURN: Limits = (-math.inf, math.inf)
 Member = TypeVar("Member")
 """The type of a family's environments, as `describe` or `make` returns them."""
@@ -50,8 +52,8 @@ class Family(Protocol[Member]):
     """The placeholder after the prefix in messages: ID in gym:ID."""
     frames: ClassVar[bool] = False
     """Whether observations are stacks of frames instead of numbers."""
-    continuous: ClassVar[bool] = False
-    """Whether actions are real vectors instead of numbers from 0."""
+    action_kinds: ClassVar[tuple[ActionKind, ...]] = ("numbered",)
+    """The kinds of actions that its environments have, the usual one first."""
     looks_ahead: ClassVar[bool] = False
     """Whether a pool can run the pending actions ahead of time."""
     in_processes: ClassVar[bool] = False
@@ -91,6 +93,17 @@ class Family(Protocol[Member]):
     def make(self, name: str, settings: dict[str, Any]) -> Member:
         """Make an environment for this family's training loop."""
         raise NotImplementedError
+
+    def action_kind(self, name: str, settings: dict[str, Any]) -> ActionKind:
+        """Return the kind of actions of an environment.
+
+        The environment is made to find out, if the family has several kinds.
+        """
+        if len(self.action_kinds) == 1:
+            return self.action_kinds[0]
+        environment: Any = self.make(name, settings)
+        space = environment.action_space(environment.default_params)
+        return "box" if hasattr(space, "low") else "numbered"
 
     def check_name(self, name: str) -> None:
         """Raise if a name from a record has the wrong form."""

@@ -5,7 +5,7 @@ package lists the learners and forward models, to which you can add your own, an
 The other modules are internal.
 """
 
-from deadtime.learn.learners import LEARNERS, Learner, learners_of
+from deadtime.learn.learners import LEARNERS, Learner, agents_of, learners_of
 from deadtime.learn.presets import PRESETS, preset
 from deadtime.learn.settings import A2C, FORWARD_MODELS, DoubleQ, PixelA2C, PixelQ, QLearning
 
@@ -19,6 +19,7 @@ __all__ = [
     "PixelA2C",
     "PixelQ",
     "QLearning",
+    "agents_of",
     "learners_of",
     "preset",
 ]

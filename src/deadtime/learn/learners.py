@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from deadtime.envs.family import Family
+from deadtime.envs.family import ActionKind, Family
 from deadtime.learn import manifests
 from deadtime.learn.settings import A2C, DoubleQ, PixelA2C, PixelQ, QLearning
 from deadtime.runtime.views import VIEWS, Credits, Sees, View
@@ -35,8 +35,8 @@ class Learner:
     """The loops that can train it (see `Family.loop`)."""
     frames: bool = False
     """Whether it learns from stacks of frames; otherwise from numbers."""
-    continuous: bool = False
-    """Whether its actions are real vectors; otherwise they are numbered."""
+    action_kind: ActionKind = "numbered"
+    """The kind of its actions."""
     own_inputs: bool = False
     """Whether it can have a view with inputs of its own (see `views.Shown`)."""
     offline: bool = False
@@ -49,11 +49,11 @@ class Learner:
         module, _, name = self.code.partition(":")
         return getattr(import_module(module), name)
 
-    def works_in(self, family: Family) -> bool:
-        """Return whether a family's environments suit this learner."""
+    def works_in(self, family: Family, action_kind: ActionKind) -> bool:
+        """Return whether a family's environments with such actions suit this learner."""
         if family.loop not in self.loops:
             return False
-        return (self.frames, self.continuous) == (family.frames, family.continuous)
+        return (self.frames, self.action_kind) == (family.frames, action_kind)
 
     def can_have(self, view: View) -> bool:
         """Return whether this learner can have a view."""
@@ -109,11 +109,20 @@ LEARNERS: dict[str, Learner] = {
 """All learners by their kind; records carry the kind's settings and version."""
 
 
-def learners_of(family: Family) -> dict[str, Learner]:
-    """Return the learner of each agent that works in a family of environments."""
+def learners_of(family: Family, action_kind: ActionKind) -> dict[str, Learner]:
+    """Return the learner of each agent for a family's environments with actions of one kind."""
     found: dict[str, Learner] = {}
     for agent, view in VIEWS.items():
         for learner in LEARNERS.values():
-            if learner.works_in(family) and learner.can_have(view):
+            if learner.works_in(family, action_kind) and learner.can_have(view):
                 found.setdefault(agent, learner)
+    return found
+
+
+def agents_of(family: Family) -> dict[str, list[Learner]]:
+    """Return the agents of a family, with the learner for each kind of actions that it has."""
+    found: dict[str, list[Learner]] = {}
+    for action_kind in family.action_kinds:
+        for agent, learner in learners_of(family, action_kind).items():
+            found.setdefault(agent, []).append(learner)
     return found

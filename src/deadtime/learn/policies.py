@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from deadtime.learn.learners import learners_of
+from deadtime.learn.learners import LEARNERS
 from deadtime.learn.run_spec import Run
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.network_policy import NetworkPolicy
@@ -33,7 +33,7 @@ def manifest_of(spec: Run, arrays: Arrays, seed: int = 0) -> Manifest:
     """Return the manifest of the policy with these arrays, from a training of `spec`."""
     view = VIEWS[spec.agent]
     with fitting():
-        own: dict[str, Any] = learners_of(spec.family)[spec.agent].manifest(spec, arrays)
+        own: dict[str, Any] = LEARNERS[spec.learner.kind].manifest(spec, arrays)
         if spec.family.loop == "tabular":
             own |= {"seed": seed}
         elif view.predicts:

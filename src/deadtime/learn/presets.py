@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deadtime.envs.family import Family
+from deadtime.envs.family import ActionKind, Family
 from deadtime.learn.learners import learners_of
 from deadtime.learn.settings import DoubleQ
 
@@ -42,9 +42,14 @@ BEST: dict[str, dict[str, Any]] = {
 """The settings that `best` changes, by the learner's kind; the defaults are the authors'."""
 
 
-def preset(name: str, family: Family, agent: str = "delayed") -> Any:
-    """Return the settings of an agent's learner in a family of environments."""
-    settings = learners_of(family)[agent].settings
+def preset(
+    name: str, family: Family, agent: str = "delayed", action_kind: ActionKind | None = None
+) -> Any:
+    """Return the settings of an agent's learner in environments of a family.
+
+    Without `action_kind`, their actions are of the family's usual kind.
+    """
+    settings = learners_of(family, action_kind or family.action_kinds[0])[agent].settings
     chosen = BEST.get(settings.kind, {}) if name == "best" else {}
     if settings is DoubleQ:
         chosen = {"epsilon_decay": _EPSILON_DECAY.get(family.name, 0.9999)} | chosen

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from deadtime._support.names import nearest
 from deadtime.delays import DelayProcess
 from deadtime.envs.families import environment_names, family_of
-from deadtime.envs.family import Family
-from deadtime.learn.learners import learners_of
+from deadtime.envs.family import ActionKind, Family
+from deadtime.learn.learners import agents_of, learners_of
 from deadtime.learn.presets import PRESETS
 from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS
 from deadtime.runs.spec_checks import like
@@ -19,17 +19,40 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def check_names(env: str, agent: str, preset_name: str) -> None:
-    """Raise if a name is unknown, or if the agent does not work in the environment."""
-    family = family_of(env)
-    if family.loop == "tabular":
+def check_names(env: str, preset_name: str) -> None:
+    """Raise if the environment is unknown or not for deep agents, or if the preset is unknown."""
+    if family_of(env).loop == "tabular":
         raise ValueError(
             f"deep agents learn from numbers or frames; {env} has cells: choose another environment"
         )
-    agents = tuple(learners_of(family))
+    if preset_name not in PRESETS:
+        hint = nearest(preset_name, PRESETS)
+        raise ValueError(f"no preset is called {preset_name!r}{hint}: choose paper or best")
+
+
+def checked_kind(
+    env: str, settings: dict[str, Any], given: ActionKind | None, recorded: bool
+) -> ActionKind:
+    """Return the kind of actions of an environment; for a record, which makes none, the `given`."""
+    family = family_of(env)
+    usual = family.action_kinds[0]
+    if given is not None and given not in family.action_kinds:
+        known = " or ".join(family.action_kinds)
+        raise ValueError(f"actions of {env} are {known}; got {given!r:.50}: train it again")
+    if recorded:
+        return usual if given is None else given
+    found = family.action_kind(env, settings)
+    if given is not None and given != found:
+        raise ValueError(f"actions of {env} are {found}; got {given!r}: leave action_kind out")
+    return found
+
+
+def check_agent(env: str, agent: str, action_kind: ActionKind) -> None:
+    """Raise if the agent is unknown or does not work in the environment."""
+    agents = tuple(learners_of(family_of(env), action_kind))
     remembers = agent in VIEWS and VIEWS[agent].sees == "history"
     if agent not in agents and remembers:
-        others = [name for name in environment_names() if agent in learners_of(family_of(name))]
+        others = [name for name in environment_names() if agent in agents_of(family_of(name))]
         raise ValueError(
             f"{agent} trains only where the environment is compiled with it, or on Atari; "
             f"got {env}: choose one of {', '.join(others)}, or one of the agents "
@@ -38,9 +61,6 @@ def check_names(env: str, agent: str, preset_name: str) -> None:
     if agent not in agents:
         hint = nearest(str(agent), agents)
         raise ValueError(f"{env} has no agent {agent!r}{hint}: choose one of {', '.join(agents)}")
-    if preset_name not in PRESETS:
-        hint = nearest(preset_name, PRESETS)
-        raise ValueError(f"no preset is called {preset_name!r}{hint}: choose paper or best")
 
 
 def check_process(

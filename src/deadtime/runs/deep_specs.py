@@ -19,8 +19,8 @@ from deadtime.envs.families import (
     family_of,
     make,
 )
-from deadtime.envs.family import Family
-from deadtime.learn.learners import LEARNERS, learners_of
+from deadtime.envs.family import ActionKind, Family
+from deadtime.learn.learners import LEARNERS, agents_of
 from deadtime.learn.presets import preset
 from deadtime.learn.settings import (
     DoubleQ,
@@ -28,10 +28,12 @@ from deadtime.learn.settings import (
     with_names_of_today,
 )
 from deadtime.runs.deep_spec_checks import (
+    check_agent,
     check_endless,
     check_names,
     check_process,
     checked_changes,
+    checked_kind,
 )
 from deadtime.runs.spec_checks import check_executed, check_recorded, differing, plain
 from deadtime.runtime.views import VIEWS
@@ -62,6 +64,8 @@ class DeepSpec:
 
     process: DelayProcess | None = None
     """The process of the ages, of which `delay` is the longest; None for a constant delay."""
+    action_kind: ActionKind = None  # type: ignore[assignment]
+    """The kind of actions; by default the environment's, in a record the family's usual one."""
 
     recorded: InitVar[bool] = False
     """Whether the spec comes from a record; then only its form is checked."""
@@ -70,7 +74,10 @@ class DeepSpec:
         """Raise if this run is impossible, before any work is done."""
         object.__setattr__(self, "_is_recorded", recorded)
         self._read_process()
-        check_names(self.env, self.agent, self.preset)
+        check_names(self.env, self.preset)
+        kind = checked_kind(self.env, self.settings, self.action_kind, recorded)
+        object.__setattr__(self, "action_kind", kind)
+        check_agent(self.env, self.agent, kind)
         self._check_numbers()
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
         self._keep_changes()
@@ -212,14 +219,18 @@ class DeepSpec:
         return self.family.loop == "host"
 
     @property
-    def _usual(self) -> dict[str, int]:
+    def _usual(self) -> dict[str, Any]:
         remembers = VIEWS[self.agent].sees == "history"
         envs = (16 if remembers else 8) if self.family.in_processes else 1
-        return {"evaluation_episodes": self.family.usual_evaluation_episodes, "envs": envs}
+        return {
+            "evaluation_episodes": self.family.usual_evaluation_episodes,
+            "envs": envs,
+            "action_kind": self.family.action_kinds[0],
+        }
 
     def _keep_changes(self) -> None:
         """Check the changes, and keep those that differ from the preset."""
-        usual = preset(self.preset, self.family, self.agent)
+        usual = preset(self.preset, self.family, self.agent, self.action_kind)
         changes = self.changes
         if self._is_recorded:  # type: ignore[attr-defined]
             changes = with_names_of_today(usual.kind, changes)
@@ -233,7 +244,8 @@ class DeepSpec:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in self.changes.items()
         }
-        return replace(preset(self.preset, self.family, self.agent), **changes)
+        usual = preset(self.preset, self.family, self.agent, self.action_kind)
+        return replace(usual, **changes)
 
     @property
     def delay_text(self) -> str:
@@ -285,8 +297,8 @@ class DeepSpec:
     @property
     def id(self) -> str:
         """A hash of this spec, its preset's settings and the versions of its components."""
-        learner = learners_of(self.family)[self.agent]
-        kind = learner.settings.kind
+        kind = self.learner.kind
+        learner = LEARNERS[kind]
         settings = {
             name: plain(value)
             for name, value in vars(self.learner).items()
@@ -315,13 +327,13 @@ def deep_spec(
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> DeepSpec:
     """Return a spec from named options of the run, the learner and the environment."""
-    named = {"env", "agent", "delay", "process", "settings", "changes"}
+    named = {"env", "agent", "delay", "process", "action_kind", "settings", "changes"}
     own = {f.name for f in fields(DeepSpec)} - named
     deep = [kind for kind in LEARNERS.values() if "tabular" not in kind.loops]
     learner = {f.name for kind in deep for f in fields(kind.settings)}
     family = family_of(env)
-    kinds = learners_of(family)
-    mine = {f.name for f in fields(kinds[agent].settings)} if agent in kinds else learner
+    kinds = agents_of(family).get(agent, deep)
+    mine = {f.name for kind in kinds for f in fields(kind.settings)}
     outside = family.loop == "host"
     check_options(env, options, (own if outside else own - {"envs"}) | mine, learner | {"envs"})
     return DeepSpec(

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from deadtime._support.names import nearest
 from deadtime.envs.families import family_of
-from deadtime.learn.learners import learners_of
+from deadtime.learn.learners import agents_of
 from deadtime.learn.settings import FORMER_NAMES
 from deadtime.runs.specs import Spec, make_spec
 from deadtime.runs.sweep_text import USUAL, Place, Wrong, line_of, parsed, text_of
@@ -101,8 +101,9 @@ def _with_names_of_today(
     env: str, agent: str, given: Sequence[_Given], wrong: Wrong
 ) -> list[_Given]:
     """Return the settings with former names replaced by the names of today."""
-    learner = learners_of(family_of(env)).get(agent)
-    today = {} if learner is None else FORMER_NAMES.get(learner.settings.kind, {})
+    today: dict[str, str] = {}
+    for learner in agents_of(family_of(env)).get(agent, ()):
+        today |= FORMER_NAMES.get(learner.settings.kind, {})
     together = {one.place[:2] for one in given}
     found = []
     for one in given:

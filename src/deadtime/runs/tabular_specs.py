@@ -20,7 +20,7 @@ from deadtime._support.names import nearest
 from deadtime.delays.convention import check_delay
 from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of
 from deadtime.envs.family import Family
-from deadtime.learn.learners import learners_of
+from deadtime.learn.learners import agents_of
 from deadtime.learn.settings import QLearning, with_former_names, with_names_of_today
 from deadtime.runs.spec_checks import check_executed, differing
 from deadtime.runtime.views import VIEWS
@@ -62,7 +62,7 @@ class TabularSpec:
             unknown = f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}"
             raise ValueError(f"{unknown}: choose one of {', '.join(TABULAR)}")
         object.__setattr__(self, "learner", self.learner or TABULAR[self.env])
-        agents = tuple(learners_of(family_of(self.env)))
+        agents = tuple(agents_of(family_of(self.env)))
         if self.agent not in agents and self.agent in VIEWS:
             raise ValueError(
                 f"{self.agent} learns from numbers, not from the cells of {self.env}: "
