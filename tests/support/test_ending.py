@@ -12,7 +12,7 @@ import pytest
 
 from deadtime._support import ending
 from deadtime.runs.specs import make_spec
-from tests.processes import marked, nothing_left, start, wait_for  # noqa: F401
+from tests.processes import marked, nothing_left, send, start, wait_for  # noqa: F401
 from tests.runs.stuck_env import __name__ as stuck
 
 needs_proc = pytest.mark.skipif(
@@ -42,6 +42,21 @@ def test_a_group_ends_after_its_owner_was_killed(tmp_path):
     owner, marker = start("-c", OWNER, cwd=tmp_path)
     wait_for((tmp_path / "ready").exists)
     assert len(marked(marker)) == 4
+    owner.kill()
+    owner.wait()
+    wait_for(lambda: not marked(marker))
+
+
+@pytest.mark.slow
+@needs_proc
+def test_a_group_whose_guard_was_killed_has_another(tmp_path):
+    """Its processes ignore all signals but SIGKILL, and their owner is killed later."""
+    owner, marker = start("-c", OWNER, cwd=tmp_path)
+    wait_for((tmp_path / "ready").exists)
+    before = marked(marker)
+    guard = next(pid for pid in before if os.getpgid(pid) == pid)
+    send(signal.SIGKILL, guard)
+    wait_for(lambda: len(marked(marker) - before) == 1)
     owner.kill()
     owner.wait()
     wait_for(lambda: not marked(marker))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread, current_thread, main_thread
+from threading import RLock, Thread, current_thread, main_thread
 from time import monotonic, sleep
 from types import FrameType
 from typing import Any
@@ -173,41 +173,72 @@ def same_signals() -> Iterator[None]:
 
 
 class Guard:
-    """A group of processes that ends after this process, and the small process that ends it."""
+    """A group of processes that ends after this process, and the small process that ends it.
+
+    If someone kills that small process, another one takes its place.
+    """
 
     def __init__(self, grace: float = GRACE_SECONDS):
         """Start the guard; the group has `grace` seconds once this process is gone."""
         self._grace = grace
-        self._process = self._started()
+        self._lock = RLock()
+        self._hurried = False
+        self._ended = False
+        self._start(0)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self, group: int) -> None:
+        """Start the small process as a member of a group, or with 0 as the leader of a new one."""
         numbers = [str(number) for number in (os.getpid(), self._grace, WRITING_SECONDS)]
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), *numbers]
         none = subprocess.DEVNULL
         # The guard unblocks SIGUSR1 when it can handle it.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         try:
-            return subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=none, stderr=none, process_group=0
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=none, stderr=none, process_group=group
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        self._group = group or self._process.pid
+        if self._hurried:
+            self._close_input()
+        Thread(target=self._watch, args=(self._process,), daemon=True).start()
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of a guard; if the group still has processes, start another one."""
+        process.wait()
+        with self._lock:
+            if process is self._process and not self._ended:
+                process.stdin.close()  # type: ignore[union-attr]
+                with suppress(PermissionError):  # the group has no process left
+                    self._start(self._group)
 
     @property
     def group(self) -> int:
-        """The group's number, which is the guard's, for `subprocess.Popen(process_group=...)`."""
-        if self._process.poll() is not None:  # someone killed it
-            self._process = self._started()
-        return self._process.pid
+        """The group's number, for `subprocess.Popen(process_group=...)`."""
+        with self._lock:
+            if self._process.poll() is not None:
+                try:
+                    self._start(self._group)
+                except PermissionError:  # the group has no process left
+                    self._start(0)
+            return self._group
 
     def hurry(self) -> None:
         """Begin the grace period now."""
+        with self._lock:
+            self._hurried = True
+            self._close_input()
+
+    def _close_input(self) -> None:
+        """Close the guard's input, which begins the grace period."""
         self._process.stdin.close()  # type: ignore[union-attr]
 
     def end(self) -> None:
         """Kill all processes that are left of the group, and the guard."""
-        if self._process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.stdin.close()  # type: ignore[union-attr]
+        with self._lock:
+            self._ended = True
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._group, signal.SIGKILL)
+            self._close_input()
         self._process.wait()

@@ -1,6 +1,6 @@
 """The guard process, which ends a group of processes after its owner.
 
-`ending.Guard` starts it as `python guard.py OWNER GRACE WRITING`. The guard leads the group and
+`ending.Guard` starts it as `python guard.py OWNER GRACE WRITING`. The guard is in the group and
 does nothing else. When its owner closes the guard's input or dies, the group has GRACE seconds. A
 process that writes a file asks for more time with SIGUSR1, up to WRITING seconds in all.
 """
@@ -27,7 +27,7 @@ def main(owner: int, grace: float, writing: float) -> None:
             asked.clear()
             deadline = min(monotonic() + grace, began + writing)
         sleep(0.1)
-    os.killpg(os.getpid(), signal.SIGKILL)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
