@@ -122,9 +122,7 @@ def processes(rounds: int = 30) -> None:
     import numba
 
     from deadtime.delays import GilbertElliott, PerEpisode, RandomWalk, Uniform
-    from deadtime.planning.augmented import Operator
-    from deadtime.planning.channel import channel_of
-    from deadtime.planning.channel_operator import ChannelOperator
+    from deadtime.planning import bellman_operator
 
     numba.set_num_threads(1)
     share = "share of the constant's"
@@ -133,17 +131,14 @@ def processes(rounds: int = 30) -> None:
     mdp = problem()
     for longest in (5, 7):
         named = {
-            "constant": Operator(mdp, longest),
+            "constant": longest,
             "uniform latencies": Uniform(2, longest),
             "random walk": RandomWalk(0, longest),
             "Gilbert–Elliott": GilbertElliott(Uniform(0, 2), Uniform(2, longest), 0.1, 0.3),
             "one age an episode": PerEpisode(Uniform(0, longest)),
             "uniform ages, drawn anew": Uniform(2, longest, in_order=False),
         }
-        problems = {
-            name: one if isinstance(one, Operator) else ChannelOperator(mdp, channel_of(one))
-            for name, one in named.items()
-        }
+        problems = {name: bellman_operator(mdp, delay) for name, delay in named.items()}
         timers = {name: sweeps(operator) for name, operator in problems.items()}
         times: dict[str, list[float]] = {name: [] for name in timers}
         for _ in range(rounds):

@@ -11,8 +11,7 @@ import numpy as np
 from plain import Plain
 
 from deadtime.envs import Maze
-from deadtime.learn import QLearning
-from deadtime.learn.tabular_q import new_agent, run_episodes
+from deadtime.learn import QLearning, new_agent, run_episodes
 from deadtime.runtime import VIEWS
 
 MAZE = Maze(size=10, noise=0.1).finite()

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from deadtime.delays import RandomWalk
-from deadtime.planning import MDP, augment, solve
+from deadtime.delays import RandomWalk, Uniform
+from deadtime.planning import MDP, augment, bellman_operator, solve
 from deadtime.planning.augmented import Operator, delayed_reward, pending_reward
 from deadtime.planning.examples import chain, random_mdp, stretched, two_state, two_state_optimum
 
@@ -491,3 +491,21 @@ def test_rewards_that_are_no_numbers_are_noticed():
     mdp = random_mdp(np.random.default_rng(0), 3, 2, 0.9)
     with pytest.raises(ValueError, match="the values do not stay finite"):
         solve(MDP(mdp.P, mdp.r * np.nan, 0.9, check=False), 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0, 2, Uniform(0, 2)])
+def test_optimal_values_are_a_fixed_point_of_the_bellman_operator(delay):
+    mdp = random_mdp(np.random.default_rng(0), 4, 2, 0.8, 2)
+    operator = bellman_operator(mdp, delay)
+    solution = solve(mdp, delay, tol=1e-10)
+    parts = solution.values if isinstance(solution.values, tuple) else (solution.values,)
+    values = np.concatenate([part.ravel() for part in parts]).reshape(operator.shape)
+    after = np.empty_like(values)
+    policy = np.zeros(operator.shape, operator.policy_type)
+    operator.improve(values, after, policy)
+    np.testing.assert_allclose(after, values, atol=1e-9)
+    operator.follow(values, after, policy)
+    np.testing.assert_allclose(after, values, atol=1e-9)
+    operator.follow(values, after, 1 - policy)
+    assert (after < values - 1e-3).any()

@@ -1,4 +1,7 @@
-"""Exact solutions of a finite MDP with execution delay: `solve`, by any method."""
+"""Exact solutions of a finite MDP with execution delay: `solve`, by any method.
+
+`bellman_operator` returns the operators T and T^π that the solvers iterate.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ import numpy as np
 
 from deadtime.delays import DelayProcess, as_process
 from deadtime.planning import iteration
+from deadtime.planning.augmented import Operator
 from deadtime.planning.beliefs import solve_beliefs
+from deadtime.planning.channel import channel_of
+from deadtime.planning.channel_operator import ChannelOperator
 from deadtime.planning.channel_solution import Observed, solve_process
-from deadtime.planning.iteration import solve_augmented
+from deadtime.planning.iteration import BellmanOperator, solve_augmented
 from deadtime.planning.mdp import MDP
 
 METHODS = (*iteration.METHODS, "beliefs")
@@ -64,6 +70,18 @@ def solve(
         return solve_beliefs(mdp, delay, tol=tol, horizon=horizon, **limits)
     limits = {"max_iterations": max_iterations}
     return solve_augmented(mdp, delay, method, tol=tol, horizon=horizon, **limits)
+
+
+def bellman_operator(mdp: MDP, delay: int | str | DelayProcess) -> BellmanOperator:
+    """Return the Bellman operator of `mdp` under `delay`, for an agent that sees each age.
+
+    Nothing is written out, so the operator itself needs little memory. Its arrays of values and
+    policies have `operator.shape`.
+    """
+    process = as_process(delay)
+    if process.constant is None:
+        return ChannelOperator(mdp, channel_of(process))
+    return Operator(mdp, process.constant)
 
 
 def _check_observed(observed: str) -> None:
