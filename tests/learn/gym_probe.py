@@ -70,8 +70,17 @@ class DiaryEnv(gym.Env):
 class SpacesEnv(gym.Env):
     """Whatever spaces are asked for."""
 
-    def __init__(self, continuous=False, axes=1, side=2):
-        self.action_space = spaces.Box(-1, 1, (1,)) if continuous else spaces.Discrete(2)
+    spaces = {  # noqa: RUF012
+        "numbered": spaces.Discrete(2),
+        "counts": spaces.MultiDiscrete([2, 3]),
+        "unbounded": spaces.Box(-np.inf, np.inf, (1,)),
+        "whole": spaces.Box(0, 3, (1,), np.int64),
+        "scalar": spaces.Box(-1, 1, ()),
+        "fixed": spaces.Box(np.float32([-1, 2]), np.float32([1, 2])),
+    }
+
+    def __init__(self, actions="numbered", axes=1, side=2):
+        self.action_space = self.spaces[actions]
         self.observation_space = spaces.Box(0, 1, (side,) * axes) if axes else spaces.Discrete(5)
 
 

@@ -66,6 +66,20 @@ def test_the_last_block(mine, capsys):
 
 
 @pytest.mark.slow
+def test_gymnasium_environments_with_real_actions(mine):
+    """Training is repeatable, and a policy plays under any delay within its bounds."""
+    options = {"steps": 150, "evaluation_episodes": 1, "envs": 2}
+    one, same = (deadtime.train("gym:Pendulum-v1", "reactive", 3, **options) for _ in range(2))
+    assert one.record.status == ["complete"]
+    for name, array in one.record.policies.items():
+        np.testing.assert_array_equal(array, same.record.policies[name])
+    policy = one.policy(0)
+    assert policy.action_shape == (1,)
+    score = deadtime.evaluate(policy, "gym:Pendulum-v1", delay=1, episodes=1)
+    assert -2000 < score[0] < 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("env", ["follow", "follow-outside"])
 @pytest.mark.parametrize("delay", [0, 3])
 def test_a_learner_with_continuous_actions_learns_in_both_loops(mine, env, delay, tmp_path):

@@ -352,9 +352,17 @@ def test_stopping_writes_a_checkpoint(tmp_path):
 
 REFUSALS = [
     (
-        {"env": SPACES, "continuous": True},
-        "choose among numbered actions (Discrete); .* has Box",
+        {"env": SPACES, "actions": "counts"},
+        "choose numbered actions (Discrete) or real vectors (Box of floats); .* has MultiDiscrete",
     ),
+    (
+        {"env": SPACES, "actions": "unbounded"},
+        "real actions have finite bounds; .* has Box(-inf, inf, (1,), float32): "
+        "wrap the environment in gymnasium.wrappers.RescaleAction or ClipAction",
+    ),
+    ({"env": SPACES, "actions": "whole"}, "real vectors (Box of floats); .* has Box(0, 3"),
+    ({"env": SPACES, "actions": "scalar"}, "one number or more on at least one axis; .* has Box"),
+    ({"env": SPACES, "actions": "fixed"}, "one bound of an action is below the other; .* has Box"),
     (
         {"env": SPACES, "axes": 2},
         "take observations of one axis (Box); .* has .*: wrap it, "
@@ -425,6 +433,7 @@ def test_a_missing_dependency_says_how_to_get_it(monkeypatch):
         )
 
     monkeypatch.setattr(gym, "make", absent)
+    monkeypatch.setattr(gym_family, "_READ", {})
     with pytest.raises(
         ValueError,
         match="gym:CartPole-v1 needs a module that can't be imported .Box2D .*pip install",

@@ -1,4 +1,4 @@
-"""The family `gym:ID`: Gymnasium environments with numbered actions and one-axis observations.
+"""The family `gym:ID`: Gymnasium environments with observations of one axis.
 
 These environments run outside compiled programs and can't be copied, so no agent looks ahead.
 """
@@ -26,6 +26,7 @@ from deadtime._support.names import nearest
 from deadtime._support.timeouts import step_timeout
 from deadtime.delays import Delay
 from deadtime.envs.family import Arrows, Draw, Family
+from deadtime.envs.gym_spaces import Bounds, check_spaces
 from deadtime.envs.pools import Lane, LocalPool
 from deadtime.envs.timed import TimedEnv
 from deadtime.wrappers.scalar import ActionDelay
@@ -38,10 +39,10 @@ _FORM = r"([\w.]+:)?([\w:-]+/)?[\w:.-]+"
 """The form of an id in a record, after the prefix."""
 ALLOWED = "DEADTIME_IMPORT"
 """The environment variable with the modules that records may import, separated by commas."""
+_READ: dict[tuple[str, str], tuple[Any, Outside]] = {}
+"""The descriptions read so far, each with the registered spec that it was read from."""
 _OWN = "max_episode_steps"
 """The setting that `gymnasium.make` takes itself."""
-_MOST_FLATTENED = 1000
-"""The largest observation that is worth flattening; a larger one counts as an image."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,22 @@ class Outside:
 
     id: str
     num_actions: int
+    """The number of actions; 0 if actions are real vectors."""
     numbers: int
     """The length of an observation."""
     draws: bool
     """Whether the environment renders pictures."""
+    bounds: Bounds | None = None
+    """The shape and the bounds of real actions; None if actions are numbered."""
     settings: dict[str, Any] = field(hash=False, default_factory=dict)
     """The settings that differ from the environment's defaults."""
 
     default_params = ()
     """Empty: a compiled program passes no parameters."""
 
-    def action_space(self, params: object = None) -> spaces.Discrete:
+    def action_space(self, params: object = None) -> spaces.Discrete | spaces.Box:
         """Return the space of one action."""
-        return spaces.Discrete(self.num_actions)
+        return spaces.Discrete(self.num_actions) if self.bounds is None else self.bounds.space
 
     def observation_space(self, params: object = None) -> spaces.Box:
         """Return the space of one observation, as the learner sees it."""
@@ -80,16 +84,27 @@ class Outside:
 
 def outside(name: str, settings: dict[str, Any]) -> Outside:
     """Return the description of ``gym:ID``; make the environment once to read it."""
-    known = name.removeprefix(PREFIX)
     plain = _plain(name, settings)
+    key = name, json.dumps(plain, sort_keys=True)
+    registered = gym.registry.get(name.rpartition(":")[2])
+    if key not in _READ or _READ[key][0] is not registered:
+        found = _read(name, plain)
+        _READ[key] = gym.registry[name.rpartition(":")[2]], found
+    return _READ[key][1]
+
+
+def _read(name: str, plain: dict[str, Any]) -> Outside:
+    known = name.removeprefix(PREFIX)
     accepted, usual = _accepted(known)
     for setting in plain:
         if accepted is not None and setting not in accepted:
             raise ValueError(f"{name} has no setting {setting!r}: it takes {', '.join(accepted)}")
     env = _made(known, plain)
     try:
-        _check_spaces(name, env)
-        actions = int(env.action_space.n)  # type: ignore[attr-defined]
+        check_spaces(name, env)
+        actions = int(getattr(env.action_space, "n", 0))
+        box = env.action_space
+        bounds = Bounds.of(box) if isinstance(box, spaces.Box) else None
         numbers = int(env.observation_space.shape[0])  # type: ignore[index]
         draws = "rgb_array" in env.metadata.get("render_modes", [])
     finally:
@@ -99,7 +114,7 @@ def outside(name: str, settings: dict[str, Any]) -> Outside:
         for key, value in plain.items()
         if not np.array_equal(usual.get(key, Parameter.empty), value)
     }
-    return Outside(known, actions, numbers, draws, changed)
+    return Outside(known, actions, numbers, draws, bounds, changed)
 
 
 def _accepted(known: str) -> tuple[list[str] | None, dict[str, Any]]:
@@ -181,28 +196,6 @@ def _plain(name: str, settings: dict[str, Any]) -> dict[str, Any]:
         ) from problem
 
 
-def _check_spaces(name: str, env: gym.Env) -> None:
-    actions, seen = env.action_space, env.observation_space
-    if not isinstance(actions, spaces.Discrete):
-        raise ValueError(
-            f"agents choose among numbered actions (Discrete); {name} has {actions}: "
-            "wrap the environment so that they are Discrete"
-        )
-    if actions.start != 0:
-        raise ValueError(
-            f"actions are numbered from 0; {name} has {actions}: "
-            "wrap it in gymnasium.wrappers.TransformAction"
-        )
-    if not isinstance(seen, spaces.Box) or len(seen.shape) != 1:
-        given = f"agents take observations of one axis (Box); {name} has {seen}"
-        if isinstance(seen, spaces.Box) and np.prod(seen.shape) > _MOST_FLATTENED:
-            raise ValueError(
-                f"{given}, and images are supported only as Atari frames: choose an environment "
-                "that gives numbers, or atari:NAME"
-            )
-        raise ValueError(f"{given}: wrap it, for example in gymnasium.wrappers.FlattenObservation")
-
-
 class GymFamily(Family[Outside]):
     """Environments of Gymnasium, and of a module that registers its own: ``gym:MODULE:ID``."""
 
@@ -210,6 +203,7 @@ class GymFamily(Family[Outside]):
     loop = "host"
     prefix = PREFIX
     word = "ID"
+    action_kinds = ("numbered", "box")
     most_drawn = 1000
 
     def setting_names(self, name: str) -> list[str] | None:
