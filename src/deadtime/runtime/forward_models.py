@@ -55,40 +55,85 @@ class RolledModel:
         self._weights = [_carrying(*layer) for layer in hidden] + [np.column_stack(last)]
 
     def roll(self, observation: np.ndarray, queue: np.ndarray) -> np.ndarray:
-        """Return the observation predicted after the actions of `queue`.
+        """Return the observation predicted after the actions of `queue`."""
+        return self.roller()(observation, queue)
 
-        At usual sizes the number of NumPy calls decides the speed. So a layer is one product that
-        includes its bias, and each roll allocates its arrays once.
-        """
-        if len(queue) == 0:
-            return observation
-        numbers = len(self._mean)
-        first, *rest = self._weights
-        inputs = np.zeros(first.shape[1], np.float32)
-        inputs[-1] = 1.0
-        state = inputs[:numbers]
-        shown = inputs[numbers:-1]
-        state[:] = (observation - self._mean) / self._deviation if self._changes else observation
-        outputs = np.empty(len(first), np.float32)
+    def roller(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return `roll` with arrays of its own, which each call reuses."""
+        scale = (self._mean, self._deviation) if self._changes else None
+        return _Roller(self._weights, scale, self._one_hot).roll
+
+
+class _Roller:
+    """The arrays of intermediate results of a `RolledModel`.
+
+    At usual sizes the number of NumPy calls decides the speed. So a layer is one product that
+    includes its bias.
+    """
+
+    def __init__(
+        self,
+        weights: list[np.ndarray],
+        scale: tuple[np.ndarray, np.ndarray] | None,
+        one_hot: bool,
+    ):
+        """`scale` is the mean and the deviation of observations if the model predicts changes."""
+        self._first, *rest = weights
+        self._scale = scale
+        self._one_hot = one_hot
+        numbers = len(weights[-1])
+        self._inputs = np.zeros(self._first.shape[1], np.float32)
+        self._inputs[-1] = 1.0
+        self._state = self._inputs[:numbers]
+        self._shown = self._inputs[numbers:-1]
+        self._outputs = np.empty(len(self._first), np.float32)
         floors = [np.zeros(weight.shape[1], np.float32) for weight in rest]
         results = [np.empty(len(weight), np.float32) for weight in rest]
-        later = list(zip(rest, floors, results, strict=True))
-        maximum = np.maximum
-        one_hot = self._one_hot
+        self._later = list(zip(rest, floors, results, strict=True))
+        self._predicted = np.empty(numbers, np.float32)
+
+    def roll(self, observation: np.ndarray, queue: np.ndarray) -> np.ndarray:
+        """Return the observation predicted after the actions of `queue`."""
+        if len(queue) == 0:
+            return observation
+        state = self._state
+        predicted = self._predicted
+        if self._scale is None:
+            state[:] = observation
+            self._follow(queue)
+            predicted[:] = state
+            return predicted
+        mean, deviation = self._scale
+        np.subtract(observation, mean, out=state)
+        np.divide(state, deviation, out=state)
+        self._follow(queue)
+        np.multiply(deviation, state, out=predicted)
+        return np.add(mean, predicted, out=predicted)
+
+    def _follow(self, queue: np.ndarray) -> None:
+        """Take the state through the actions of `queue`."""
+        first, inputs, outputs, later = self._first, self._inputs, self._outputs, self._later
+        state, shown = self._state, self._shown
+        one_hot, changes = self._one_hot, self._scale is not None
+        maximum, add = np.maximum, np.add
         whole = 0 if queue.ndim == 1 else slice(None)
-        for action in queue.tolist():
+        for action in queue.tolist() if queue.ndim == 1 else queue:
             place = action if one_hot else whole
             shown[place] = 1.0 if one_hot else action
             x = first.dot(inputs, out=outputs)
             for weight, floor, result in later:
                 maximum(x, floor, out=x)
                 x = weight.dot(x, out=result)
-            if self._changes:
-                state += x
+            if changes:
+                add(state, x, out=state)
             else:
                 state[:] = x
             shown[place] = 0.0
-        return self._mean + self._deviation * state if self._changes else state.copy()
+
+
+def roller_of(model: ForwardModel) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Return the function `roll` of a model, with arrays that it reuses if it has such a form."""
+    return model.roller() if isinstance(model, RolledModel) else model.roll
 
 
 def _carrying(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from deadtime.runtime.array_checks import check_layers, size_of
 
+_HALF = np.float32(0.5)
 Norm = tuple[np.ndarray, np.ndarray]
 """The gain and the shift of a layer normalisation."""
 
@@ -36,17 +37,42 @@ class Lstm(NamedTuple):
         units = len(self.bias) // 4
         return Memory(np.zeros(units, np.float32), np.zeros(units, np.float32))
 
-    def step(self, memory: Memory, x: np.ndarray) -> Memory:
-        """Return the memory after the inputs `x`."""
-        of_input = self._normal(0, self.from_input @ x)
-        of_output = self._normal(1, self.from_output @ memory.output)
-        take, hold, show, candidate = (of_input + of_output + self.bias).reshape(4, -1)
-        cell = sigmoid(hold) * memory.cell + sigmoid(take) * np.tanh(candidate)
-        return Memory(cell, sigmoid(show) * np.tanh(self._normal(2, cell)))
 
-    def _normal(self, i: int, x: np.ndarray) -> np.ndarray:
-        """Return `x` after the i-th normalisation, or unchanged if there is none."""
-        return normalised(x, self.norms[i]) if self.norms else x
+class LstmStep:
+    """The arrays of intermediate results of an LSTM, which each step reuses."""
+
+    def __init__(self, lstm: Lstm):
+        """Allocate the arrays."""
+        gates = len(lstm.bias)
+        units = gates // 4
+        self._lstm = lstm
+        self._norms: list[Norm | None] = [*lstm.norms] or [None] * 3
+        self._gates = np.empty(gates, np.float32)
+        self._of_output = np.empty(gates, np.float32)
+        self._sigmoids = self._gates[: 3 * units]
+        self._parts = self._gates.reshape(4, -1)
+        self._shown = np.empty(units, np.float32)
+        self._memory = Memory(np.empty(units, np.float32), np.empty(units, np.float32))
+
+    def step(self, memory: Memory, x: np.ndarray) -> Memory:
+        """Return the memory after the inputs `x`; its arrays are those of the last step."""
+        lstm, gates, of_output = self._lstm, self._gates, self._of_output
+        normalise(lstm.from_input.dot(x, out=gates), self._norms[0])
+        normalise(lstm.from_output.dot(memory.output, out=of_output), self._norms[1])
+        np.add(gates, of_output, out=gates)
+        np.add(gates, lstm.bias, out=gates)
+        sigmoid(self._sigmoids)
+        take, hold, show, candidate = self._parts
+        np.tanh(candidate, out=candidate)
+        cell, output = self._memory
+        np.multiply(hold, memory.cell, out=cell)
+        np.multiply(take, candidate, out=take)
+        np.add(cell, take, out=cell)
+        self._shown[:] = cell
+        normalise(self._shown, self._norms[2])
+        np.tanh(self._shown, out=self._shown)
+        np.multiply(show, self._shown, out=output)
+        return self._memory
 
 
 class LstmNames(NamedTuple):
@@ -81,12 +107,21 @@ def lstm_of(arrays: Mapping[str, np.ndarray], names: LstmNames, inputs: int) -> 
     )
 
 
-def normalised(x: np.ndarray, norm: Norm) -> np.ndarray:
-    """Return `x` with zero mean and unit deviation, times the gain of `norm` plus its shift."""
+def normalise(x: np.ndarray, norm: Norm | None) -> None:
+    """Give `x` zero mean and unit deviation, times the gain of `norm` plus its shift, in place."""
+    if norm is None:
+        return
     gain, shift = norm
-    return (x - x.mean()) / np.sqrt(x.var() + np.float32(1e-5)) * gain + shift
+    size = np.float32(len(x))
+    np.subtract(x, np.add.reduce(x) / size, out=x)
+    np.divide(x, np.sqrt(x.dot(x) / size + np.float32(1e-5)), out=x)
+    np.multiply(x, gain, out=x)
+    np.add(x, shift, out=x)
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """Return the logistic function of `x`."""
-    return 0.5 + 0.5 * np.tanh(0.5 * x)
+def sigmoid(x: np.ndarray) -> None:
+    """Replace `x` by its logistic function."""
+    np.multiply(x, _HALF, out=x)
+    np.tanh(x, out=x)
+    np.multiply(x, _HALF, out=x)
+    np.add(x, _HALF, out=x)

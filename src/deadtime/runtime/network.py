@@ -13,7 +13,7 @@ and `.lstm.bias`. Layer normalisations are `.norm.gain` and `.norm.shift`, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from deadtime.runtime.array_checks import NO_FIT, check_layers, single, size_of
 from deadtime.runtime.dense_layers import Layer, Layers, layers_of
 from deadtime.runtime.frame_layers import MOST_ACTIONS, look, torso_of, torso_outputs
-from deadtime.runtime.lstm_cell import Lstm, LstmNames, Memory, Norm, lstm_of, normalised
+from deadtime.runtime.lstm_cell import Lstm, LstmNames, LstmStep, Memory, Norm, lstm_of, normalise
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.views import own_inputs
 
@@ -33,7 +33,6 @@ _FRAMES = LstmNames(
     ".lstm.norms[{}].gain",
     ".lstm.norms[{}].shift",
 )
-_ZERO = np.float32(0.0)
 
 
 class Network(NamedTuple):
@@ -44,7 +43,6 @@ class Network(NamedTuple):
     layers: Layers
     norm: Norm | None
     """The normalisation of the layers' outputs, if any."""
-    activation: Callable[[np.ndarray], np.ndarray]
     lstm: Lstm | None
     last: Layer
 
@@ -54,22 +52,49 @@ class Network(NamedTuple):
         first, _ = self.layers[0] if self.layers else self.last
         return first.shape[1]
 
-    def outputs(self, x: np.ndarray, memory: Memory | None) -> tuple[np.ndarray, Memory | None]:
-        """Return the outputs for inputs `x` of the first layer, and the next memory."""
-        for weight, bias in self.layers:
-            x = weight.dot(x) + bias
-            if self.norm is not None:
-                x = normalised(x, self.norm)
-            x = self.activation(x)
-        if self.lstm is not None and memory is not None:
-            memory = self.lstm.step(memory, x)
-            x = memory.output
-        weight, bias = self.last
-        return weight.dot(x) + bias, memory
+    @property
+    def is_tanh(self) -> bool:
+        """Whether layers have tanh activations: those on numbers that precede a memory."""
+        return self.lstm is not None and not self.torso
 
     def seen(self, observation: np.ndarray) -> np.ndarray:
         """Return the inputs that the first layer gets from an observation."""
         return look(self.torso, observation) if self.torso else observation
+
+
+class NetworkStep:
+    """The arrays of intermediate results of a network, which each step reuses."""
+
+    def __init__(self, network: Network):
+        """Allocate the arrays."""
+        self._norm = network.norm
+        self._layers = [_with_outputs(layer) for layer in network.layers]
+        floors = [np.zeros(len(bias), np.float32) for _, bias in network.layers]
+        self._floors = [None if network.is_tanh else floor for floor in floors]
+        self._lstm = LstmStep(network.lstm) if network.lstm else None
+        self._last = _with_outputs(network.last)
+
+    def outputs(self, x: np.ndarray, memory: Memory | None) -> tuple[np.ndarray, Memory | None]:
+        """Return the outputs for inputs `x` of the first layer, and the next memory."""
+        for (weight, bias, out), floor in zip(self._layers, self._floors, strict=True):
+            np.add(weight.dot(x, out=out), bias, out=out)
+            normalise(out, self._norm)
+            if floor is None:
+                np.tanh(out, out=out)
+            else:
+                np.maximum(out, floor, out=out)
+            x = out
+        if self._lstm is not None and memory is not None:
+            memory = self._lstm.step(memory, x)
+            x = memory.output
+        weight, bias, out = self._last
+        return np.add(weight.dot(x, out=out), bias, out=out), memory
+
+
+def _with_outputs(layer: Layer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the weight, the bias and an array for the outputs of a layer."""
+    weight, bias = layer
+    return weight, bias, np.empty(len(bias), np.float32)
 
 
 def network_of(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network:
@@ -97,7 +122,7 @@ def _of_numbers(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network
     given = len(last[1])
     if given < wanted or (part == "q" and given > wanted):
         raise ValueError(NO_FIT)
-    return Network([], layers, None, np.tanh if lstm else _relu, lstm, last)
+    return Network([], layers, None, lstm, last)
 
 
 def _of_frames(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network:
@@ -118,8 +143,4 @@ def _of_frames(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network:
     outputs = MOST_ACTIONS + (manifest.head != "values")
     check_layers(arrays, {".out": (outputs, width), ".out_bias": (outputs,)})
     layer = arrays[".hidden"], arrays[".hidden_bias"]
-    return Network(torso, [layer], norm, _relu, lstm, (arrays[".out"], arrays[".out_bias"]))
-
-
-def _relu(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x, _ZERO)
+    return Network(torso, [layer], norm, lstm, (arrays[".out"], arrays[".out_bias"]))

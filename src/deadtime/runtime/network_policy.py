@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from deadtime.runtime.decision import Decision, Parts, head_of, input_layout_of
 from deadtime.runtime.forward_models import models_of
 from deadtime.runtime.frame_layers import FRAMES
 from deadtime.runtime.lstm_cell import Memory
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.network import network_of
 from deadtime.runtime.policy import Policy, fitting
-from deadtime.runtime.views import own_inputs
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -45,16 +45,9 @@ class NetworkPolicy(Policy):
         if manifest.memory and not manifest.predicts:
             self.needs_queue = self.sees_queue
         with fitting():
-            self._network = network_of(manifest, arrays)
-            self._models = models_of(manifest, arrays)
-        self._head = manifest.head
-        self._outputs = manifest.actions or len(manifest.low)
-        self._centre = np.float32(np.add(manifest.high, manifest.low) / 2)
-        self._reach = np.float32(np.subtract(manifest.high, manifest.low) / 2)
-        self._one_hot = frames or manifest.one_hot_queue
-        self._queue_width = manifest.queue_width
-        self._shown = own_inputs(manifest.agent)
-        self._width = self._network.inputs
+            network = network_of(manifest, arrays)
+            layout = input_layout_of(manifest, network)
+            self._parts = Parts(network, models_of(manifest, arrays), layout, head_of(manifest))
         self.reset()
 
     def reset(self) -> None:
@@ -62,7 +55,8 @@ class NetworkPolicy(Policy):
         self._memory = self._empty_memory()
 
     def _empty_memory(self) -> Memory | None:
-        return self._network.lstm.empty() if self._network.lstm else None
+        lstm = self._parts.network.lstm
+        return lstm.empty() if lstm else None
 
     def act(
         self,
@@ -95,9 +89,9 @@ class NetworkPolicy(Policy):
         predicted_observation: ArrayLike | None = None,
     ) -> Float[np.ndarray, " A"]:
         """Return the value of each action, averaged over the predictions."""
-        if self._head not in ("values", "dueling"):
+        if self._manifest.head not in ("values", "dueling"):
             rule = "only networks whose head is values or dueling have q_values"
-            raise ValueError(f"{rule}; got {self._head}: use act")
+            raise ValueError(f"{rule}; got {self._manifest.head}: use act")
         return self.see(observation, pending_actions, predicted_observation)
 
     def predicted_observation(
@@ -108,10 +102,10 @@ class NetworkPolicy(Policy):
         A policy without a forward model returns the present observation.
         """
         obs, queue = self._checked(observation, pending_actions)
-        if not self._models:
+        if not self._parts.models:
             return obs
         with np.errstate(all="ignore"):
-            return np.mean([model.roll(obs, queue) for model in self._models], axis=0)
+            return np.mean([model.roll(obs, queue) for model in self._parts.models], axis=0)
 
     def _decide(
         self,
@@ -136,16 +130,7 @@ class NetworkPolicy(Policy):
         if self.looks_ahead and (self.delay or ahead is not None):
             observation = self._foreseen(ahead)
         obs, queue = self._checked(observation, pending_actions)
-        with np.errstate(all="ignore"):
-            if not self._models:
-                outputs, memory = self._network.outputs(self._inputs(obs, queue), memory)
-                return self._headed(outputs), memory
-            total = np.zeros(len(self._network.last[1]), np.float32)
-            for model in self._models:
-                x = self._inputs(model.roll(obs, queue), queue)
-                outputs, memory = self._network.outputs(x, memory)
-                total += outputs
-            return self._headed(total / len(self._models)), memory
+        return Decision(self._parts).outputs(obs, queue, memory)
 
     def _foreseen(self, ahead: ArrayLike | None) -> ArrayLike:
         if ahead is None:
@@ -155,26 +140,6 @@ class NetworkPolicy(Policy):
                 "deadtime.envs.atari.AtariEnv(game, delay, 'fresh')"
             )
         return ahead
-
-    def _inputs(self, obs: np.ndarray, queue: np.ndarray) -> np.ndarray:
-        """Return the inputs of the first layer.
-
-        The pending actions fill the last inputs of the queue. Unused inputs are 0.
-        """
-        if self._shown is not None:
-            return self._shown.inputs(obs, queue, self.delay).astype(np.float32)
-        seen = self._network.seen(obs)
-        if len(seen) == self._width:
-            return seen
-        x = np.zeros(self._width, np.float32)
-        x[: len(seen)] = seen
-        if self.sees_queue:
-            first = self._width - self._queue_width * len(queue)
-            if self._one_hot:
-                x[first + self._queue_width * np.arange(len(queue)) + queue] = 1.0
-            else:
-                x[first:] = queue.ravel()
-        return x
 
     def _checked(
         self, observation: ArrayLike, pending_actions: ArrayLike
@@ -202,18 +167,5 @@ class NetworkPolicy(Policy):
                 "pass the observation of deadtime.envs.atari.AtariEnv"
             )
 
-    def _headed(self, outputs: np.ndarray) -> np.ndarray:
-        """Return the values, the logits or the bounded action for the network's outputs."""
-        found = outputs[: self._outputs]
-        if self._head == "dueling":
-            return outputs[-1] + found - found.sum() / self._outputs
-        if self._head != "bounded":
-            return found
-        if np.isnan(found).any():
-            rule = "the outputs of a network are numbers"
-            raise ValueError(f"{rule}; got {found} for an action: train it again")
-        action = self._centre + self._reach * np.tanh(found)
-        return np.minimum(np.maximum(action, self._low), self._high)  # rounding may leave the box
-
     def _choice(self, headed: np.ndarray) -> int | np.ndarray:
-        return headed if self._head == "bounded" else int(np.argmax(headed))
+        return headed if self.action_shape else int(np.argmax(headed))
