@@ -56,6 +56,9 @@ class Played(NamedTuple):
     queue_after: Any = None
     action_age: Any = None
     """The age of the executed action; None for frames."""
+    next_age: Any = None
+    """The age of the action that the next step executes, or would execute if the episode went on;
+    None for frames."""
 
     @property
     def over(self) -> Bool[np.ndarray, " n"]:
@@ -100,7 +103,10 @@ class LocalPool:
     saves = False
 
     def __init__(self, envs: Sequence[gym.Env], seeds: Sequence[int], name: str):
-        """Take environments that are wrapped in `ActionDelay`; `name` is for error messages."""
+        """Take environments that are wrapped in `ActionDelay`, with ages observed "now".
+
+        `name` is for error messages.
+        """
         self.envs = list(envs)
         self._seeds = list(seeds)
         self._name = name
@@ -115,9 +121,9 @@ class LocalPool:
         self._earned = [0.0] * count
         self._ages = [0] * count
         nothing = [0.0] * count
-        return self._played(
-            nothing, nothing, nothing, [False] * count, [False] * count, self._seen, [0] * count
-        )
+        none = [0] * count
+        ended = [False] * count
+        return self._played(nothing, nothing, nothing, ended, ended, self._seen, none, none)
 
     def send(self, actions: np.ndarray) -> None:
         """Keep the action of every lane for `receive`."""
@@ -128,6 +134,7 @@ class LocalPool:
         after: list[tuple[np.ndarray, np.ndarray]] = []
         executed: list[Any] = []
         action_ages: list[int] = []
+        next_ages: list[int] = []
         rewards: list[float] = []
         earned: list[float] = []
         terminations: list[bool] = []
@@ -143,6 +150,7 @@ class LocalPool:
                 raise ValueError(f"{rule}: fix the environment")
             executed.append(info["executed_action"])
             action_ages.append(info["executed_age"])
+            next_ages.append(info["action_age"])
             rewards.append(reward)
             self._earned[i] += reward
             self._ages[i] += 1
@@ -154,7 +162,7 @@ class LocalPool:
                 self._ages[i] = 0
                 self._seen[i] = self._view(*env.reset())
         return self._played(
-            executed, rewards, earned, terminations, truncations, after, action_ages
+            executed, rewards, earned, terminations, truncations, after, action_ages, next_ages
         )
 
     def _played(
@@ -166,6 +174,7 @@ class LocalPool:
         truncated: list[bool],
         after: list[tuple[np.ndarray, np.ndarray]],
         action_ages: list[int],
+        next_ages: list[int],
     ) -> Played:
         shown, queue = _rows(self._seen)
         goes_on = not any(terminated) and not any(truncated)
@@ -185,6 +194,7 @@ class LocalPool:
             led_to,
             queue_after,
             np.array(action_ages, np.int32),
+            np.array(next_ages, np.int32),
         )
 
     def _view(self, obs: ArrayLike, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

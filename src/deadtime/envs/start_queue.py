@@ -73,8 +73,9 @@ def _random_numbered(key: jax.Array, length: int, count: int) -> jax.Array:
 
 def _is_bounded(space: Any) -> bool:
     """Return whether a space is a box with finite bounds."""
-    bounds = getattr(space, "low", None), getattr(space, "high", None)
-    return None not in bounds and bool(np.isfinite(np.asarray(bounds, np.float64)).all())
+    if not hasattr(space, "low") or not hasattr(space, "high"):
+        return False
+    return bool(np.isfinite(np.asarray((space.low, space.high), np.float64)).all())
 
 
 def _dtype(space: Any) -> Any:

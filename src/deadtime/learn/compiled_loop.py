@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int
 from deadtime.delays.convention import push
 from deadtime.envs import channel
 from deadtime.envs.start_queue import start_queue
-from deadtime.learn.credits import action_age
+from deadtime.learn.credits import action_age, later_history, new_history
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled
 
 
@@ -74,9 +74,7 @@ def fresh(program: Program, setup: Setup, key: Array) -> Actor:
 
 def actor_at(program: Program, env: Any, obs: Array, queue: Array, channel: Any = ()) -> Actor:
     """Return an actor at the start of the given episode."""
-    shifted = program.view is not None and program.view.credits == "shifted"
-    past = program.capacity + 1 if shifted else 0
-    history = jnp.tile(obs, (past, 1))
+    history = new_history(program, obs, queue)
     age = jnp.zeros((), jnp.int32)
     memory = program.learner.new_memory(program)
     return Actor(env, obs, queue, history, age, memory, channel)
@@ -125,7 +123,8 @@ def step(
     if hasattr(env, "shaped_reward"):
         shaped = env.shaped_reward(obs) + setup.numbers.shaped_bonus
         reward = jnp.where(setup.numbers.shaped, shaped, reward)
-    done = Done(action, executed, reward, terminated, ended, obs, queue, memory, age)
+    next_age = action_age(program, setup, moved)
+    done = Done(action, executed, reward, terminated, ended, obs, queue, memory, age, next_age)
     kept = of.record(program, setup, learner, actor, done)
     after = actor_after(program, actor, done, state, moved, now.start)
     left = jnp.where(ended, 0.0, earned)
@@ -141,11 +140,11 @@ def actor_after(
     def chosen(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(ended, a, b), new, old)
 
+    _, first_obs, first_queue, _ = start
     env, obs, queue, channel = chosen(start, (state, done.obs, done.queue, channel))
     history = actor.history
-    if history.shape[0]:
-        moved = jnp.concatenate([history[1:], done.obs[None]])
-        history = jnp.where(ended, jnp.broadcast_to(obs, history.shape), moved)
+    if len(history.obs):
+        history = chosen(new_history(program, first_obs, first_queue), later_history(actor, done))
     age = jnp.where(ended, 0, actor.age + 1)
     memory = chosen(program.learner.new_memory(program), done.memory)
     return Actor(env, obs, queue, history, age, memory, channel)

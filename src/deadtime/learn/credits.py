@@ -1,13 +1,16 @@
-"""The age of the executed action, and whether a step leaves a transition of that action."""
+"""Transitions of executed actions: the age of the action, and what it was decided from."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from deadtime.envs.channel import age_of
-from deadtime.learn.program import Program, Setup
+from deadtime.learn.program import Actor, Done, History, Program, Setup
+from deadtime.learn.replay import Transition
 
 
 def action_age(program: Program, setup: Setup, channel: Any) -> Any:
@@ -24,3 +27,77 @@ def credited(program: Program, setup: Setup, age: Any, action_age: Any) -> Any:
     if program.process is None:
         return True
     return (action_age <= age) | ~jnp.asarray(program.code(setup).executed)
+
+
+def new_history(program: Program, obs: Array, queue: Array) -> History:
+    """Return the history at the start of an episode."""
+    shifted = program.view is not None and program.view.credits == "shifted"
+    past = program.capacity + 1 if shifted or program.projects else 0
+    observations = jnp.tile(obs, (past, 1))
+    if not program.projects:
+        return History(observations)
+    executed = () if program.process is None else jnp.zeros(past, bool)
+    return History(observations, jnp.concatenate([jnp.zeros_like(queue), queue]), executed)
+
+
+def later_history(actor: Actor, done: Done) -> History:
+    """Return the history after a step in the same episode."""
+    history = actor.history
+    observations = jnp.concatenate([history.obs[1:], done.obs[None]])
+    if isinstance(history.actions, tuple):
+        return History(observations)
+    chosen = done.action.astype(history.actions.dtype)
+    actions = jnp.concatenate([history.actions, chosen[None]])[1:]
+    executed = history.executed
+    if not isinstance(executed, tuple):
+        marked = executed.at[_place(history, done.action_age)].set(True)
+        executed = jnp.concatenate([marked[1:], jnp.zeros(1, bool)])
+    return History(observations, actions, executed)
+
+
+def decided_from(history: History, age: Any) -> tuple[Array, Array]:
+    """Return the observation and the queue that the action of an age was decided from."""
+    place = _place(history, age)
+    room = len(history.obs) - 1
+    return history.obs[place], jax.lax.dynamic_slice_in_dim(history.actions, place, room)
+
+
+def projected_row(
+    program: Program, setup: Setup, actor: Actor, done: Done
+) -> tuple[Transition, Any]:
+    """Return the transition of a view that projects, and whether there is one at this step.
+
+    There is one if the executed action was chosen in this episode. If a channel out of order goes
+    back to the warm-up in the next step, nobody decided that action, and there is none.
+    """
+    age, next_age = done.action_age, done.next_age
+    if program.process is None:
+        age = next_age = setup.delay
+    seen, seen_queue = decided_from(actor.history, age)
+    next_seen, next_seen_queue = decided_from(later_history(actor, done), next_age)
+    first: Any = True
+    if program.process is not None:
+        first = ~actor.history.executed[_place(actor.history, age)]
+    nothing = done.queue[:0]
+    item = Transition(
+        actor.obs,
+        nothing,
+        done.executed,
+        done.reward,
+        done.obs,
+        nothing,
+        done.terminated,
+        seen,
+        seen_queue,
+        next_seen,
+        next_seen_queue,
+        first,
+        next_age != age + 1,
+    )
+    follows = (next_age <= actor.age + 1) | done.terminated
+    return item, (age <= actor.age) & follows
+
+
+def _place(history: History, age: Any) -> Any:
+    """Return the place of the decision of an age among the last C + 1."""
+    return len(history.obs) - 1 - age

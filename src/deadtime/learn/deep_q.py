@@ -20,7 +20,7 @@ from deadtime.learn.forward_model import SIMULATOR, ForwardModel, TrainedModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never
 from deadtime.learn.networks import MLP, layer_arrays, new_mlp
 from deadtime.learn.program import Actor, Done, Program, Setup
-from deadtime.learn.replay import Replay, Transition, new_replay, sample, store
+from deadtime.learn.replay import Replay, Transition, layout_of, new_replay, sample, store
 from deadtime.learn.settings import forward_model
 
 
@@ -125,7 +125,7 @@ def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tupl
         item = Transition(actor.obs, before, action, done.reward, done.obs, after, done.terminated)
         return item, credited(program, setup, actor.age, done.action_age)
     past = program.capacity - setup.delay
-    path = jnp.concatenate([actor.history, done.obs[None]])
+    path = jnp.concatenate([actor.history.obs, done.obs[None]])
     ends = done.executed, done.reward, path[past + 1], after, done.terminated
     return Transition(path[past], before, *ends), actor.age >= setup.delay
 
@@ -142,7 +142,7 @@ def updated(
 ) -> tuple[QState, Any]:
     """Return the state after one update from a batch, and whether the losses were finite."""
     numbers = setup.numbers
-    batch = sample(replay, key, program.settings.batch_size, program.observation)
+    batch = sample(replay, key, program.settings.batch_size, layout_of(program))
     shown = Batch(
         (batch.obs, batch.queue),
         (batch.next_obs, batch.next_queue),
@@ -212,8 +212,7 @@ class DeepQ:
 
     def new_replay(self, program: Program) -> Replay:
         """Return an empty replay buffer."""
-        size = program.settings.buffer_size
-        return new_replay(size, program.observation, program.queue_room)
+        return new_replay(program.settings.buffer_size, layout_of(program))
 
     def new_memory(self, program: Program) -> tuple[()]:
         """Return no memory."""
@@ -259,7 +258,7 @@ class DeepQ:
         """
         live = t < setup.steps
         keep = step.valid & (step.age >= setup.numbers.skipped_delays * step.action_age) & live
-        replay = store(replay, step.item, keep)
+        replay = store(replay, step.item, keep, layout_of(program))
         new, finite = updated(program, setup, state, replay, step.item, keep, t, keys["batch"])
         usable = live & (replay.stored >= program.settings.batch_size)
         return kept(new, state, finite, t, usable), replay

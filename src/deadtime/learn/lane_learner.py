@@ -147,6 +147,7 @@ class LaneLearner:
             *reached,
             None,
             after.action_age,
+            after.next_age,
         )
         done = Done(*step)
         start = (), after.shown, after.queue, ()

@@ -41,6 +41,8 @@ class Learner:
     """Whether it can have a view with inputs of its own (see `views.Shown`)."""
     offline: bool = False
     """Whether it can solve a model after a phase of random actions."""
+    projects: bool = False
+    """Whether it can have a view that decides and values from different inputs."""
     version: int = 1
     """The version of its results; raise it when a change of the learner changes them."""
 
@@ -60,6 +62,8 @@ class Learner:
         if view.shown is not None and not self.own_inputs:
             return False
         if view.solves_offline and not self.offline:
+            return False
+        if view.projects and not self.projects:
             return False
         return view.sees in self.sees and view.credits in self.credits
 

@@ -71,6 +71,11 @@ class Program:
         return self.view is None or self.view.predicts
 
     @property
+    def projects(self) -> bool:
+        """Whether values are of states, and decisions of other inputs."""
+        return self.view is not None and self.view.projects
+
+    @property
     def queue_room(self) -> int:
         """The most pending actions that the learner sees."""
         return self.capacity if self.view is None or self.view.sees_queue else 0
@@ -103,14 +108,26 @@ def split_settings(settings: Any) -> tuple[Any, Any]:
     return replace(settings, **defaults), numbers
 
 
+class History(NamedTuple):
+    """The recent past of an episode, newest last, for views that learn from it."""
+
+    obs: Float[Array, "past D"]
+    """The last C + 1 observations, the present one included; empty if the view needs none."""
+    actions: Any = ()
+    """The last 2C actions; () if the view does not project."""
+    executed: Any = ()
+    """Whether each of the last C actions, and the one chosen next, was executed before.
+
+    () if the view does not project, or if the delay is constant."""
+
+
 class Actor(NamedTuple):
     """One environment of a run between two steps."""
 
     env: Any
     obs: Float[Array, " D"]
     queue: Int[Array, " C"]
-    history: Float[Array, "past D"]
-    """The last C + 1 observations, newest last, if the view learns from shifted transitions."""
+    history: History
     age: Int[Array, ""]
     """Steps since the episode began."""
     memory: Any
@@ -133,3 +150,5 @@ class Done(NamedTuple):
     memory: Any
     action_age: Any
     """The age of the executed action."""
+    next_age: Any = None
+    """The age of the action that the next step executes, or would execute in the same episode."""

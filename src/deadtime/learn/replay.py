@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from deadtime.learn.program import Program
+
 
 class Transition(NamedTuple):
-    """A transition; `queue` and `next_queue` are empty if the view does not see the queue."""
+    """A transition; `queue` and `next_queue` are empty if the values do not see the queue.
+
+    The other fields are those of views that project, which learn from executed actions.
+    """
 
     obs: Float[Array, " D"]
-    queue: Int[Array, " C"]
-    action: Int[Array, ""]
+    queue: Array
+    action: Array
     reward: Float[Array, ""]
     next_obs: Float[Array, " D"]
-    next_queue: Int[Array, " C"]
+    next_queue: Array
     terminated: Any
+    seen: Any = None
+    """The observation that the action was decided from."""
+    seen_queue: Any = None
+    """The queue that the action was decided from."""
+    next_seen: Any = None
+    """The observation that the next step's action was decided from."""
+    next_seen_queue: Any = None
+    first: Any = None
+    """Whether the action was executed for the first time."""
+    fresh: Any = None
+    """Whether the next step executes another action; otherwise the same one is held."""
 
 
 class Replay(NamedTuple):
@@ -28,45 +45,127 @@ class Replay(NamedTuple):
     stored: Int[Array, ""]
 
 
-def new_replay(capacity: int, observation: int, queue: int) -> Replay:
-    """Return an empty replay buffer; `queue` is 0 if the view does not see the queue."""
-    return Replay(
-        jnp.zeros((capacity, 2 * observation + 3 + (queue + 1 if queue else 0))),
-        jnp.zeros((), jnp.int32),
+class Layout(NamedTuple):
+    """The form of the transitions of a program.
+
+    The next queue is the queue with one more action, so a row holds only that action of it. Under a
+    constant delay, what the next action was decided from has one more action too: the executed one.
+    """
+
+    observation: int
+    """The length of an observation."""
+    action: tuple[int, ...]
+    """The shape of an action."""
+    action_type: Any
+    queue: int
+    """The number of pending actions that values see."""
+    decided: int
+    """The number of pending actions that decisions see, if the view projects; otherwise -1."""
+    varies: bool
+    """Whether ages vary."""
+
+    @property
+    def parts(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the parts of a row, by their names."""
+        d = (self.observation,)
+        parts: dict[str, tuple[int, ...]] = {"obs": d, "next_obs": d}
+        parts |= {"action": self.action, "reward": (), "terminated": ()}
+        if self.queue:
+            parts |= {"queue": (self.queue, *self.action), "newest": (1, *self.action)}
+        if self.decided > 0:
+            decided = self.decided, *self.action
+            parts |= {"seen": d, "next_seen": d, "seen_queue": decided}
+            if self.varies:
+                parts |= {"next_seen_queue": decided, "first": (), "fresh": ()}
+        return parts
+
+
+def layout_of(program: Program) -> Layout:
+    """Return the form of a program's transitions."""
+    projects = program.projects
+    return Layout(
+        program.observation,
+        program.action_shape,
+        program.action_type,
+        0 if projects else program.queue_room,
+        program.capacity if projects else -1,
+        program.process is not None,
     )
 
 
-def store(replay: Replay, item: Transition, keep: Any) -> Replay:
-    """Return the replay buffer with one more transition if `keep`.
+def new_replay(capacity: int, layout: Layout) -> Replay:
+    """Return an empty replay buffer."""
+    width = sum(prod(shape) for shape in layout.parts.values())
+    return Replay(jnp.zeros((capacity, width)), jnp.zeros((), jnp.int32))
 
-    The next queue is the queue with one more action, so a row holds only that action of it.
-    """
-    numbers = [
-        item.obs,
-        item.next_obs,
-        jnp.stack([item.action.astype(jnp.float32), item.reward, jnp.float32(item.terminated)]),
-    ]
-    if item.queue.shape[0]:
-        numbers += [item.queue.astype(jnp.float32), item.next_queue[-1:].astype(jnp.float32)]
+
+def store(replay: Replay, item: Transition, keep: Any, layout: Layout) -> Replay:
+    """Return the replay buffer with one more transition if `keep`."""
+    numbers = item._asdict() | {"newest": item.next_queue[-1:]}
+    row = jnp.concatenate([jnp.ravel(jnp.float32(numbers[name])) for name in layout.parts])
     slot = replay.stored % replay.rows.shape[0]
-    row = jnp.where(keep, jnp.concatenate(numbers), replay.rows[slot])
+    row = jnp.where(keep, row, replay.rows[slot])
     return Replay(replay.rows.at[slot].set(row), replay.stored + keep)
 
 
-def sample(replay: Replay, key: Array, batch: int, observation: int) -> Transition:
+def sample(replay: Replay, key: Array, batch: int, layout: Layout) -> Transition:
     """Return a batch of stored transitions, drawn with replacement."""
     held = jnp.minimum(replay.stored, replay.rows.shape[0])
     drawn = jax.random.bits(key, (batch,)) % jnp.maximum(held, 1).astype(jnp.uint32)
-    rows = replay.rows[drawn.astype(jnp.int32)]
-    d = observation
-    scalars = rows[:, 2 * d : 2 * d + 3]
-    slots = rows[:, 2 * d + 3 :].astype(jnp.int32)
-    return Transition(
-        rows[:, :d],
-        slots[:, :-1],
-        scalars[:, 0].astype(jnp.int32),
-        scalars[:, 1],
-        rows[:, d : 2 * d],
-        slots[:, 1:],
-        scalars[:, 2],
+    return transitions(replay.rows[drawn.astype(jnp.int32)], layout)
+
+
+def transitions(rows: Float[Array, "batch row"], layout: Layout) -> Transition:
+    """Return the transitions of some rows of a replay buffer."""
+    found: dict[str, Array] = {}
+    first = 0
+    for name, shape in layout.parts.items():
+        part = rows[:, first : first + prod(shape)]
+        found[name] = part.reshape(len(rows), *shape)
+        first += prod(shape)
+
+    def actions(name: str) -> Array:
+        return found.pop(name).astype(layout.action_type)
+
+    action = actions("action")
+    empty = jnp.zeros((len(rows), 0, *layout.action), layout.action_type)
+    queue = next_queue = empty
+    if layout.queue:
+        queue = actions("queue")
+        next_queue = jnp.concatenate([queue[:, 1:], actions("newest")], axis=1)
+    item = Transition(
+        found["obs"],
+        queue,
+        action,
+        found["reward"],
+        found["next_obs"],
+        next_queue,
+        found["terminated"],
+    )
+    if layout.decided < 0:
+        return item
+    yes = jnp.ones(len(rows), bool)
+    if layout.decided == 0:
+        return item._replace(
+            seen=item.obs,
+            seen_queue=empty,
+            next_seen=item.next_obs,
+            next_seen_queue=empty,
+            first=yes,
+            fresh=yes,
+        )
+    decided = actions("seen_queue")
+    if layout.varies:
+        after = actions("next_seen_queue")
+        first_time, fresh = found["first"] > 0, found["fresh"] > 0
+    else:
+        after = jnp.concatenate([decided[:, 1:], action[:, None]], axis=1)
+        first_time = fresh = yes
+    return item._replace(
+        seen=found["seen"],
+        seen_queue=decided,
+        next_seen=found["next_seen"],
+        next_seen_queue=after,
+        first=first_time,
+        fresh=fresh,
     )

@@ -16,6 +16,12 @@ An agent is a learner with a view. A view is data, and `VIEWS` is the registry o
 | "executed"   | (s_t, a_{t-m}, r_t, s_{t+1}) for t ≥ m: the undelayed one |
 | "shifted"    | (s_{t-m}, a_{t-m}, r_t, s_{t-m+1}) for t ≥ m              |
 
+| values   | the input of the values                                       |
+|----------|---------------------------------------------------------------|
+| "inputs" | that of the decisions                                         |
+| "state"  | s_t, while decisions have the input of `sees`: the row of an  |
+|          | executed action then has the (s, queue) it was decided from   |
+
 The first m steps execute the warm-up, and each learner treats them in its own way. The tabular
 forward model learns from every step, because predictions pass through the states of the warm-up.
 The deep learner stores the steps of an episode from `skipped_delays` × m on (see
@@ -30,6 +36,7 @@ from typing import Any, Literal, NamedTuple
 
 Sees = Literal["state", "queue", "prediction", "law", "history"]
 Credits = Literal["chosen", "executed", "shifted"]
+Values = Literal["inputs", "state"]
 SEES: tuple[Sees, ...] = ("state", "queue", "prediction", "law", "history")
 CREDITS: tuple[Credits, ...] = ("chosen", "executed", "shifted")
 STATE, QUEUE, PREDICTION, LAW, HISTORY = range(len(SEES))
@@ -84,6 +91,8 @@ class View:
     """Whether the agent first acts at random, and then solves its model."""
     shown: Shown | None = None
     """Custom inputs; None for those of the table above."""
+    values: Values = "inputs"
+    """The input of the values: that of the decisions, or the state."""
 
     @property
     def code(self) -> Code:
@@ -100,10 +109,16 @@ class View:
         """Whether the agent sees the pending actions."""
         return self.code.sees_queue
 
+    @property
+    def projects(self) -> bool:
+        """Whether values are of states, and decisions of other inputs."""
+        return self.values == "state"
+
 
 VIEWS: dict[str, View] = {
     "delayed": View("prediction", "executed"),
     "augmented": View("queue", "chosen"),
+    "projected": View("queue", "executed", values="state"),
     "oblivious": View("state", "chosen"),
     "shifted": View("state", "shifted"),
     "distribution": View("law", "executed"),

@@ -1,0 +1,288 @@
+"""Rows of the view `projected` in both loops, compared with a log in plain Python."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import deadtime
+from deadtime.delays import AgeStream, GilbertElliott, Held, PerEpisode, RandomWalk, Trace, Uniform
+from deadtime.envs.pools import LocalPool
+from deadtime.learn import compiled_loop
+from deadtime.learn.credits import projected_row
+from deadtime.learn.host_turn import Turn
+from deadtime.learn.lane_learner import LaneLearner
+from deadtime.learn.learners import LEARNERS, Learner
+from deadtime.learn.program import Program, Setup
+from deadtime.learn.replay import Transition, layout_of, new_replay, store, transitions
+from deadtime.runtime.views import VIEWS
+from deadtime.wrappers.scalar import ACTIONS
+from tests.commands import full
+from tests.learn.diary import Diary, DiaryEnv
+
+PROCESSES = [
+    Uniform(0, 3),
+    Uniform(1, 4),
+    GilbertElliott(1, Uniform(2, 5), 0.2, 0.4),
+    RandomWalk(0, 3, 0.6),
+    PerEpisode(Uniform(0, 4)),
+    Held(0, 4, hold=0.2, period=2),
+    Trace([2, 0, 3, 1, 1, 4, 9], repeat=True),
+]
+"""The last two go back to older actions."""
+STEPS = 300
+
+
+class State(NamedTuple):
+    updates: jax.Array
+
+
+class Numbers(NamedTuple):
+    """No setting differs between runs."""
+
+
+class Recorder:
+    """A learner that acts at random and keeps every row."""
+
+    keys = ("explore", "environment")
+    numbers = Numbers
+    updates_once = False
+
+    def actors(self, program):
+        return 1
+
+    def rollout(self, program):
+        return 1
+
+    def init(self, program, setup, key):
+        return State(jnp.zeros((), jnp.int32))
+
+    def new_replay(self, program):
+        return new_replay(STEPS, layout_of(program))
+
+    def new_memory(self, program):
+        return ()
+
+    def act(self, program, setup, state, actor, keys):
+        if program.box is None:
+            return jax.random.randint(keys["explore"], (), 0, 5), ()
+        return jax.random.uniform(keys["explore"], (2,), minval=-2, maxval=2), ()
+
+    def record(self, program, setup, state, actor, done):
+        return projected_row(program, setup, actor, done)
+
+    def update(self, program, setup, state, replay, kept, t, keys):
+        item, valid = kept
+        return State(state.updates + 1), store(replay, item, valid, layout_of(program))
+
+
+@dataclass(frozen=True)
+class Settings:
+    kind: ClassVar[str] = "recorder"
+
+
+RECORDER = Recorder()
+
+
+@pytest.fixture(autouse=True)
+def _recorder(monkeypatch):
+    entry = Learner(Settings, f"{__name__}:RECORDER", ("queue",), None, projects=True)
+    monkeypatch.setitem(LEARNERS, "recorder", entry)
+
+
+def program_of(box, delay, room=0, lanes=1):
+    """The program and the setup of a constant delay, or of a process."""
+    varies = not isinstance(delay, int)
+    longest = delay.longest if varies else delay
+    process = delay if varies else None
+    view = VIEWS["projected"]
+    program = Program(Diary(box), view, Settings(), max(longest, room), lanes, process)
+    setup = Setup(jax.random.key(3), jnp.int32(longest), (), jnp.int32(STEPS), (), view.code)
+    return program, setup
+
+
+class Step(NamedTuple):
+    """One step of the log."""
+
+    obs: np.ndarray
+    chosen: np.ndarray
+    age: int
+    executed: np.ndarray
+    reward: float
+    after: np.ndarray
+    terminated: bool
+    next_age: int
+
+
+def expected_rows(warm_up, steps):
+    """The rows of one episode, from its warm-up (oldest first) and its steps."""
+    room = len(warm_up)
+    actions = [*warm_up, *(step.chosen for step in steps)]
+    observations = [*(step.obs for step in steps), steps[-1].after]
+
+    def decided(at):
+        return observations[at], actions[at : at + room]
+
+    rows = []
+    done = set()
+    for t, step in enumerate(steps):
+        at = t - step.age
+        np.testing.assert_array_equal(step.executed, actions[room + at])
+        follows = t + 1 - step.next_age
+        if at >= 0 and (follows >= 0 or step.terminated):
+            then = None if step.terminated else decided(follows)
+            row = step.obs, step.executed, step.reward, step.after, step.terminated
+            rows.append((*row, decided(at), then, at not in done, follows != at))
+        done.add(at)
+    return rows
+
+
+def check(found: Transition, expected):
+    assert len(found.reward) == len(expected) > STEPS / 5
+    for i, row in enumerate(expected):
+        obs, action, reward, after, terminated, seen, then, first, fresh = row
+        np.testing.assert_array_equal(found.obs[i], obs)
+        np.testing.assert_array_equal(found.action[i], action)
+        assert found.reward[i] == reward
+        np.testing.assert_array_equal(found.next_obs[i], after)
+        assert found.terminated[i] == terminated
+        np.testing.assert_array_equal(found.seen[i], seen[0])
+        np.testing.assert_array_equal(found.seen_queue[i].ravel(), np.ravel(seen[1]))
+        assert found.first[i] == first
+        if then is not None:
+            np.testing.assert_array_equal(found.next_seen[i], then[0])
+            np.testing.assert_array_equal(found.next_seen_queue[i].ravel(), np.ravel(then[1]))
+            assert found.fresh[i] == fresh
+
+
+def compiled_rows(program, setup):
+    """The rows that the compiled loop stored, and those of the log."""
+    run = compiled_loop.begin(program, setup)
+
+    def turn(run, t):
+        now = compiled_loop.ahead(program, setup, t)
+        actor = run.actors
+        keys = compiled_loop.named_keys(program, now)
+        chosen, _ = program.learner.act(program, setup, run.learner, actor, keys)
+        done = []
+        record = Recorder.record
+
+        def recorded(self, program, setup, state, actor, step):
+            done.append(step)
+            return record(self, program, setup, state, actor, step)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Recorder, "record", recorded)
+            after, _ = compiled_loop.turn(program, setup, run, now)
+        (step,) = done
+        return after, (actor.obs, actor.queue, actor.age, chosen, step)
+
+    run, log = jax.jit(partial(jax.lax.scan, turn))(run, jnp.arange(STEPS))
+    log = jax.tree.map(np.asarray, log)
+    episodes = []
+    for t in range(STEPS):
+        obs, queue, age, chosen, done = jax.tree.map(lambda leaf, t=t: leaf[t], log)
+        if age == 0:
+            episodes.append((list(queue), []))
+        ages = int(done.action_age), int(done.next_age)
+        outcome = done.executed, done.reward
+        step = Step(obs, chosen, ages[0], *outcome, done.obs, bool(done.terminated), ages[1])
+        episodes[-1][1].append(step)
+    rows = run.replay.rows[: run.replay.stored]
+    expected = [row for warm_up, steps in episodes for row in expected_rows(warm_up, steps)]
+    return transitions(rows, layout_of(program)), expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("box", "delay"),
+    [
+        (True, Held(0, 4, hold=0.2, period=2)),
+        *[full(box, delay) for box in (False, True) for delay in (0, 2, *PROCESSES)],
+    ],
+    ids=str,
+)
+def test_rows_of_the_compiled_loop(box, delay):
+    found, expected = compiled_rows(*program_of(box, delay))
+    check(found, expected)
+    if delay in PROCESSES[-2:]:
+        assert not found.first.all()
+    elif delay in PROCESSES and not isinstance(delay, PerEpisode):
+        assert not found.fresh.all()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("delay", [1, 3, 4])
+def test_rows_under_a_delay_shorter_than_the_room_for_the_queue(delay):
+    check(*compiled_rows(*program_of(True, delay, room=5)))
+
+
+class Ages:
+    """The ages of one lane, from a stream of its own."""
+
+    def __init__(self, delay, seed):
+        self.constant = delay if isinstance(delay, int) else None
+        if self.constant is None:
+            self.stream = AgeStream(delay, ACTIONS)
+            self.stream.seed(seed)
+
+    def start(self):
+        return self.stream.start() if self.constant is None else self.constant
+
+    def advance(self, ended):
+        return self.stream.advance(ended) if self.constant is None else self.constant
+
+
+def host_rows(box, delay, lanes):
+    """The rows that the host loop stored, and those of a log of the environments."""
+    program, setup = program_of(box, delay, lanes=lanes)
+    learner = LaneLearner(program)
+    envs = [deadtime.ActionDelay(DiaryEnv(box), delay) for _ in range(lanes)]
+    pool = LocalPool(envs, range(lanes), "diary")
+    state = learner.begin(program, setup)
+    seen = pool.reset()
+    state = learner.restart(program, state, seen)
+    actions, state = learner.choose(program, setup, state, seen, 0)
+    ages = [Ages(delay, i) for i in range(lanes)]
+    now = [one.start() for one in ages]
+    warm_up = [list(queue) for queue in seen.queue]
+    steps = [[] for _ in range(lanes)]
+    expected = []
+    for t in range(0, STEPS, lanes):
+        pool.send(actions)
+        before, chosen = seen, actions
+        seen = pool.receive()
+        for i in range(lanes):
+            ended = bool(seen.terminated[i] or seen.truncated[i])
+            age, now[i] = now[i], ages[i].advance(ended)
+            outcome = seen.executed[i], seen.reward[i], seen.after[i], bool(seen.terminated[i])
+            known = len(expected_rows(warm_up[i], steps[i])) if steps[i] else 0
+            steps[i].append(Step(before.shown[i], chosen[i], age, *outcome, now[i]))
+            expected += expected_rows(warm_up[i], steps[i])[known:]
+            if ended:
+                steps[i] = []
+                warm_up[i] = list(seen.queue[i])
+                now[i] = ages[i].start()
+        turn = Turn(before, chosen, seen)
+        actions, state = learner.learn_and_choose(program, setup, state, turn, t + lanes)
+    rows = state.replay.rows[: state.replay.stored]
+    return transitions(rows, layout_of(program)), expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("box", "delay", "lanes"),
+    [
+        (False, Uniform(1, 4), 3),
+        full(False, 0, 1),
+        full(True, 3, 3),
+        *[full(True, process, 2) for process in PROCESSES],
+    ],
+    ids=str,
+)
+def test_rows_of_the_host_loop(box, delay, lanes):
+    check(*host_rows(box, delay, lanes))
