@@ -28,7 +28,8 @@ def _agents_help() -> str:
     groups: dict[tuple[str, ...], list[str]] = {}
     for agent in VIEWS:
         missing = tuple(family for family, agents in agents_in.items() if agent not in agents)
-        groups.setdefault(missing, []).append(agent)
+        if len(missing) < len(FAMILIES):
+            groups.setdefault(missing, []).append(agent)
     return "; ".join(f"{', '.join(those)} ({_where(but)})" for but, those in groups.items())
 
 
