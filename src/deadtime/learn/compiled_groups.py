@@ -21,6 +21,7 @@ import numpy as np
 
 from deadtime.envs.pools import LARGEST_RETURN
 from deadtime.learn import checkpoint, compiled_loop
+from deadtime.learn.evaluations import EPISODES, Evaluations
 from deadtime.learn.memory import bytes_a_run
 from deadtime.learn.outcome import Outcome, deep_outcome, status_of
 from deadtime.learn.program import Program, Setup, split_settings
@@ -118,6 +119,7 @@ class CompiledGroup:
         self.write_every_seconds = WRITE_EVERY_SECONDS
         self._width = width_of(len(pairs))
         self._ended: list[np.ndarray] = [np.zeros((0, 3))]
+        self._evaluations = Evaluations(pairs)
 
     @property
     def name(self) -> str:
@@ -144,28 +146,36 @@ class CompiledGroup:
         """Continue from a checkpoint; return its seconds of training."""
         self.begin()
         extent = checkpoint.Extent(self.length, compiled_loop.stride(self.program), self._width)
-        further = {"ended": self._ended[0]}
+        further = {"ended": self._ended[0], "evaluations": self._evaluations.returns}
         self._runs, arrays, about = checkpoint.load(path, self._runs, further, extent)
         self.done = about["steps"]
         self._ended = [arrays["ended"]]
+        self._evaluations.returns = arrays["evaluations"]
         return about["seconds"]
 
     def advance(self) -> int:
         """Train for a chunk of steps; return the number of steps of all runs."""
         each = compiled_loop.stride(self.program)
-        length = -(-min(CHUNK_STEPS, self.length - self.done) // each) * each
+        wait = self._evaluations.steps_left(self.done) or CHUNK_STEPS
+        length = -(-min(CHUNK_STEPS, self.length - self.done, wait) // each) * each
         self._runs, returns = compiled_loop.run_chunk(
             self.program, self._setups, self._runs, jnp.int32(self.done), length
         )
         self._ended.append(_episodes(np.asarray(returns), self.done))
         done = self.done
         self.done += length
+        if self._evaluations.due(self.done):
+            scores = self._evaluated(self._setups, self._runs.learner, EPISODES)
+            self._evaluations.note(self.done, scores.mean(axis=1).tolist())
         return sum(min(max(spec.length - done, 0), length) for spec, _ in self.pairs)
 
     def save(self, path: Path, seconds: float) -> None:
         """Write a checkpoint."""
         if self.done:
-            arrays = {"ended": np.concatenate(self._ended)}
+            arrays = {
+                "ended": np.concatenate(self._ended),
+                "evaluations": self._evaluations.returns,
+            }
             checkpoint.save(path, self._runs, arrays, {"steps": self.done, "seconds": seconds})
 
     def close(self) -> None:
@@ -197,6 +207,7 @@ class CompiledGroup:
                 seconds=seconds / len(pairs),
                 policy=arrays if keep_policies else {},
                 others=others.get(i, np.zeros(0, np.float32)),
+                evaluations=self._evaluations.of(i),
                 device=_device_name(),
                 notes={"width": self._width, "capacity": program.capacity},
             )

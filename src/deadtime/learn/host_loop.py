@@ -30,6 +30,7 @@ from deadtime._support.ending import unhurried
 from deadtime._support.files import check_fit
 from deadtime.envs.pools import Lane, Played, Pool
 from deadtime.learn import checkpoint
+from deadtime.learn.evaluations import Evaluations
 from deadtime.learn.host_programs import (
     Pair,
     bytes_of,
@@ -39,7 +40,7 @@ from deadtime.learn.host_programs import (
     seen_of,
     setups_of,
 )
-from deadtime.learn.host_scores import scores_under
+from deadtime.learn.host_scores import present_scores, scores_under
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.outcome import Outcome, deep_outcome, status_of
 from deadtime.learn.program import Program
@@ -94,6 +95,7 @@ class HostGroup:
         self.write_every_seconds = (5 if self._frames else 1) * WRITE_EVERY_SECONDS
         self._learner = hosted(program)
         self._ended = [np.zeros((0, 3))]
+        self._evaluations = Evaluations(pairs)
         self._lost = np.zeros(len(pairs), int)
         self._resumed_at: list[int] = []
         self._turn: Turn | None = None
@@ -133,10 +135,15 @@ class HostGroup:
     def resume(self, path: Path) -> float:
         """Continue from a checkpoint; return its seconds of training."""
         self._prepare()
-        further = {"ended": self._ended[0], "lost": self._lost}
+        further = {
+            "ended": self._ended[0],
+            "lost": self._lost,
+            "evaluations": self._evaluations.returns,
+        }
         self._state, arrays, about = checkpoint.load(path, self._state, further, self.extent)
         self.done = about["steps"]
         self._lost = arrays["lost"]
+        self._evaluations.returns = arrays["evaluations"]
         self._ended = [arrays["ended"]]
         self._resumed_at = about["resumed_at"]
         if not self._frames:
@@ -200,6 +207,17 @@ class HostGroup:
         self._turn = Turn(before, chosen, self._seen)
         self._note(played)
         self.done += self.program.lanes
+        if self._evaluations.due(self.done):
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        """Evaluate the policies, after learning from the last turn."""
+        if self.done < self.length:
+            self._choose()
+        else:
+            self._finish()
+        scores = present_scores(self.program, self.pairs, self._state.learner)
+        self._evaluations.note(self.done, scores)
 
     def _note(self, played: Played) -> None:
         """Record the episodes that ended, and count those that were lost."""
@@ -258,7 +276,11 @@ class HostGroup:
             extra |= {f"turn/{i}": part for i, part in enumerate(jax.tree.leaves(turn))}
         elif self._turn is not None:
             self._choose()  # new episodes follow, so the learner uses this turn now
-        arrays = {"ended": np.concatenate(self._ended), "lost": self._lost} | extra
+        arrays = {
+            "ended": np.concatenate(self._ended),
+            "lost": self._lost,
+            "evaluations": self._evaluations.returns,
+        } | extra
         about = {"steps": self.done, "seconds": seconds, "resumed_at": self._resumed_at}
         checkpoint.save(path, self._state, arrays, about)
 
@@ -289,6 +311,7 @@ class HostGroup:
                 status=status_of(mine),
                 seconds=seconds / len(self.pairs),
                 policy=self._policy(mine, spec, seed) if keep_policies else {},
+                evaluations=self._evaluations.of(i),
                 others=np.array([scores[m][i] for m in spec.evaluation_delays], np.float32),
                 device=self._device_name(),
                 notes=self._notes(i),

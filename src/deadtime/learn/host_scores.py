@@ -13,6 +13,7 @@ import numpy as np
 from deadtime.envs.pools import Played
 from deadtime.learn.a2c import forget
 from deadtime.learn.evaluate import evaluate, play
+from deadtime.learn.evaluations import EPISODES
 from deadtime.learn.host_programs import Pair, hosted, lanes_of, seen_of
 from deadtime.learn.policies import policy_of
 from deadtime.learn.program import Program, Setup
@@ -30,7 +31,11 @@ def scores_under(
         ((spec, seed),) = pairs
         arrays = program.learner.policy_arrays(program, learner)
         policy = policy_of(spec, seed, arrays)
-        return {m: [_policy_score(program, spec, seed, policy, m)] for m in (None, *sorted(delays))}
+        count = spec.evaluation_episodes
+        return {
+            m: [_policy_score(program, spec, seed, policy, m, count)]
+            for m in (None, *sorted(delays))
+        }
     episodes = max(spec.evaluation_episodes for spec, _ in pairs)
     found: Scores = {}
     for delay in (None, *sorted(delays)):
@@ -40,13 +45,22 @@ def scores_under(
     return found
 
 
-def _policy_score(program: Program, spec: Any, seed: int, policy: Any, delay: int | None) -> float:
+def present_scores(program: Program, pairs: Sequence[Pair], learner: Any) -> list[float]:
+    """Return the mean score of each run on numbers for an evaluation during its training."""
+    ((spec, seed),) = pairs
+    policy = policy_of(spec, seed, program.learner.policy_arrays(program, learner))
+    return [_policy_score(program, spec, seed, policy, None, EPISODES)]
+
+
+def _policy_score(
+    program: Program, spec: Any, seed: int, policy: Any, delay: int | None, episodes: int
+) -> float:
     """Return the mean score of a policy on held-out episodes."""
     under = spec.channel if delay is None else delay
     policy = policy.at_delay(under)
     held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
     with closing(spec.family.gymnasium_form(program.env, under)) as env:
-        returns = evaluate(policy, env, episodes=spec.evaluation_episodes, seed=held_out)
+        returns = evaluate(policy, env, episodes=episodes, seed=held_out)
         return float(returns.mean())
 
 

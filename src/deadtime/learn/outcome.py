@@ -44,6 +44,10 @@ class Outcome:
     """The arrays of the policy, if they are kept."""
     others: Float32[np.ndarray, " delays"] = field(default_factory=lambda: np.zeros(0, np.float32))
     """Mean greedy return under each of the spec's `evaluation_delays`."""
+    evaluations: Float32[np.ndarray, " points"] = field(
+        default_factory=lambda: np.zeros(0, np.float32)
+    )
+    """Mean greedy return at each multiple of the spec's `evaluate_every`."""
     device: str = ""
     """The device of the training; "" stands for this machine's CPU."""
     notes: dict[str, Any] = field(default_factory=dict)

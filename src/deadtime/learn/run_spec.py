@@ -75,6 +75,10 @@ class DeepRun(Run, Protocol):
         """Other delays under which the policy is evaluated."""
 
     @property
+    def evaluate_every(self) -> int | None:
+        """The steps between two evaluations during training; None for no evaluations."""
+
+    @property
     def process(self) -> DelayProcess | None:
         """The process of the ages; None for a constant delay."""
 

@@ -38,6 +38,9 @@ from deadtime.runs.deep_spec_checks import (
 from deadtime.runs.spec_checks import check_executed, check_recorded, differing, plain
 from deadtime.runtime.views import VIEWS
 
+MOST_EVALUATIONS = 1000
+"""The most evaluations during a training."""
+
 
 @dataclass(frozen=True)
 class DeepSpec:
@@ -62,6 +65,8 @@ class DeepSpec:
 
     Default: 1; on Atari 8, for `recurrent` 16."""
 
+    evaluate_every: int | None = None
+    """Steps between evaluations on 5 held-out episodes during training; None: no evaluations."""
     process: DelayProcess | None = None
     """The process of the ages, of which `delay` is the longest; None for a constant delay."""
     action_kind: ActionKind = None  # type: ignore[assignment]
@@ -141,15 +146,34 @@ class DeepSpec:
             check_process(self.process, self.env, self.agent, self.evaluation_delays)
             if not self._is_recorded:  # type: ignore[attr-defined]
                 check_endless(self.process)
-        for name in ("steps", "evaluation_episodes", "envs"):
+        such_as = {"steps": 100_000, "evaluate_every": 10_000, **self._usual}
+        for name in ("steps", "evaluation_episodes", "envs", "evaluate_every"):
             value = getattr(self, name)
-            if name == "steps" and value is None:
+            if value is None and name not in self._usual:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
-                such = 100_000 if name == "steps" else self._usual[name]
+                such = such_as[name]
                 raise ValueError(
                     f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}"
                 )
+        self._check_evaluations()
+
+    def _check_evaluations(self) -> None:
+        """Raise if evaluations during training are too rare or too many."""
+        every = self.evaluate_every
+        if every is not None and self.family.frames:
+            raise ValueError(
+                "evaluations during training are for agents that see numbers; got evaluate_every="
+                f"{every} for {self.env}: leave it out"
+            )
+        if every is not None and not self.length <= every * MOST_EVALUATIONS <= (
+            self.length * MOST_EVALUATIONS
+        ):
+            raise ValueError(
+                f"a training has 1 to {MOST_EVALUATIONS:,} evaluations; got evaluate_every={every} "
+                f"with {self.length} steps: pass one from {-(-self.length // MOST_EVALUATIONS)} "
+                f"to {self.length}"
+            )
 
     def _checked_environment(self) -> Any:
         """Return the environment, or raise if the agent can't act in it under this delay."""

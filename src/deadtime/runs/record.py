@@ -55,6 +55,10 @@ class Record:
         default_factory=lambda: np.zeros((0, 0), np.float32)
     )
     """Mean greedy return under each of the spec's `evaluation_delays`, if it has some."""
+    evaluations: Float32[np.ndarray, "seeds points"] = field(
+        default_factory=lambda: np.zeros((0, 0), np.float32)
+    )
+    """Mean greedy return at each multiple of the spec's `evaluate_every`, if it has one."""
 
     def rows(self, seeds: list[int]) -> Record:
         """Return the record of some of its seeds."""
@@ -72,6 +76,7 @@ class Record:
             **lists,
             curve=self.curve[chosen],
             others=self.others[chosen] if self.others.size else self.others,
+            evaluations=(self.evaluations[chosen] if self.evaluations.size else self.evaluations),
             policies={
                 name: part
                 for name, part in self.policies.items()
@@ -113,8 +118,14 @@ def record_of(spec: _Spec, outcome: Outcome) -> Record:
         policies={f"{seed}/{name}": array for name, array in outcome.policy.items()},
         policy_seeds=[seed] if outcome.policy else [],
         provenance=[{**current_provenance(outcome.device), **outcome.notes, "seeds": [seed]}],
-        others=outcome.others[None] if outcome.others.size else np.zeros((0, 0), np.float32),
+        others=_row(outcome.others),
+        evaluations=_row(outcome.evaluations),
     )
+
+
+def _row(values: np.ndarray) -> np.ndarray:
+    """Return the values of one seed as a row; no values give an empty array."""
+    return values[None] if values.size else np.zeros((0, 0), np.float32)
 
 
 def joined(first: Record, second: Record) -> Record:
@@ -131,6 +142,7 @@ def joined(first: Record, second: Record) -> Record:
         **lists,
         curve=np.concatenate([first.curve, second.curve]),
         others=np.concatenate([first.others, second.others]),
+        evaluations=np.concatenate([first.evaluations, second.evaluations]),
         policies=first.policies | second.policies,
         provenance=[{**one, "seeds": sorted(one["seeds"])} for one in merged.values()],
     )

@@ -91,7 +91,7 @@ def _check_rows(record: Record) -> None:
         raise ValueError(
             f"its curve is {curve.dtype} of shape {curve.shape} at points of shape {points.shape}"
         )
-    if others.size and (others.ndim != 2 or len(others) != seeds or others.dtype != np.float32):
-        raise ValueError(
-            f"its returns under other delays are {others.dtype} of shape {others.shape}"
-        )
+    parts = {"returns under other delays": others, "evaluations": record.evaluations}
+    for name, part in parts.items():
+        if part.size and (part.ndim != 2 or len(part) != seeds or part.dtype != np.float32):
+            raise ValueError(f"its {name} are {part.dtype} of shape {part.shape}")

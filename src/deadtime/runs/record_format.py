@@ -16,7 +16,7 @@ SCHEMA = 2
 """The format of records that are written. Format 1 called `provenance` `made`; it is read too."""
 _FIELDS = ("id", "spec", *A_SEED, "policy_seeds", "provenance")
 """The fields that are written as JSON."""
-_ROWS = ("points", "curve", "others")
+_ROWS = ("points", "curve", "others", "evaluations")
 
 
 def to_json(record: Record) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def from_bytes(content: bytes, name: str = "") -> list[Record]:
         found = []
         for i, fields in enumerate(whole["records"]):
             own = parts[str(i)]
-            rows = {row: own.pop(row) for row in _ROWS}
+            rows = {row: own.pop(row) for row in _ROWS if row in own}
             policies = {key.removeprefix("policy/"): part for key, part in own.items()}
             found.append(from_json(fields, schema, rows, policies))
     except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -123,7 +123,8 @@ def _write(folder: Path, record: Record) -> Path:
     part = folder.with_name(f".{folder.name}.part-{os.getpid()}")
     part.mkdir()
     try:
-        rest: dict[str, Any] = {"others": record.others} if record.others.size else {}
+        optional = {"others": record.others, "evaluations": record.evaluations}
+        rest: dict[str, Any] = {name: part for name, part in optional.items() if part.size}
         np.savez_compressed(part / CURVES, points=record.points, curve=record.curve, **rest)
         if record.policies:
             with (part / POLICIES).open("wb") as file:

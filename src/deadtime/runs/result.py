@@ -100,6 +100,13 @@ class Result:
         return Curve(self.record.points, self.record.curve)
 
     @property
+    def evaluations(self) -> Curve:
+        """The mean greedy return at each multiple of `evaluate_every`, in environment steps."""
+        every = getattr(self.spec, "evaluate_every", None) or 0
+        returns = self.record.evaluations
+        return Curve(every * np.arange(1, 1 + returns.shape[1]), returns)
+
+    @property
     def replayed(self) -> list[int]:
         """The seeds whose policies were kept; an error names the command if there are none."""
         if not self.record.policy_seeds:
