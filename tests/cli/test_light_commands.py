@@ -112,7 +112,7 @@ def test_the_paper_is_imported_without_its_experiments():
         if name.startswith("deadtime.runs")
     }
     modules = imported(
-        "from deadtime.studies.paper import EXPERIMENTS; assert 'tuning' in EXPERIMENTS"
+        "from deadtime.studies import EXPERIMENTS; assert 'tuning' in EXPERIMENTS"
     )
     assert not modules & {"equinox", "optax"}
 

@@ -28,7 +28,7 @@ from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.result import Result
 from deadtime.runtime import NetworkPolicy
 from deadtime.runtime.views import CHOSEN, EXECUTED, PREDICTION, QUEUE
-from deadtime.studies.paper.experiments import EXPERIMENTS
+from deadtime.studies.registry import EXPERIMENTS
 from tests.commands import full, recorded
 from tests.runtime.kinds import frames_manifest
 

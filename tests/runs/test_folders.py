@@ -397,7 +397,7 @@ def test_a_sweep_shows_the_rest_too(three):
 @pytest.mark.slow
 def test_a_paper_experiment_with_a_refused_record(tmp_path):
     """The experiment is not shown and counts as not run."""
-    from deadtime.studies.paper.experiments import EXPERIMENTS
+    from deadtime.studies.registry import EXPERIMENTS
     from tests.studies.test_report import record_of
 
     for spec in [

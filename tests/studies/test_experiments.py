@@ -21,8 +21,8 @@ from deadtime.runs.ceiling import ceiling, mean_ceiling
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.studies.experiment import Experiment
-from deadtime.studies.paper.experiments import EXPERIMENTS
 from deadtime.studies.paper.walk import PREDICTORS, exact_return, law_after
+from deadtime.studies.registry import EXPERIMENTS
 
 RESULTS = Path(__file__).parents[2] / "results" / "paper"
 

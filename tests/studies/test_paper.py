@@ -12,7 +12,7 @@ from deadtime.runs.result import Result
 from deadtime.runs.statistics import Estimate
 from deadtime.runs.wanted import count, missing
 from deadtime.studies.paper import published, summary
-from deadtime.studies.paper.experiments import chosen
+from deadtime.studies.registry import chosen
 
 
 def test_the_papers_table():

@@ -6,8 +6,8 @@ import pytest
 from deadtime.delays import Uniform
 from deadtime.planning import policy_values, solve
 from deadtime.planning.examples import two_state, two_state_optimum
-from deadtime.studies.paper.experiments import chosen
 from deadtime.studies.random_delay.exact import CASES, centre_chain, exact_rows, values
+from deadtime.studies.registry import chosen
 
 
 def test_a_constant_latency_is_the_same_for_all_agents():

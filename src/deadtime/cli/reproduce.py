@@ -66,7 +66,7 @@ class Reproduce:
         """Run the experiments, draw their figures, and write their numbers."""
         from deadtime._support.terminal import console  # noqa: PLC0415  (help needs none of these)
         from deadtime.runs.store import copied, opened  # noqa: PLC0415
-        from deadtime.studies.paper.experiments import ALL, chosen  # noqa: PLC0415
+        from deadtime.studies.registry import ALL, chosen  # noqa: PLC0415
 
         experiments = chosen(self.ids or (ALL,), self.preset, self.smoke)
         if self.list or not self.ids:
@@ -152,7 +152,7 @@ def _listed(root: Path) -> Table:
 
     from deadtime.runs.estimates import time_needed  # noqa: PLC0415
     from deadtime.runs.wanted import count, missing  # noqa: PLC0415
-    from deadtime.studies.paper.experiments import EXPERIMENTS  # noqa: PLC0415
+    from deadtime.studies.registry import EXPERIMENTS  # noqa: PLC0415
 
     name = Column("name", no_wrap=True)
     table = Table(name, "title", "runs", "time", "recorded", box=SIMPLE)

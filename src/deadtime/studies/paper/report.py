@@ -21,8 +21,8 @@ from deadtime.runs.wanted import count, missing
 from deadtime.studies.experiment import Experiment, csv_text, found
 from deadtime.studies.paper import published
 from deadtime.studies.paper.claims import CLAIMS, tally
-from deadtime.studies.paper.experiments import EXPERIMENTS
 from deadtime.studies.paper.report_comparisons import compared, outcomes, overview
+from deadtime.studies.registry import EXPERIMENTS
 
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 _HEAD = (

@@ -1,4 +1,4 @@
-"""The experiments of the paper and our own by name, and the choice among them."""
+"""The registry of experiments, the paper's and our own, and the choice among them."""
 
 from __future__ import annotations
 
