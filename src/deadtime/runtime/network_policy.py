@@ -82,6 +82,10 @@ class NetworkPolicy(Policy):
         outputs, self._memory = self._step(*given, self._memory)
         return outputs
 
+    def decision(self) -> Decision:
+        """Return the computation of this policy's decisions, which does not allocate arrays."""
+        return Decision(self._parts)
+
     def q_values(
         self,
         observation: ArrayLike,
@@ -130,7 +134,7 @@ class NetworkPolicy(Policy):
         if self.looks_ahead and (self.delay or ahead is not None):
             observation = self._foreseen(ahead)
         obs, queue = self._checked(observation, pending_actions)
-        return Decision(self._parts).outputs(obs, queue, memory)
+        return self.decision().outputs(obs, queue, memory)
 
     def _foreseen(self, ahead: ArrayLike | None) -> ArrayLike:
         if ahead is None:
