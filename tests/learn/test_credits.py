@@ -143,11 +143,7 @@ def test_agents_that_need_a_constant_delay_say_so(agent, delay, words):
         make_spec("cartpole", agent, delay, {})
 
 
-def test_mazes_need_a_constant_delay():
-    with pytest.raises(ValueError, match="tabular agents are trained under constant delays only"):
-        make_spec("maze", "delayed", "uniform:1-3", {})
-
-
 def test_a_trace_that_ends_is_refused():
-    with pytest.raises(ValueError, match="training needs a delay without an end"):
-        make_spec("cartpole", "augmented", {"kind": "trace", "ages": [1, 2, 1]}, {})
+    for env in ("cartpole", "maze"):
+        with pytest.raises(ValueError, match="training needs a delay without an end"):
+            make_spec(env, "augmented", {"kind": "trace", "ages": [1, 2, 1]}, {})

@@ -49,6 +49,7 @@ def test_json_has_every_field():
         "members": 1,
         "seed": 0,
         "process": None,
+        "observed": "now",
     }
     assert Manifest.from_json(BOX.to_json()) == BOX
     assert hash(BOX) == hash(replace(BOX, low=[-1, np.float64(0.1)]))

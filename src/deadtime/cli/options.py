@@ -11,6 +11,7 @@ import tyro
 
 from deadtime._support.names import listed
 from deadtime.cli.option_types import NO_DEFAULT, Integer, Number, Switch, name_type
+from deadtime.delays.waits import OBSERVED
 from deadtime.envs.families import FAMILIES, environment_names
 from deadtime.envs.noise import PERTURB
 from deadtime.learn.learners import agents_of
@@ -74,6 +75,15 @@ class Options:
     """walk: largest |x| at which action 0 is rewarded (3)."""
     episodes: Integer = None
     """maze, walk: training episodes (5000)."""
+    observed: Annotated[
+        str | None,
+        name_type("WHEN", OBSERVED),
+        tyro.conf.arg(
+            help="maze, walk: when the agent learns the age of a step under a delay that varies: "
+            "now (before it chooses), hindsight (one step later) or never (now).",
+            **NO_DEFAULT,
+        ),
+    ] = None
     until_return: Number = None
     """maze, walk: stop a run when the mean of its last 20 training returns reaches this."""
     gamma: Number = None

@@ -33,8 +33,9 @@ class Train:
         str,
         tyro.conf.arg(
             metavar="STEPS|PROCESS",
-            help="Steps between choosing an action and executing it. For augmented and oblivious "
-            "on vectors the delay may vary, such as uniform:2-6 or walk:0-8.",
+            help="Steps between choosing an action and executing it. For agents on maze and walk, "
+            "and for augmented and oblivious on vectors, the delay may vary, such as uniform:2-6 "
+            "or walk:0-8.",
         ),
     ] = "0"
     seeds: int = 1

@@ -53,7 +53,8 @@ class MazeFamily(Family[MazeSettings]):
     ) -> gym.Env:
         """Return the maze as a Gymnasium environment under a delay."""
         settings = {one.name: getattr(environment, one.name) for one in fields(MazeSettings)}
-        return ActionDelay(gym.make("deadtime/Maze-v0", **settings), delay)
+        observed: Any = getattr(policy, "observed", "now")
+        return ActionDelay(gym.make("deadtime/Maze-v0", **settings), delay, observed=observed)
 
     def can_draw(self, environment: MazeSettings) -> bool:
         """Return True: `watch` can draw a maze."""

@@ -53,4 +53,5 @@ class WalkFamily(Family[WalkSettings]):
         from deadtime.envs.registered import WalkEnv  # noqa: PLC0415  (records need none)
 
         settings = {one.name: getattr(environment, one.name) for one in fields(WalkSettings)}
-        return ActionDelay(WalkEnv(**settings), delay)
+        observed: Any = getattr(policy, "observed", "now")
+        return ActionDelay(WalkEnv(**settings), delay, observed=observed)

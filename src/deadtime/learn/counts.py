@@ -84,16 +84,30 @@ def roll_on(likely, believed, actions, s, t, m, changed):  # type: ignore[no-unt
 
 
 @numba.njit(cache=True)
-def roll_law(successors, visits, s, actions, t, m, law, members):  # type: ignore[no-untyped-def]
-    """Write the law of the state after the pending actions; return the number n of its states.
+def roll_way(likely, actions, s, t, longest, steps, ages, code):  # type: ignore[no-untyped-def]
+    """Return the end of the most likely path from s at step t through the actions on a way.
+
+    Row `code` of `ages` has the age that each step of the way executes (see
+    `deadtime.delays.waits`).
+    """
+    for j in range(steps[code, 0]):
+        s = likely[s, actions[t + j + longest - ages[code, 0, j]]]
+    return np.int64(s)
+
+
+@numba.njit(cache=True)
+def roll_law(  # type: ignore[no-untyped-def]
+    successors, visits, s, actions, t, longest, steps, ages, code, way, law, members
+):
+    """Write the law of the state after the actions on a way; return the number n of its states.
 
     `law[0]` holds the probabilities, which are above 0 for the states `members[0, :n]`.
     """
     for i in range(law.shape[1]):
         law[0, i] = 0.0
     law[0, s], members[0, 0], n = 1.0, s, 1
-    for step in range(t, t + m):
-        a, found = actions[step], 0
+    for j in range(steps[code, way]):
+        a, found = actions[t + j + longest - ages[code, way, j]], 0
         for i in range(n):
             state = members[0, i]
             weight, total = law[0, state], 0

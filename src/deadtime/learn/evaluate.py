@@ -62,7 +62,7 @@ def evaluate(
             "give them to the environment itself"
         )
     elif channel is not None:
-        env = ActionDelay(env, channel)
+        env = ActionDelay(env, channel, observed=getattr(policy, "observed", "now"))
     check_place(policy, env, name)
     seeds = range(seed, seed + check_count("episodes", episodes))
     return np.array([_episode(policy, env, one) for one in seeds])
@@ -87,9 +87,17 @@ def forget(policy: Any) -> None:
 
 
 def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
-    """Return the action of a policy with `act`, which may use the prediction of an emulator."""
+    """Return the action of a policy with `act`.
+
+    It may use the prediction of an emulator, or the age that the agent knows.
+    """
     ahead = [info.get("predicted_observation")] if getattr(policy, "looks_ahead", "") else []
-    return policy.act(obs, info.get("pending_actions", ()), *ahead)
+    return policy.act(obs, info.get("pending_actions", ()), *ahead, **known_ages(policy, info))
+
+
+def known_ages(policy: Any, info: dict[str, Any]) -> dict[str, Any]:
+    """Return the argument `ages` for a policy that needs the age that the agent knows."""
+    return {"ages": info.get("action_age")} if getattr(policy, "sees_ages", False) else {}
 
 
 def play(

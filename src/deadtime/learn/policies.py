@@ -38,5 +38,6 @@ def manifest_of(spec: Run, arrays: Arrays, seed: int = 0) -> Manifest:
             own |= {"seed": seed}
         elif view.predicts:
             own |= {"model": spec.learner.model}
-        own["process"] = getattr(spec, "process", None)
+        own["process"] = spec.process
+        own["observed"] = getattr(spec, "observed", "now")
         return Manifest(spec.agent, view.sees, spec.delay, spec.env, **own)

@@ -90,6 +90,29 @@ def push_key(
 
 
 @numba.njit(cache=True)
+def known_key(
+    key: UInt64[np.ndarray, " words"],
+    known: UInt64[np.ndarray, " words"],
+    number: int,
+    pending: int,
+    m: int,
+    bits: int,
+) -> None:
+    """Write a key with `number` for the state, and only the last `pending` of its m actions."""
+    known[0] = number
+    per_word = 64 // bits
+    for w in range(1, key.shape[0]):
+        last = min(w * per_word, m)
+        kept = (last - (m - pending)) * bits
+        if kept <= 0:
+            known[w] = np.uint64(0)
+        elif kept >= 64:
+            known[w] = key[w]
+        else:
+            known[w] = key[w] & ((np.uint64(1) << np.uint64(kept)) - np.uint64(1))
+
+
+@numba.njit(cache=True)
 def _slot_of(key: UInt64[np.ndarray, " words"], slots: int) -> np.int64:
     h = np.uint64(0)
     for w in range(key.shape[0]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from deadtime.delays import Delay, DelayProcess
+from deadtime.delays.waits import Observed
 from deadtime.envs.family import Family
 
 
@@ -33,7 +34,15 @@ class Run(Protocol):
 
     @property
     def delay(self) -> int:
-        """The delay in steps."""
+        """The delay in steps; of a delay that varies, the longest age."""
+
+    @property
+    def process(self) -> DelayProcess | None:
+        """The process of the ages; None for a constant delay."""
+
+    @property
+    def channel(self) -> Delay:
+        """The process of the ages or, if it is constant, the delay."""
 
     @property
     def learner(self) -> Any:
@@ -53,6 +62,10 @@ class TabularRun(Run, Protocol):
     @property
     def episodes(self) -> int:
         """The number of training episodes."""
+
+    @property
+    def observed(self) -> Observed:
+        """When the agent learns the age of a step."""
 
     @property
     def until_return(self) -> float | None:
@@ -77,14 +90,6 @@ class DeepRun(Run, Protocol):
     @property
     def evaluate_every(self) -> int | None:
         """The steps between two evaluations during training; None for no evaluations."""
-
-    @property
-    def process(self) -> DelayProcess | None:
-        """The process of the ages; None for a constant delay."""
-
-    @property
-    def channel(self) -> Delay:
-        """The process of the ages or, if it is constant, the delay."""
 
     @property
     def envs(self) -> int:

@@ -71,7 +71,9 @@ def table_of(spec: TabularRun) -> tuple[float, float]:
         return 0.0, 0.0
     env = spec.environment(0).finite()
     states, actions, _ = env.successors.shape
-    pairs = min(spec.episodes * env.max_steps, states * float(actions) ** min(spec.delay, 500))
+    known = 1 if spec.process is None else spec.delay + 2  # what the agent may know of the age
+    queues = float(actions) ** min(spec.delay, 500)
+    pairs = min(spec.episodes * env.max_steps, states * known * queues)
     return pairs, pairs * 8 * (2 + -(-spec.delay // 32) + actions)
 
 
@@ -96,11 +98,11 @@ class TabularGroup:
         ((spec, seed),) = self.pairs
         view = VIEWS[spec.agent]
         self._env = spec.environment(seed).finite()
-        self._agent = new_agent(self._env, view, spec.delay)
+        self._agent = new_agent(self._env, view, spec.channel, spec.observed)
         self._offline = view.solves_offline
         self._settings = replace(spec.learner, epsilon=1.0) if self._offline else spec.learner
         self._streams, self._held_out = (
-            np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(2, np.uint64)
+            np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(3, np.uint64)
             for use in range(2)
         )
         self._returns = np.empty(0, np.float32)

@@ -4,6 +4,12 @@ Logs have the step of the episode as their index: `actions[k]` is executed at st
 fills the first m), and `believed[k]` is the state predicted for step k. A decision therefore needs
 only one more prediction. If the state or the model has changed the path, it is predicted again as a
 whole. The result is the same as predicting the whole path at every step.
+
+Under a delay that varies, K is the longest age, the warm-up fills the first K entries of `actions`,
+and step k executes `actions[k + K - z]`, z being its age. The key of a pair also has what the agent
+knows of the age, and leaves out the actions that can't be executed any more. Where the next step
+executes the same action again, a target over states has the value of that action and not the best
+one.
 """
 
 from __future__ import annotations
@@ -14,11 +20,31 @@ import numba
 import numpy as np
 from jaxtyping import Float, Float32, Int, Int32, UInt64
 
+from deadtime.delays import Delay
+from deadtime.delays.waits import Observed
 from deadtime.envs.finite import Finite
-from deadtime.learn.counts import Counts, empty, observe, roll, roll_law, roll_on
+from deadtime.learn.counts import Counts, empty, observe, roll, roll_law, roll_on, roll_way
 from deadtime.learn.exploration import best_value, epsilon_greedy, uniform
-from deadtime.learn.q_table import Table, by_queue, by_state, find, pack, push_key, with_room
+from deadtime.learn.q_table import (
+    Table,
+    by_queue,
+    by_state,
+    find,
+    known_key,
+    pack,
+    push_key,
+    with_room,
+)
 from deadtime.learn.settings import QLearning
+from deadtime.learn.tabular_channel import (
+    HINDSIGHT,
+    NEVER,
+    NOW,
+    Channel,
+    channel_of,
+    first_state,
+    next_state,
+)
 from deadtime.runtime.queue_keys import bits_of
 from deadtime.runtime.views import (
     CHOSEN,
@@ -43,6 +69,7 @@ class Memory(NamedTuple):
     members: Int32[np.ndarray, "2 S"]
     averages: Float[np.ndarray, "1 A"]
     key: UInt64[np.ndarray, " words"]
+    known: UInt64[np.ndarray, " words"]
 
 
 class Agent(NamedTuple):
@@ -53,10 +80,12 @@ class Agent(NamedTuple):
     sees: int
     credits: int
     delay: int
+    """The longest age."""
     bits: int
+    channel: Channel
 
 
-def new_agent(env: Finite, view: View, delay: int) -> Agent:
+def new_agent(env: Finite, view: View, delay: Delay, observed: Observed = "now") -> Agent:
     """Return a new agent; its values are 0, which is optimistic if steps have costs."""
     kinds = SEES[: LAW + 1]
     if view.sees not in kinds:
@@ -65,15 +94,19 @@ def new_agent(env: Finite, view: View, delay: int) -> Agent:
             f"{view.sees}: choose another view"
         )
     states, actions, outcomes = env.successors.shape
-    table = by_queue(actions, delay) if view.sees == "queue" else by_state(states, actions)
+    channel = channel_of(delay, observed, every=view.sees == "law")
+    longest = int(channel.pending[0])
+    table = by_queue(actions, longest) if view.sees == "queue" else by_state(states, actions)
     model = empty(states, actions, outcomes) if view.predicts else empty(1, actions, 1)
-    return Agent(table, model, *view.code, delay, bits_of(actions))
+    return Agent(table, model, *view.code, longest, bits_of(actions), channel)
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
     """Return the arrays of the `TablePolicy` of an agent."""
     used = int(agent.table.used[0])
     kept = {"q": agent.table.q[:used], "keys": agent.table.keys[:used]}
+    if agent.sees == QUEUE and agent.channel.observed != NEVER:
+        kept["pending"] = agent.channel.pending
     model = agent.model
     return kept | {"successors": model.successors, "visits": model.visits, "likely": model.likely}
 
@@ -89,6 +122,7 @@ def _memory(env: Finite, agent: Agent) -> Memory:
         np.zeros((2, width), np.int32),
         np.zeros((1, actions)),
         np.zeros(agent.table.keys.shape[1], np.uint64),
+        np.zeros(agent.table.keys.shape[1], np.uint64),
     )
 
 
@@ -96,13 +130,14 @@ def run_episodes(
     env: Finite,
     agent: Agent,
     settings: QLearning,
-    streams: UInt64[np.ndarray, " 2"],
+    streams: UInt64[np.ndarray, " 3"],
     episodes: int,
     learn: bool,
 ) -> tuple[Agent, Float32[np.ndarray, " episodes"]]:
     """Run episodes, with or without learning; return the agent and the return of each episode.
 
-    The returned agent may have a new table.
+    `streams` are the random streams of the environment, of exploration and, under a delay that
+    varies, of the ages. The returned agent may have a new table.
     """
     returns = np.empty(episodes, np.float32)
     numbers = (settings.learning_rate, settings.gamma, settings.epsilon if learn else 0.0)
@@ -115,7 +150,7 @@ def _run(
     env: Finite,
     agent: Agent,
     numbers: tuple[float, float, float],
-    streams: UInt64[np.ndarray, " 2"],
+    streams: UInt64[np.ndarray, " 3"],
     memory: Memory,
     returns: Float32[np.ndarray, " episodes"],
     learn: bool,
@@ -124,19 +159,23 @@ def _run(
 
     Episodes take single arrays: compiled code counts references to arrays in tuples.
     """
-    table, model = agent.table, agent.model
+    table, model, channel = agent.table, agent.model, agent.channel
     for episode in range(returns.shape[0]):
         if learn and agent.sees == QUEUE:
             table = with_room(table, env.max_steps + 2)
         for k in range(agent.delay):
             memory.actions[k] = int(uniform(streams, _ENVIRONMENT) * table.q.shape[1])
+        state = first_state(channel.first, channel.first_cumulative, streams)
         # fmt: off
         returns[episode] = _episode(
             env.successors, env.cumulative, env.rewards, env.terminal, env.start, env.max_steps,
             table.slots, table.keys, table.q, table.used,
             model.successors, model.visits, model.likely, model.rewards, model.terminal,
+            state, channel.successors, channel.cumulative, channel.ages, channel.observed,
+            channel.pending, channel.steps, channel.weights, channel.on_the_way,
             memory.actions, memory.rows, memory.believed, memory.law, memory.members,
-            memory.averages, memory.key, agent.sees, agent.credits, agent.delay, agent.bits,
+            memory.averages, memory.key, memory.known,
+            agent.sees, agent.credits, agent.delay, agent.bits,
             numbers[0], numbers[1], numbers[2], streams, learn,
         )
         # fmt: on
@@ -149,24 +188,38 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
     successors, cumulative, rewards, terminal, s, max_steps,
     slots, keys, q, used,
     seen_after, visits, likely, sums, ends,
-    actions, rows, believed, law, members, averages, key,
+    channel, moves, chances, ages, observed,
+    pending, steps, weights, on_the_way,
+    actions, rows, believed, law, members, averages, key, known,
     sees, credit, m, bits, step_size, discount, epsilon, streams, learn,
 ):
     # fmt: on
     row, t, earned, ended = s, 0, 0.0, False
+    age, code, steady = ages[channel], 0, steps.shape[0] == 1
+    if observed == NOW:
+        code = age + 1
     if sees == QUEUE:
         pack(key, s, actions, m, bits)
-        row = find(slots, keys, used, key, learn)
+        row = _find(
+            slots, keys, used, key, known, s, code, successors.shape[0], pending, m, bits, learn
+        )
     elif sees == PREDICTION:
-        row = roll(likely, believed, actions, s, 0, m)
+        row = (
+            roll(likely, believed, actions, s, 0, m)
+            if steady
+            else roll_way(likely, actions, s, 0, m, steps, on_the_way, code)
+        )
     while not ended and t < max_steps:
         u = uniform(streams, _EXPLORATION)
         if sees == LAW:
-            _average(seen_after, visits, q, s, actions, t, m, law, members, averages)
+            _average(
+                seen_after, visits, q, s, actions, t, m, steps, weights, on_the_way, code, law,
+                members, averages,
+            )  # fmt: skip
             actions[t + m] = epsilon_greedy(averages, 0, epsilon, u)
         else:
             actions[t + m] = epsilon_greedy(q, row, epsilon, u)
-        rows[t], executed, k = row, actions[t], 0
+        rows[t], executed, k = row, actions[t + m - age], 0
         if successors.shape[2] > 1:
             u = uniform(streams, _ENVIRONMENT)
             while u >= cumulative[s, executed, k]:
@@ -177,21 +230,49 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
             changed = observe(
                 seen_after, visits, likely, sums, ends, s, executed, reward, after, ended
             )
+        channel = next_state(moves, chances, channel, streams)
+        later = ages[channel]
+        if observed == NOW:
+            code = later + 1
+        elif observed == HINDSIGHT:
+            code = age + 1
         then = np.int64(after)
         if sees == QUEUE:
             push_key(key, after, actions, t + 1, m, bits)
-            then = find(slots, keys, used, key, learn and not ended)
+            then = _find(
+                slots, keys, used, key, known, after, code, successors.shape[0], pending, m, bits,
+                learn and not ended,
+            )  # fmt: skip
         elif sees == PREDICTION:
-            then = roll_on(likely, believed, actions, after, t + 1, m, changed)
+            then = (
+                roll_on(likely, believed, actions, after, t + 1, m, changed)
+                if steady
+                else roll_way(likely, actions, after, t + 1, m, steps, on_the_way, code)
+            )
         if learn and credit == CHOSEN:
             _learn(q, row, actions[t + m], reward, then, ended, step_size, discount)
-        elif learn and t >= m and credit == EXECUTED:
-            _learn(q, s, executed, reward, after, ended, step_size, discount)
+        elif learn and t >= age and credit == EXECUTED:
+            if later == age + 1 and not ended:  # the next step executes the same action
+                target = reward + discount * q[after, executed]
+                q[s, executed] += step_size * (target - q[s, executed])
+            else:
+                _learn(q, s, executed, reward, after, ended, step_size, discount)
         elif learn and t >= m:
             shifted = then if m == 0 else rows[t - m + 1]
             _learn(q, rows[t - m], executed, reward, shifted, ended, step_size, discount)
-        s, row, t = after, then, t + 1
+        s, row, t, age = after, then, t + 1, later
     return earned
+
+
+@numba.njit(cache=True)
+def _find(  # type: ignore[no-untyped-def]
+    slots, keys, used, key, known, state, code, states, pending, m, bits, insert
+):
+    """Return the row of a key, to which a code above 0 adds what the agent knows of the age."""
+    if code == 0:
+        return find(slots, keys, used, key, insert)
+    known_key(key, known, state + states * code, pending[code], m, bits)
+    return find(slots, keys, used, known, insert)
 
 
 @numba.njit(cache=True)
@@ -202,11 +283,22 @@ def _learn(q, seen, action, reward, then, ended, step_size, discount):  # type: 
 
 
 @numba.njit(cache=True)
-def _average(seen_after, visits, q, s, actions, t, m, law, members, averages):  # type: ignore[no-untyped-def]
-    """Write the mean of Q(s_{t+m}, a) for each action, over the model's law."""
-    n = roll_law(seen_after, visits, s, actions, t, m, law, members)
+def _average(  # type: ignore[no-untyped-def]
+    seen_after, visits, q, s, actions, t, m, steps, weights, on_the_way, code, law, members,
+    averages,
+):  # fmt: skip
+    """Write the mean value of each action, over the model's law of the state in which it will be
+    executed first.
+    """
     averages[0] = 0.0
-    for i in range(n):
-        state = members[0, i]
-        for a in range(q.shape[1]):
-            averages[0, a] += law[0, state] * q[state, a]
+    for way in range(steps.shape[1]):
+        weight = weights[code, way]
+        if weight == 0.0:
+            continue
+        n = roll_law(
+            seen_after, visits, s, actions, t, m, steps, on_the_way, code, way, law, members
+        )
+        for i in range(n):
+            state = members[0, i]
+            for a in range(q.shape[1]):
+                averages[0, a] += weight * law[0, state] * q[state, a]

@@ -83,15 +83,6 @@ def check_process(
         )
 
 
-def check_endless(process: DelayProcess) -> None:
-    """Raise if a delay process has an end, since training has none."""
-    if not process.chain.endless:
-        raise ValueError(
-            "training needs a delay without an end; got a trace of "
-            f"{process.chain.size} steps: pass Trace(…, repeat=True)"
-        )
-
-
 def checked_changes(
     changes: dict[str, Any], usual: DataclassInstance, family: Family, agent: str
 ) -> dict[str, Any]:

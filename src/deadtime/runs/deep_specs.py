@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deadtime.delays import Delay, DelayProcess, from_json
+from deadtime.delays import Delay, DelayProcess
 from deadtime.delays.convention import check_delay
 from deadtime.envs.families import (
     check_options,
@@ -29,13 +29,19 @@ from deadtime.learn.settings import (
 )
 from deadtime.runs.deep_spec_checks import (
     check_agent,
-    check_endless,
     check_names,
     check_process,
     checked_changes,
     checked_kind,
 )
-from deadtime.runs.spec_checks import check_executed, check_recorded, differing, plain
+from deadtime.runs.spec_checks import (
+    check_endless,
+    check_executed,
+    check_recorded,
+    differing,
+    plain,
+    read_process,
+)
 from deadtime.runtime.views import VIEWS
 
 MOST_EVALUATIONS = 1000
@@ -105,14 +111,9 @@ class DeepSpec:
 
     def _read_process(self) -> None:
         """Read a delay process from JSON, and set the delay to its longest age."""
-        if isinstance(self.process, Mapping):
-            object.__setattr__(self, "process", from_json(self.process))
+        object.__setattr__(self, "process", read_process(self.process))
         if self.process is None:
             return
-        if not isinstance(self.process, DelayProcess):
-            raise ValueError(
-                f"process is a delay process; got {self.process!r}: pass one of deadtime.delays"
-            )
         longest = self.process.longest
         if self._is_recorded and longest != self.delay:  # type: ignore[attr-defined]
             raise ValueError(

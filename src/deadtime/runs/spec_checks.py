@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
+from deadtime.delays import DelayProcess, from_json
 from deadtime.envs.families import family_of
 
 
@@ -27,6 +29,25 @@ def differing(environment: Any, usual: Any, settings: dict[str, Any]) -> dict[st
     """Return the settings in which `environment` differs from the usual one."""
     given = {name: getattr(environment, name, settings[name]) for name in sorted(settings)}
     return {name: value for name, value in given.items() if value != getattr(usual, name, None)}
+
+
+def read_process(process: Any) -> DelayProcess | None:
+    """Return the delay process of a spec, which may be JSON; None for a constant delay."""
+    found = from_json(process) if isinstance(process, Mapping) else process
+    if found is not None and not isinstance(found, DelayProcess):
+        raise ValueError(
+            f"process is a delay process; got {process!r}: pass one of deadtime.delays"
+        )
+    return found
+
+
+def check_endless(process: DelayProcess) -> None:
+    """Raise if a delay process has an end, since training has none."""
+    if not process.chain.endless:
+        raise ValueError(
+            "training needs a delay without an end; got a trace of "
+            f"{process.chain.size} steps: pass Trace(…, repeat=True)"
+        )
 
 
 def check_executed(delay: int, limit: int) -> None:

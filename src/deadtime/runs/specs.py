@@ -25,11 +25,6 @@ def make_spec(
     channel = as_delay(delay)
     if family_of(env).loop != "tabular":
         return deep_spec(env, agent, channel, options, env_kwargs)
-    if isinstance(channel, DelayProcess):
-        raise ValueError(
-            f"tabular agents are trained under constant delays only; got {channel}: pass a whole "
-            f"number such as {channel.longest}, or `deadtime plan` for the exact answer"
-        )
     return tabular_spec(env, agent, channel, options, env_kwargs)
 
 

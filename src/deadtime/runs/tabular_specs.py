@@ -17,12 +17,14 @@ import numpy as np
 
 from deadtime._support.checks import check_count
 from deadtime._support.names import nearest
+from deadtime.delays import Delay, DelayProcess
 from deadtime.delays.convention import check_delay
+from deadtime.delays.waits import OBSERVED, Observed
 from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of
 from deadtime.envs.family import Family
 from deadtime.learn.learners import agents_of
 from deadtime.learn.settings import QLearning, with_former_names, with_names_of_today
-from deadtime.runs.spec_checks import check_executed, differing
+from deadtime.runs.spec_checks import check_endless, check_executed, differing, read_process
 from deadtime.runtime.views import VIEWS
 
 _USUAL_LEARNER = {"walk": QLearning(epsilon=0.1)}
@@ -55,6 +57,10 @@ class TabularSpec:
     evaluation_episodes: int = 100
     until_return: float | None = None
     """Stop a seed once the mean of its last 20 training returns reaches this."""
+    process: DelayProcess | None = None
+    """The process of the ages, of which `delay` is the longest; None for a constant delay."""
+    observed: Observed = "now"
+    """When the agent learns the age of a step, if it uses ages at all."""
 
     def __post_init__(self) -> None:
         """Raise if this run is impossible, before any work is done."""
@@ -74,6 +80,7 @@ class TabularSpec:
                 f"no agent is called {self.agent!r}{hint}: choose one of {', '.join(agents)}"
             )
         object.__setattr__(self, "delay", check_delay(self.delay))
+        self._check_process()
         for name in ("episodes", "evaluation_episodes"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
         family = family_of(self.env)
@@ -90,6 +97,32 @@ class TabularSpec:
             )
         if VIEWS[self.agent].solves_offline:
             self._check_offline()
+
+    def _check_process(self) -> None:
+        """Read the process, and raise if the agent can't be trained under it.
+
+        `observed` keeps its default where the agent uses no ages, so that such runs are one run.
+        """
+        if self.observed not in OBSERVED:
+            raise ValueError(
+                f'observed is "now", "hindsight" or "never"; got {self.observed!r}: '
+                'pass "now" for an agent that knows the age before it chooses'
+            )
+        process = read_process(self.process)
+        object.__setattr__(self, "process", process)
+        view = VIEWS[self.agent]
+        if process is None or not (view.sees_queue or view.predicts):
+            object.__setattr__(self, "observed", "now")
+        if process is None:
+            return
+        object.__setattr__(self, "delay", process.longest)
+        check_endless(process)
+        if view.credits == "shifted":
+            raise ValueError(
+                f"{self.agent} learns what happens m steps after a decision, so its delay is "
+                f"constant; got {process}: pass a whole number such as {process.longest}, or "
+                "choose another agent"
+            )
 
     def _check_offline(self) -> None:
         """Raise if a setting would do nothing, since the agent solves its model after training."""
@@ -136,6 +169,8 @@ class TabularSpec:
                 value = {
                     name: number for name, number in vars(value).items() if number != usual[name]
                 }
+            if f.name == "process" and value is not None:
+                value = value.to_json()
             if value not in ({}, f.default):
                 content[f.name] = value
         return content
@@ -153,12 +188,20 @@ class TabularSpec:
     @property
     def delay_text(self) -> str:
         """The delay in a line of text."""
-        return f"m={self.delay}"
+        if self.process is None:
+            return f"m={self.delay}"
+        return str(self.process) + (f", ages {self.observed}" if self.observed != "now" else "")
+
+    @property
+    def channel(self) -> Delay:
+        """The delay: a process of ages, or a whole number if it is constant."""
+        return self.delay if self.process is None else self.process
 
     @property
     def name(self) -> str:
         """The name of the record's folder."""
-        return f"{self.env}-{self.agent}-m{self.delay}-{self.id}"
+        kind = "m" if self.process is None else self.process.kind
+        return f"{self.env}-{self.agent}-{kind}{self.delay}-{self.id}"
 
 
 MOST_SEEDS = 100_000
@@ -187,23 +230,25 @@ def check_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
 def tabular_spec(
     env: str,
     agent: str,
-    delay: int,
+    channel: Delay,
     options: dict[str, Any],
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> TabularSpec:
     """Return a spec from named options of the run, the learner and the environment."""
-    own = {f.name for f in fields(TabularSpec)} - {"env", "agent", "delay", "settings", "learner"}
+    named = {"env", "agent", "delay", "process", "settings", "learner"}
+    own = {f.name for f in fields(TabularSpec)} - named
     learner = {f.name for f in fields(QLearning)}
     check_options(env, options, own | learner)
     return TabularSpec(
         env,
         agent,
-        delay,
+        channel.longest if isinstance(channel, DelayProcess) else channel,
         settings=environment_settings(env, options, own | learner, env_kwargs),
         learner=replace(
             TABULAR.get(env, QLearning()),
             **{name: options[name] for name in learner & options.keys()},
         ),
+        process=channel if isinstance(channel, DelayProcess) else None,
         **{name: options[name] for name in own & options.keys()},
     )
 

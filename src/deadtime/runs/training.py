@@ -27,12 +27,15 @@ def train(
     """Train an agent under a delay; `seeds` is a number or a list.
 
     `delay` is a number of steps or a process of `deadtime.delays`, such as ``Uniform(2, 6)``.
-    Agents that see the state or the queue can be trained under a process.
+    Tabular agents can be trained under a process, and deep agents that see the state or the queue.
+    `observed` says when a tabular agent learns the age of a step: "now", before it chooses,
+    "hindsight", one step later, or "never".
 
-    Options are those of the run (`episodes`, or `preset` and `steps`), of the learner (`gamma`,
-    `learning_rate`, …) and the environment's own (`size`, `noise`, …; for ``gym:ID`` any argument
-    of `gymnasium.make`). The environment's own options may also be in `env_kwargs`, and must be if
-    the training has a setting of the same name. `deadtime train` takes the same arguments.
+    Options are those of the run (`episodes` and `observed`, or `preset` and `steps`), of the
+    learner (`gamma`, `learning_rate`, …) and the environment's own (`size`, `noise`, …; for
+    ``gym:ID`` any argument of `gymnasium.make`). The environment's own options may also be in
+    `env_kwargs`, and must be if the training has a setting of the same name. `deadtime train` takes
+    the same arguments.
     """
     spec = make_spec(env, agent, delay, options, env_kwargs)
     chosen = check_seeds(seeds)

@@ -15,7 +15,7 @@ from deadtime._support.files import whole
 from deadtime.envs.families import family_of
 from deadtime.envs.family import Arrows
 from deadtime.envs.scenes import GHOST, INK
-from deadtime.learn.evaluate import act, forget
+from deadtime.learn.evaluate import act, forget, known_ages
 from deadtime.runtime.policy import check_place
 
 _SLOT = 22
@@ -41,7 +41,7 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
     ended = False
     while not ended and len(frames) != family.most_drawn:
         pending = info["pending_actions"]
-        scene = draw(obs, believe(obs, pending))
+        scene = draw(obs, believe(obs, pending, **known_ages(policy, info)))
         frames.append(_frame(scene, pending, arrows, len(frames), earned))
         obs, reward, terminated, truncated, info = env.step(act(policy, obs, info))
         earned += float(reward)

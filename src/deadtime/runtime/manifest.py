@@ -16,6 +16,7 @@ from deadtime._support.names import nearest
 from deadtime.delays import DelayProcess
 from deadtime.delays import from_json as process_from_json
 from deadtime.delays.convention import check_delay
+from deadtime.delays.waits import OBSERVED, Observed
 from deadtime.runtime.frame_layers import FRAMES, MOST_ACTIONS
 from deadtime.runtime.views import SEES
 
@@ -25,7 +26,7 @@ HEADS = ("values", "dueling", "logits", "bounded")
 """The meanings of a network's outputs (see `Manifest`)."""
 LOOK_AHEADS = ("fresh", "kept")
 """The kinds of look-ahead for a policy on frames (see `deadtime.envs.atari.AtariEnv`)."""
-_WORDS = {"sees": SEES, "encoder": ENCODERS, "head": HEADS}
+_WORDS = {"sees": SEES, "encoder": ENCODERS, "head": HEADS, "observed": OBSERVED}
 _COUNTS = ("states", "actions", "capacity", "members", "seed")
 _Rule = tuple[bool, str, tuple[str, ...], str]
 """Whether a rule holds, the rule, the names of its fields, and the remedy."""
@@ -76,6 +77,8 @@ class Manifest:
     """The seed for drawing among equally good actions of a table."""
     process: DelayProcess | None = None
     """The process of the ages, of which `delay` is the longest; None for a constant delay."""
+    observed: Observed = "now"
+    """When a policy that uses ages learns the age of a step."""
 
     def __post_init__(self) -> None:
         """Raise if a field is not valid; convert lists to tuples."""

@@ -126,16 +126,20 @@ class Policy:
                 f"got a delay of {process}: train it with that delay, or pass one whose longest "
                 f"age is {self.delay}"
             )
-        if self._manifest.predicts and process.constant is None:
-            raise ValueError(
-                f"{self.agent} predicts the end of the queue, so the delay must be constant; got "
-                f"{process}: pass a whole number such as {process.longest}"
-            )
+        self._check_constant(process)
         twin = copy(self)
         twin.delay = process.longest
         twin.process = process if process.constant is None else None
         twin.reset()
         return twin
+
+    def _check_constant(self, process: DelayProcess) -> None:
+        """Raise if the policy predicts the end of the queue and the delay varies."""
+        if self._manifest.predicts and process.constant is None:
+            raise ValueError(
+                f"{self.agent} predicts the end of the queue, so the delay must be constant; got "
+                f"{process}: pass a whole number such as {process.longest}"
+            )
 
     def fits(self, actions: spaces.Space, observations: spaces.Space) -> bool:
         """Return whether the policy can act with these Gymnasium spaces."""

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from deadtime.delays import Delay
+from deadtime.delays import Delay, DelayProcess
+from deadtime.delays.waits import Observed as WhenObserved
+from deadtime.delays.waits import Waits, waits_of
 from deadtime.runtime.array_checks import Form, check_arrays
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.policy import Policy, fitting
+from deadtime.runtime.predict_inputs import Observed, State, rows_of
 from deadtime.runtime.queue_keys import KeyIndex, key_of, words_of
 from deadtime.runtime.state_laws import rolled_law
 
@@ -23,13 +26,17 @@ class TablePolicy(Policy):
     """A policy that acts with a table, on the number of a state and the pending actions.
 
     It draws at random among equally good actions, such as those of a pair that was never visited.
+
+    Under a delay that varies, a policy that sees the queue or predicts needs the age that the agent
+    knows, `info["action_age"]` of `ActionDelay`, unless its ages are never observed.
     """
 
     def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
         """Build the policy, or raise if the arrays do not fit the manifest.
 
-        The arrays are `q`, the model's `successors`, `visits` and `likely`, and, for a table over
-        states and queues, `keys`.
+        The arrays are `q`, the model's `successors`, `visits` and `likely`. A table over states and
+        queues also has `keys` and, if its keys contain what was known of the age, `pending`: how
+        many of the last actions a key contains, for no known age and for each age from 0 on.
         """
         if not manifest.states:
             raise ValueError(
@@ -46,6 +53,8 @@ class TablePolicy(Policy):
             self._successors = arrays["successors"]
             self._visits = arrays["visits"]
             self._pairs = KeyIndex(arrays["keys"]) if self.sees_queue else None
+            self._pending = arrays.get("pending") if self.sees_queue else None
+        self._waits = self._ways_on()
         self._rng = _ties(manifest.seed)
 
     def _check(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -60,6 +69,8 @@ class TablePolicy(Policy):
         }
         if self.sees_queue:
             wanted["keys"] = Form(np.uint64, 0, words_of(actions, self.delay))
+        if self.sees_queue and "pending" in arrays:
+            wanted["pending"] = Form(np.int64, self.delay + 2)
         check_arrays(arrays, wanted, ("q", "keys") if self.sees_queue else ())
         for name, least in (("successors", -1), ("likely", 0)):
             if ((arrays[name] < least) | (arrays[name] >= rows)).any():
@@ -73,48 +84,152 @@ class TablePolicy(Policy):
             rule = "a model has outcomes of each action"
             raise ValueError(f"{rule}; got none: train it again")
 
+    @property
+    def observed(self) -> WhenObserved:
+        """When the policy must be given the age of a step."""
+        return self._manifest.observed
+
+    @property
+    def sees_ages(self) -> bool:
+        """Whether the policy needs the age that the agent knows."""
+        if self.sees_queue:
+            return self._pending is not None
+        return self._waits is not None and self.observed != "never"
+
     def at_delay(self, delay: Delay | str) -> Self:
-        """Return a copy of the policy for another delay, with a fresh generator for ties."""
+        """Return a copy of the policy for another delay, with a fresh generator for ties.
+
+        A policy that predicts expects the ages of that delay. A policy that sees the queue has
+        learned its values under the delay of its training.
+        """
         twin = super().at_delay(delay)
+        twin._waits = twin._ways_on()
         twin._rng = _ties(self._manifest.seed)
         return twin
 
-    def act(self, observation: int, pending_actions: ArrayLike = ()) -> int:
-        """Return the action to choose now, which is executed after the pending actions."""
-        return best_action(self.q_values(observation, pending_actions), self._rng.random())
+    def _check_constant(self, process: DelayProcess) -> None:
+        """Accept any delay: a table predicts along the expected ages."""
+
+    def _ways_on(self) -> Waits | None:
+        """Return the ways to the first execution of an action, if predictions depend on ages."""
+        if self.process is None or not self._predicts:
+            return None
+        return waits_of(self.process, self.observed, every=self._sees_law)
+
+    def act(
+        self,
+        observation: ArrayLike,
+        pending_actions: ArrayLike = (),
+        ages: ArrayLike | None = None,
+    ) -> int:
+        """Return the action to choose now, which is executed after the pending actions.
+
+        `ages` is the age that the agent knows, -1 if it knows none yet.
+        """
+        return best_action(self.q_values(observation, pending_actions, ages), self._rng.random())
+
+    def predict(
+        self,
+        observation: Observed,
+        state: State | None = None,
+        episode_start: ArrayLike | None = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, State | None]:
+        """Return the action for an observation of `AugmentObservation` (see `Policy.predict`).
+
+        A policy that needs ages takes the dict form.
+        """
+        if not self.sees_ages:
+            return super().predict(observation, state, episode_start, deterministic)
+        if not isinstance(observation, Mapping) or "action_age" not in observation:
+            raise ValueError(
+                f"{self.agent} needs the age of the action, observed "
+                f'{self.observed!r}; got an observation without "action_age": pass a dict of '
+                f"AugmentObservation around ActionDelay(env, process, observed={self.observed!r})"
+            )
+        rows, lead = rows_of(self, observation)
+        ages = np.asarray(observation["action_age"]).reshape(len(rows), -1)[:, -1]
+        actions = [self.act(*row, age) for row, age in zip(rows, ages, strict=True)]
+        return np.array(actions, np.int64).reshape(lead), state
 
     def q_values(
-        self, observation: int, pending_actions: ArrayLike = ()
+        self,
+        observation: ArrayLike,
+        pending_actions: ArrayLike = (),
+        ages: ArrayLike | None = None,
     ) -> Float[np.ndarray, " A"]:
         """Return the value of each action."""
         if self._sees_law:
-            return self.predicted_law(observation, pending_actions) @ self._q
+            return self.predicted_law(observation, pending_actions, ages) @ self._q
         if self._pairs is not None:
             state, queue = self._checked(observation, pending_actions)
+            code = self._code(ages)
+            if self._pending is not None and code:
+                kept = int(self._pending[code])
+                queue = [0] * (self.delay - kept) + queue[self.delay - kept :]
+                state += self.num_states * code
             return self._q[self._pairs.row(key_of(state, queue, self.num_actions))].copy()
-        return self._q[self.predicted_state(observation, pending_actions)].copy()
+        return self._q[self.predicted_state(observation, pending_actions, ages)].copy()
 
-    def predicted_state(self, observation: int, pending_actions: ArrayLike = ()) -> int:
+    def predicted_state(
+        self,
+        observation: ArrayLike,
+        pending_actions: ArrayLike = (),
+        ages: ArrayLike | None = None,
+    ) -> int:
         """Return the state predicted for the time when the next action is executed.
 
         A policy without a forward model returns the present state.
         """
         state, queue = self._checked(observation, pending_actions)
         if self._predicts:
-            for action in queue:
+            for action in self._before(queue, self._code(ages), 0):
                 state = int(self._likely[state, action])
         return state
 
     def predicted_law(
-        self, observation: int, pending_actions: ArrayLike = ()
+        self,
+        observation: ArrayLike,
+        pending_actions: ArrayLike = (),
+        ages: ArrayLike | None = None,
     ) -> Float[np.ndarray, " S"]:
         """Return the probability of each state at the time when the next action is executed."""
         state, queue = self._checked(observation, pending_actions)
-        if self._predicts:
-            return rolled_law(self._successors, self._visits, state, queue)
         law = np.zeros(self.num_states)
-        law[state] = 1.0
+        if not self._predicts:
+            law[state] = 1.0
+            return law
+        code = self._code(ages)
+        if self._waits is None:
+            return rolled_law(self._successors, self._visits, state, queue)
+        for way in np.flatnonzero(self._waits.weights[code]):
+            actions = self._before(queue, code, int(way))
+            rolled = rolled_law(self._successors, self._visits, state, actions)
+            law += self._waits.weights[code, way] * rolled
         return law
+
+    def _code(self, ages: ArrayLike | None) -> int:
+        """Return 1 + the known age, 0 if none is known or needed; raise if it does not fit."""
+        if not self.sees_ages:
+            return 0
+        age = np.asarray(-2 if ages is None else ages)
+        known = age.item() if age.size == 1 and age.dtype.kind in "iu" else -2
+        least = 0 if self.observed == "now" else -1
+        if not least <= known <= self.delay:
+            raise ValueError(
+                f"{self.agent} needs the age of the action, {least} to {self.delay}, observed "
+                f"{self.observed!r}; got ages={ages!r}: pass info['action_age'] of "
+                f"ActionDelay(env, process, observed={self.observed!r})"
+            )
+        return known + 1
+
+    def _before(self, queue: list[int], code: int, way: int) -> list[int]:
+        """Return the actions that are executed before the next action is."""
+        if self._waits is None:
+            return queue
+        steps = int(self._waits.steps[code, way])
+        ages = self._waits.ages[code, way, :steps].tolist()
+        return [queue[j + self.delay - age] for j, age in enumerate(ages)]
 
     def _checked(self, observation: ArrayLike, pending_actions: ArrayLike) -> tuple[int, list[int]]:
         """Return the state and the queue as whole numbers, or raise if they do not fit."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from deadtime.delays.process import DelayProcess
-
-Observed = Literal["now", "hindsight", "never"]
-"""When an agent learns the age z_t: before it chooses a_t, one step later, or never."""
+from deadtime.delays.waits import OBSERVED, Observed
 
 NOT_YET = -1
 """The age shown where there is none yet: in hindsight, before the first step."""
@@ -25,7 +23,7 @@ class AgeKnowledge:
 
     def __init__(self, process: DelayProcess, observed: Any):
         """Precompute the counts of pending actions."""
-        if observed not in ("now", "hindsight", "never"):
+        if observed not in OBSERVED:
             raise ValueError(
                 f'observed is "now", "hindsight" or "never"; got {observed!r}: '
                 'pass "now" for an agent that knows the age before it chooses'

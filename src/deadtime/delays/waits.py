@@ -1,0 +1,148 @@
+"""The wait of an action until its first execution, and the actions that are executed before it.
+
+An agent that predicts the state in which its action will be executed must know how long that takes.
+The action chosen now waits n steps if step n from now is the first to execute an action as new as
+it: the ages z_0, z_1, … from now on are z_j > j for j < n, and z_n = n. All actions that are
+executed on the way are then known. If a newer action comes first, the action is overtaken. It is
+never executed in a channel that is in order, so laws of the wait are given that it is not
+overtaken.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from deadtime.delays.chain import Chain
+from deadtime.delays.convention import check_memory
+from deadtime.delays.process import DelayProcess
+
+Observed = Literal["now", "hindsight", "never"]
+"""When an agent learns the age z_t: before it chooses a_t, one step later, or never."""
+OBSERVED: tuple[Observed, ...] = ("now", "hindsight", "never")
+_STEPS = 256
+"""The steps of an episode over which the law of the channel is averaged."""
+
+
+class Waits(NamedTuple):
+    """The ways from now to the first execution of the action chosen now.
+
+    Row i is for a known age of i - 1. Row 0 is for an agent that knows no age: always with
+    "never", and before the first step with "hindsight". Way r of a row takes `steps[i, r]` steps
+    and has the probability `weights[i, r]`; `ages[i, r, j]` is the age that step j from now reads.
+    """
+
+    steps: np.ndarray
+    weights: np.ndarray
+    ages: np.ndarray
+
+
+def waits_of(process: DelayProcess, observed: Observed, every: bool = False) -> Waits:
+    """Return the ways to the first execution, by the age that the agent knows.
+
+    By default a row has one way, the *expected* one: it has the possible number of steps that is
+    nearest to the mean. With `every` a row has one way for each possible number of steps. On a way,
+    the ages are followed back from its end: before each state of the channel comes the most likely
+    state of those that lead to it.
+    """
+    longest = process.longest
+    ways = longest + 1 if every else 1
+    numbers = (longest + 2) * longest * (ways + process.chain.size)
+    check_memory("the waits of a delay that varies", longest, 8 * numbers)
+    found = Waits(
+        np.zeros((longest + 2, ways), np.int64),
+        np.zeros((longest + 2, ways)),
+        np.zeros((longest + 2, ways, longest), np.int64),
+    )
+    moves = _Moves(process.chain)
+    for row, law in enumerate(_known_laws(process.chain, moves, observed)):
+        if law.any():
+            _fill(found, row, moves, law)
+    return found
+
+
+def pending_counts(process: DelayProcess, observed: Observed) -> np.ndarray:
+    """Return how many of the last K actions may still be executed, in the rows of `Waits`.
+
+    A constant delay has one row.
+    """
+    first = np.array([process.longest])
+    if process.constant is not None:
+        return first
+    if observed == "never":
+        return np.full(process.longest + 2, process.longest)
+    chain = process.chain
+    return np.concatenate([first, chain.pending_now if observed == "now" else chain.pending_after])
+
+
+def _fill(found: Waits, row: int, moves: _Moves, law: np.ndarray) -> None:
+    """Fill the ways of a row, from the law of the channel's present state."""
+    longest = found.ages.shape[2]
+    laws = []
+    arrived = np.zeros(longest + 1)
+    for n in range(longest + 1):
+        laws.append(law)
+        arrived[n] = law[moves.ages == n].sum()
+        law = moves.after(np.where(moves.ages > n, law, 0.0))
+    possible = np.flatnonzero(arrived)
+    if not len(possible):  # it is always overtaken
+        return
+    weights = arrived / arrived.sum()
+    chosen = possible
+    if found.steps.shape[1] == 1:
+        mean = weights @ np.arange(longest + 1)
+        chosen = possible[[np.argmin(np.abs(possible - mean))]]
+        weights = np.ones(longest + 1)
+    for way, n in enumerate(chosen.tolist()):
+        found.steps[row, way], found.weights[row, way] = n, weights[n]
+        state = int(np.argmax(np.where(moves.ages == n, laws[n], -1.0)))
+        for j in reversed(range(n)):
+            state = moves.likely_before(state, np.where(moves.ages > j, laws[j], 0.0))
+            found.ages[row, way, j] = moves.ages[state]
+
+
+def _known_laws(chain: Chain, moves: _Moves, observed: Observed) -> list[np.ndarray]:
+    """Return the law of the channel's present state for each row of `Waits`; 0 if impossible."""
+    usual = moves.usual(chain.start)
+    nothing = np.zeros(chain.size)
+    given = [np.where(chain.ages == age, usual, 0.0) for age in range(chain.longest + 1)]
+    if observed == "never":
+        return [usual, *[nothing] * len(given)]
+    if observed == "now":
+        return [nothing, *given]
+    return [chain.start, *(moves.after(law) for law in given)]
+
+
+class _Moves:
+    """The transitions of a chain as a list of edges, in the order of their ends."""
+
+    def __init__(self, chain: Chain):
+        rows, places = np.nonzero(chain.transitions)
+        chances = chain.transitions[rows, places]
+        ends = places if chain.successors is None else chain.successors[rows, places]
+        order = np.argsort(ends, kind="stable")[(ends < 0).sum() :]  # -1 is the end of a trace
+        self.ages = chain.ages
+        self._from = rows[order]
+        self._to = ends[order]
+        self._chances = chances[order]
+        self._first = np.searchsorted(self._to, np.arange(chain.size + 1))
+
+    def after(self, law: np.ndarray) -> np.ndarray:
+        """Return the law one step later."""
+        moved = law[self._from] * self._chances
+        return np.bincount(self._to, moved, minlength=len(law))
+
+    def likely_before(self, state: int, law: np.ndarray) -> int:
+        """Return the most likely state before `state`, if `law` is that of the step before."""
+        part = slice(self._first[state], self._first[state + 1])
+        return int(self._from[part][np.argmax(law[self._from[part]] * self._chances[part])])
+
+    def usual(self, start: np.ndarray) -> np.ndarray:
+        """Return the law of the state at a step of an episode of which nothing is known."""
+        law = start
+        total = np.zeros(len(start))
+        for _ in range(_STEPS):
+            total += law
+            law = self.after(law)
+        return total / _STEPS

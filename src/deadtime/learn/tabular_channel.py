@@ -1,0 +1,97 @@
+"""The channel of a delay in the form that compiled tabular code reads, and its functions.
+
+What an agent knows of the ages is a whole number, its *code*: 0 if it knows none, else 1 + the age.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from jaxtyping import Float, Int
+
+from deadtime.delays import Delay, as_process
+from deadtime.delays.waits import OBSERVED, Observed, pending_counts, waits_of
+from deadtime.learn.exploration import uniform
+
+AGES = 2
+"""The random stream of the ages, beside those of the environment and of exploration."""
+
+NOW, HINDSIGHT, NEVER = range(len(OBSERVED))
+
+
+class Channel(NamedTuple):
+    """The Markov chain of the ages, and what an agent knows and expects of them.
+
+    A constant delay has one state and needs no random numbers.
+    """
+
+    first: Int[np.ndarray, " F"]
+    """The states in which an episode can start."""
+    first_cumulative: Float[np.ndarray, " F-1"]
+    successors: Int[np.ndarray, "N B"]
+    cumulative: Float[np.ndarray, "N B-1"]
+    ages: Int[np.ndarray, " N"]
+    observed: int
+    """NOW, HINDSIGHT or NEVER; a constant delay has NEVER, since the agent knows it anyway."""
+    pending: Int[np.ndarray, " codes"]
+    """How many of the last actions may still be executed, by the code."""
+    steps: Int[np.ndarray, "codes ways"]
+    """The steps to the first execution of the action chosen now (see `deadtime.delays.waits`)."""
+    weights: Float[np.ndarray, "codes ways"]
+    on_the_way: Int[np.ndarray, "codes ways K"]
+    """The ages of the steps until then."""
+
+
+def channel_of(delay: Delay, observed: Observed, every: bool) -> Channel:
+    """Return the channel of a delay; with `every`, agents average over all possible waits."""
+    process = as_process(delay)
+    longest = process.longest
+    tables = process.chain.host_tables
+    size = process.chain.size
+    shape = size, tables.width
+    if process.constant is not None:
+        observed = "never"
+        waits = (
+            np.full((1, 1), longest),
+            np.ones((1, 1)),
+            np.full((1, 1, longest), longest),
+        )
+    else:
+        waits = waits_of(process, observed, every)
+    return Channel(
+        np.array(tables.first, np.int64),
+        np.array(tables.first_cumulative, np.float64),
+        np.array(tables.successors, np.int64).reshape(shape),
+        np.array(tables.cumulative, np.float64).reshape(size, tables.width - 1),
+        np.array(tables.ages, np.int64),
+        OBSERVED.index(observed),
+        pending_counts(process, observed),
+        *waits,
+    )
+
+
+@numba.njit(cache=True)
+def first_state(first, cumulative, streams):  # type: ignore[no-untyped-def]
+    """Return the channel's state at the start of an episode."""
+    if first.shape[0] == 1:
+        return first[0]
+    u = uniform(streams, AGES)
+    place = 0
+    while place < cumulative.shape[0] and u >= cumulative[place]:
+        place += 1
+    return first[place]
+
+
+@numba.njit(cache=True)
+def next_state(successors, cumulative, state, streams):  # type: ignore[no-untyped-def]
+    """Return the channel's state one step later."""
+    last = cumulative.shape[1]
+    if last == 0:
+        return successors[state, 0]
+    u = uniform(streams, AGES)
+    place = 0
+    while place < last and u >= cumulative[state, place]:
+        place += 1
+    return successors[state, place]
