@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from deadtime.delays.convention import check_memory
 from deadtime.delays.process import check_steps
 from deadtime.runtime.action_window import ActionWindow
 from deadtime.runtime.deciders import decider_of
@@ -17,6 +18,8 @@ from deadtime.runtime.inbox import Inbox
 from deadtime.runtime.policy import Policy
 from deadtime.runtime.stream_counts import Counts, Statistics
 
+_WINDOW_BYTES = 64
+"""About the bytes of a window for each number of an action."""
 Clock = Callable[[], float]
 """A function that returns the time in seconds and never goes back, such as `time.monotonic`."""
 
@@ -64,6 +67,8 @@ class Controller:
         self._counts = Counts(np.zeros(self._usual + self._timeout + 1, np.int64))
         self._inbox = Inbox(policy, self.period, self._counts)
         dtype = np.float32 if policy.action_shape else np.int64
+        numbers = (math.prod(policy.action_shape) or 1) * (policy.delay + self._timeout)
+        check_memory("a controller's pending actions", policy.delay, _WINDOW_BYTES * numbers)
         self._window = ActionWindow(policy.delay + self._timeout + 1, policy.action_shape, dtype)
         self._safe = self._checked_action(safe_action)
         self._decide = decider_of(policy)

@@ -34,9 +34,10 @@ class RolledModel:
     def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
         """Build the model, or raise if its arrays do not fit each other and the observation."""
         (numbers,) = manifest.observation_shape
-        self._changes = manifest.model == "change"
-        self._one_hot = self._changes and manifest.actions > 0
-        width = manifest.actions if self._one_hot else len(manifest.low) or 1
+        changes = manifest.model == "change"
+        self.one_hot = changes and manifest.actions > 0
+        """Whether an action is a one-hot vector."""
+        width = manifest.actions if self.one_hot else len(manifest.low) or 1
         arrays = single(arrays, "model/", "inputs/", "changes/")
         layers = layers_of(arrays, "model", numbers + width)
         names = ("inputs/mean", "inputs/deviation", "changes/mean", "changes/deviation")
@@ -44,13 +45,17 @@ class RolledModel:
         good = len(layers[-1][1]) == numbers
         if not good or any(scale.shape != (numbers,) for scale in scales):
             raise ValueError(NO_FIT)
-        self._mean, self._deviation, change, spread = scales
-        if self._changes:
+        mean, deviation, change, spread = scales
+        self.scale = (mean, deviation) if changes else None
+        """The mean and the deviation of observations, if the model predicts changes."""
+        if changes:
             with np.errstate(all="ignore"):
-                unit = spread / self._deviation
+                unit = spread / deviation
                 weight, bias = layers[-1]
-                shift = change / self._deviation
+                shift = change / deviation
                 layers[-1] = weight * unit[:, None], bias * unit + shift
+        self.layers = layers
+        """The layers, in units of the scale."""
         *hidden, last = layers
         self._weights = [_carrying(*layer) for layer in hidden] + [np.column_stack(last)]
 
@@ -60,8 +65,7 @@ class RolledModel:
 
     def roller(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """Return `roll` with arrays of its own, which each call reuses."""
-        scale = (self._mean, self._deviation) if self._changes else None
-        return _Roller(self._weights, scale, self._one_hot).roll
+        return _Roller(self._weights, self.scale, self.one_hot).roll
 
 
 class _Roller:

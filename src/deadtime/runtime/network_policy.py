@@ -29,6 +29,9 @@ class NetworkPolicy(Policy):
     acts on all observations since `reset`.
     """
 
+    parts: Parts
+    """The parts of which a decision consists."""
+
     def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
         """Build the policy, or raise if the arrays do not fit the manifest.
 
@@ -38,7 +41,7 @@ class NetworkPolicy(Policy):
             got = f"{manifest.states} numbered states"
             raise ValueError(f"a NetworkPolicy observes arrays; got {got}: use TablePolicy")
         frames = manifest.encoder == "frames"
-        self._describe(manifest)
+        self._describe(manifest, arrays)
         self.plays_one_game = frames
         self.looks_ahead = manifest.model if frames and manifest.predicts else ""
         self.needs_queue = self.sees_queue or not frames
@@ -47,7 +50,7 @@ class NetworkPolicy(Policy):
         with fitting():
             network = network_of(manifest, arrays)
             layout = input_layout_of(manifest, network)
-            self._parts = Parts(network, models_of(manifest, arrays), layout, head_of(manifest))
+            self.parts = Parts(network, models_of(manifest, arrays), layout, head_of(manifest))
         self.reset()
 
     def reset(self) -> None:
@@ -55,7 +58,7 @@ class NetworkPolicy(Policy):
         self._memory = self._empty_memory()
 
     def _empty_memory(self) -> Memory | None:
-        lstm = self._parts.network.lstm
+        lstm = self.parts.network.lstm
         return lstm.empty() if lstm else None
 
     def act(
@@ -84,7 +87,7 @@ class NetworkPolicy(Policy):
 
     def decision(self) -> Decision:
         """Return the computation of this policy's decisions, which does not allocate arrays."""
-        return Decision(self._parts)
+        return Decision(self.parts)
 
     def q_values(
         self,
@@ -106,10 +109,10 @@ class NetworkPolicy(Policy):
         A policy without a forward model returns the present observation.
         """
         obs, queue = self._checked(observation, pending_actions)
-        if not self._parts.models:
+        if not self.parts.models:
             return obs
         with np.errstate(all="ignore"):
-            return np.mean([model.roll(obs, queue) for model in self._parts.models], axis=0)
+            return np.mean([model.roll(obs, queue) for model in self.parts.models], axis=0)
 
     def _decide(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -43,12 +43,14 @@ class Policy:
     env: str = ""
     """The name of the environment of the training, if known."""
     _manifest: Manifest
+    _arrays: dict[str, np.ndarray]
     _low: np.ndarray
     _high: np.ndarray
 
-    def _describe(self, manifest: Manifest) -> None:
-        """Set the attributes from a manifest."""
+    def _describe(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> None:
+        """Set the attributes from a manifest and arrays."""
         self._manifest = manifest
+        self._arrays = dict(arrays)
         self.agent = manifest.agent
         self.delay = manifest.delay
         self.process = manifest.process
@@ -65,6 +67,11 @@ class Policy:
     def manifest(self) -> Manifest:
         """The policy's manifest, with its present delay and environment."""
         return replace(self._manifest, delay=self.delay, process=self.process, env=self.env)
+
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """The arrays that make up the policy, together with its manifest."""
+        return self._arrays
 
     @property
     def channel(self) -> Delay:

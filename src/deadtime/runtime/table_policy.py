@@ -43,7 +43,7 @@ class TablePolicy(Policy):
                 "a TablePolicy observes numbered states; got an observation of shape "
                 f"{manifest.observation_shape}: use NetworkPolicy"
             )
-        self._describe(manifest)
+        self._describe(manifest, arrays)
         self._predicts = manifest.predicts
         self._sees_law = manifest.sees == "law"
         with fitting():

@@ -1,0 +1,311 @@
+"""A network policy as an ONNX graph: queue, scaling, forward models, network and bounds.
+
+Inputs are `observation`, and where the policy uses them `pending_actions`, `memory_cell` and
+`memory_output`. Outputs are `action`, then `values` or `logits` if actions are numbered, then
+`next_memory_cell` and `next_memory_output`. There is no batch axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deadtime._support.extras import extras_needed
+from deadtime.runtime.forward_models import ForwardModel, RolledModel
+from deadtime.runtime.frame_layers import CONVOLUTIONS, patches
+from deadtime.runtime.lstm_cell import Norm
+from deadtime.runtime.network_policy import NetworkPolicy
+from deadtime.runtime.policy import Policy
+
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto, ValueInfoProto
+
+OPSET = 18
+_IR_VERSION = 9
+"""Versions that ONNX Runtime 1.15 and later read."""
+MANIFEST_KEY = "deadtime-policy"
+"""The name of the policy's manifest among the model's metadata."""
+
+
+def to_onnx(policy: Policy) -> bytes:
+    """Return a network policy as an ONNX model; raise if it can't be one."""
+    _check(policy)
+    assert isinstance(policy, NetworkPolicy)
+    with extras_needed("onnx"):
+        import onnx  # noqa: PLC0415  (extra)
+
+    graph = _Graph()
+    _build(graph, policy)
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            graph.nodes, policy.agent, graph.inputs, graph.outputs, graph.constants
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="deadtime",
+    )
+    onnx.helper.set_model_props(model, {MANIFEST_KEY: policy.manifest.to_json()})
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString()
+
+
+def _check(policy: Policy) -> None:
+    """Raise if a policy can't become a graph."""
+    fault = ""
+    if not isinstance(policy, NetworkPolicy):
+        fault = "a table: save it as a file .safetensors"
+    elif policy.looks_ahead:
+        fault = "a policy that looks ahead with an emulator: export an agent such as augmented"
+    elif policy.parts.inputs.shown is not None:
+        fault = "a view with inputs of its own, which are Python: save it as a file .safetensors"
+    elif not all(isinstance(model, RolledModel) for model in policy.parts.models):
+        fault = "a forward model of your own, which is Python: save it as a file .safetensors"
+    if fault:
+        raise ValueError(f"ONNX takes networks whose parts are all built in; got {fault}")
+
+
+class _Graph:
+    """The nodes, constants, inputs and outputs of a graph that is being built."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self.inputs: list[ValueInfoProto] = []
+        self.outputs: list[ValueInfoProto] = []
+
+    def add(self, op: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        """Add a node with one output, and return the name of the output."""
+        return self.split(op, *inputs, names=[name], **attributes)[0]
+
+    def split(self, op: str, *inputs: str, names: Sequence[str], **attributes: Any) -> list[str]:
+        """Add a node with several outputs, and return their names; "" asks for a new one."""
+        import onnx  # noqa: PLC0415
+
+        start = len(self.nodes)
+        found = [name or f"{op.lower()}_{start}_{i}" for i, name in enumerate(names)]
+        self.nodes.append(onnx.helper.make_node(op, inputs, found, **attributes))
+        return found
+
+    def constant(self, array: Any) -> str:
+        """Add a constant, and return its name."""
+        import onnx  # noqa: PLC0415
+
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def input(self, name: str, kind: type[np.generic], *shape: int) -> str:
+        """Add an input of the graph, and return its name."""
+        self.inputs.append(_info(name, kind, shape))
+        return name
+
+    def output(self, name: str, kind: type[np.generic], *shape: int) -> None:
+        """Declare a value as an output of the graph."""
+        self.outputs.append(_info(name, kind, shape))
+
+    def dense(self, x: str, weight: np.ndarray, bias: np.ndarray | str) -> str:
+        """Add a layer; the bias is an array, or the name of a value with one row."""
+        added = bias if isinstance(bias, str) else self.constant(bias)
+        return self.add("Gemm", x, self.constant(weight), added, transB=1)
+
+    def reshaped(self, x: str, *shape: int, name: str = "") -> str:
+        """Add a change of shape."""
+        return self.add("Reshape", x, self.constant(np.array(shape, np.int64)), name=name)
+
+    def normalised(self, x: str, norm: Norm | None) -> str:
+        """Add a layer normalisation, if there is one."""
+        if norm is None:
+            return x
+        gain, shift = (self.constant(part) for part in norm)
+        return self.add("LayerNormalization", x, gain, shift, epsilon=1e-5)
+
+
+def _info(name: str, kind: type[np.generic], shape: tuple[int, ...]) -> ValueInfoProto:
+    import onnx  # noqa: PLC0415
+
+    element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    return onnx.helper.make_tensor_value_info(name, element, shape)
+
+
+def _build(graph: _Graph, policy: NetworkPolicy) -> None:
+    """Add all of a policy to a graph."""
+    seen = _observed(graph, policy)
+    queue = ""
+    if policy.delay and (policy.sees_queue or policy.parts.models):
+        kind = np.float32 if policy.action_shape else np.int64
+        queue = graph.input("pending_actions", kind, policy.delay, *policy.action_shape)
+    memory = None
+    lstm = policy.parts.network.lstm
+    if lstm is not None:
+        units = len(lstm.bias) // 4
+        parts = [graph.input(f"memory_{part}", np.float32, units) for part in ("cell", "output")]
+        memory = [graph.reshaped(part, 1, units) for part in parts]
+    predicted = [seen]
+    if policy.delay and policy.parts.models:
+        predicted = [_rolled(graph, policy, model, seen, queue) for model in policy.parts.models]
+    found = []
+    for x in predicted:
+        outputs, memory = _outputs(graph, policy, _inputs(graph, policy, x, queue), memory)
+        found.append(outputs)
+    total = found[0] if len(found) == 1 else graph.add("Mean", *found)
+    _head(graph, policy, total)
+    if memory is not None:
+        for part, value in zip(("cell", "output"), memory, strict=True):
+            name = f"next_memory_{part}"
+            graph.reshaped(value, units, name=name)
+            graph.output(name, np.float32, units)
+
+
+def _observed(graph: _Graph, policy: NetworkPolicy) -> str:
+    """Add the observation, and the convolutions if it is frames; return a row of numbers."""
+    shape = policy.observation_shape
+    torso = policy.parts.network.torso
+    if not torso:
+        x = graph.input("observation", np.float32, *shape)
+        return graph.reshaped(x, 1, *shape)
+    x = graph.input("observation", np.uint8, *shape)
+    x = graph.add("Cast", x, to=1)
+    x = graph.reshaped(x, 1, *shape)
+    for (size, stride), (weight, bias) in zip(CONVOLUTIONS, torso, strict=True):
+        kernel = graph.constant(_kernel(weight, size, stride))
+        x = graph.add("Conv", x, kernel, graph.constant(bias), strides=[stride, stride])
+        x = graph.add("Relu", x)
+    x = graph.add("Transpose", x, perm=[0, 2, 3, 1])
+    return graph.reshaped(x, 1, -1)
+
+
+def _kernel(weight: np.ndarray, size: int, stride: int) -> np.ndarray:
+    """Return a convolution's weight with the axes outputs, channels, rows, columns."""
+    inputs, outputs = weight.shape
+    channels = inputs // (size * size)
+    places = np.arange(inputs).reshape(size, size, channels)
+    kernel = np.empty_like(weight)
+    kernel[patches(places, size, stride).ravel()] = weight
+    return kernel.reshape(size, size, channels, outputs).transpose(3, 2, 0, 1)
+
+
+def _rolled(
+    graph: _Graph, policy: NetworkPolicy, model: ForwardModel, seen: str, queue: str
+) -> str:
+    """Add a forward model that follows the pending actions; return the prediction."""
+    assert isinstance(model, RolledModel)
+    layers = model.layers
+    numbers = len(layers[-1][1])
+    first, first_bias = layers[0]
+    pushed = _pushed(graph, policy, model, first[:, numbers:], first_bias, queue)
+    rows = [pushed]
+    if policy.delay > 1:
+        names = [""] * policy.delay
+        rows = graph.split("Split", pushed, names=names, axis=0, num_outputs=policy.delay)
+    state = seen
+    if model.scale is not None:
+        mean, deviation = (graph.constant(part) for part in model.scale)
+        state = graph.add("Div", graph.add("Sub", seen, mean), deviation)
+    for row in rows:
+        x = graph.dense(state, first[:, :numbers], row)
+        for weight, bias in layers[1:]:
+            x = graph.dense(graph.add("Relu", x), weight, bias)
+        state = x if model.scale is None else graph.add("Add", state, x)
+    if model.scale is None:
+        return state
+    return graph.add("Add", mean, graph.add("Mul", deviation, state))
+
+
+def _pushed(
+    graph: _Graph,
+    policy: NetworkPolicy,
+    model: RolledModel,
+    weight: np.ndarray,
+    bias: np.ndarray,
+    queue: str,
+) -> str:
+    """Add the first layer's part of each pending action; return one row for each."""
+    if model.one_hot:
+        return graph.add("Gather", graph.constant(weight.T + bias), queue, axis=0)
+    if not policy.action_shape:
+        queue = graph.reshaped(graph.add("Cast", queue, to=1), policy.delay, 1)
+    return graph.dense(queue, weight, bias)
+
+
+def _inputs(graph: _Graph, policy: NetworkPolicy, seen: str, queue: str) -> str:
+    """Add the inputs of the first layer: the observation, unused inputs, the pending actions."""
+    layout = policy.parts.inputs
+    torso = policy.parts.network.torso
+    numbers = 49 * len(torso[-1][1]) if torso else policy.observation_shape[0]
+    used = layout.queue_width * policy.delay if layout.sees_queue else 0
+    parts = [seen]
+    if layout.width > numbers + used:
+        unused = np.zeros((1, layout.width - numbers - used), np.float32)
+        parts.append(graph.constant(unused))
+    if used:
+        if layout.one_hot:
+            rows = graph.constant(np.eye(layout.queue_width, dtype=np.float32))
+            queue = graph.add("Gather", rows, queue, axis=0)
+        elif not policy.action_shape:
+            queue = graph.add("Cast", queue, to=1)
+        parts.append(graph.reshaped(queue, 1, used))
+    return graph.add("Concat", *parts, axis=1) if len(parts) > 1 else seen
+
+
+def _outputs(
+    graph: _Graph, policy: NetworkPolicy, x: str, memory: list[str] | None
+) -> tuple[str, list[str] | None]:
+    """Add the network; return its outputs and the next memory."""
+    network = policy.parts.network
+    for weight, bias in network.layers:
+        x = graph.normalised(graph.dense(x, weight, bias), network.norm)
+        x = graph.add("Tanh" if network.is_tanh else "Relu", x)
+    if memory is not None:
+        memory = _remembered(graph, policy, x, memory)
+        x = memory[1]
+    return graph.dense(x, *network.last), memory
+
+
+def _remembered(graph: _Graph, policy: NetworkPolicy, x: str, memory: list[str]) -> list[str]:
+    """Add one step of the memory; return the next cell and output."""
+    lstm = policy.parts.network.lstm
+    assert lstm is not None
+    norms: list[Norm | None] = [*lstm.norms] or [None] * 3
+    cell, output = memory
+    none = np.zeros(len(lstm.bias), np.float32)
+    of_input = graph.normalised(graph.dense(x, lstm.from_input, none), norms[0])
+    of_output = graph.normalised(graph.dense(output, lstm.from_output, none), norms[1])
+    gates = graph.add("Add", graph.add("Add", of_input, of_output), graph.constant(lstm.bias))
+    parts = graph.split("Split", gates, names=[""] * 4, axis=1, num_outputs=4)
+    take, hold, show = (graph.add("Sigmoid", part) for part in parts[:3])
+    kept = graph.add("Mul", hold, cell)
+    cell = graph.add("Add", kept, graph.add("Mul", take, graph.add("Tanh", parts[3])))
+    shown = graph.add("Tanh", graph.normalised(cell, norms[2]))
+    return [cell, graph.add("Mul", show, shown)]
+
+
+def _head(graph: _Graph, policy: NetworkPolicy, outputs: str) -> None:
+    """Add the action, and the values or logits."""
+    head = policy.parts.head
+    total = len(policy.parts.network.last[1])
+    flat = graph.reshaped(outputs, total)
+    found = _slice(graph, flat, 0, head.outputs)
+    if head.kind == "bounded":
+        reached = graph.add("Mul", graph.constant(head.reach), graph.add("Tanh", found))
+        action = graph.add("Add", graph.constant(head.centre), reached)
+        action = graph.add("Max", action, graph.constant(head.low))
+        graph.add("Min", action, graph.constant(head.high), name="action")
+        graph.output("action", np.float32, head.outputs)
+        return
+    if head.kind == "dueling":
+        value = _slice(graph, flat, total - 1, total)
+        mean = graph.add("ReduceMean", found, keepdims=1)
+        found = graph.add("Add", found, graph.add("Sub", value, mean))
+    name = "logits" if head.kind == "logits" else "values"
+    found = graph.add("Identity", found, name=name)
+    graph.add("ArgMax", found, name="action", axis=0, keepdims=0)
+    graph.output("action", np.int64)
+    graph.output(name, np.float32, head.outputs)
+
+
+def _slice(graph: _Graph, x: str, start: int, end: int) -> str:
+    """Add a part of a vector."""
+    ends = [graph.constant(np.array([place], np.int64)) for place in (start, end)]
+    return graph.add("Slice", x, *ends)
