@@ -111,9 +111,7 @@ def test_the_paper_is_imported_without_its_experiments():
         for name in imported("import deadtime.studies.paper")
         if name.startswith("deadtime.runs")
     }
-    modules = imported(
-        "from deadtime.studies import EXPERIMENTS; assert 'tuning' in EXPERIMENTS"
-    )
+    modules = imported("from deadtime.studies import EXPERIMENTS; assert 'tuning' in EXPERIMENTS")
     assert not modules & {"equinox", "optax"}
 
 

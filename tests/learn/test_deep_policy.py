@@ -13,6 +13,7 @@ from deadtime.learn import compiled_groups
 from deadtime.learn.compiled_groups import CompiledGroup
 from deadtime.learn.compiled_loop import begin_all, evaluate_all, fresh
 from deadtime.learn.deep_q import greedy, predicted, q_values
+from deadtime.learn.projection import deciding
 from deadtime.runs.deep_specs import DeepSpec
 from tests import commands
 from tests.commands import full
@@ -35,6 +36,8 @@ def run(*arguments, cwd):
         ("delayed", "best", {"members": 2}),
         full("augmented", "paper", {}),
         full("augmented", "best", {}),
+        full("projected", "paper", {}),
+        ("projected", "best", {}),
         full("oblivious", "best", {}),
         ("shifted", "paper", {}),
     ],
@@ -72,7 +75,8 @@ def test_a_saved_policy_decides_as_the_program_does(agent, preset, changes, tmp_
         )
         actor = fresh(program, setup, setup.key)._replace(obs=jnp.array(obs), queue=room)
         states = predicted(program, setup, learner, actor, jax.random.key(0))
-        values = np.mean([q_values(program, learner.q, x, room, setup) for x in states], axis=0)
+        q = deciding(learner.q)
+        values = np.mean([q_values(program, q, x, room, setup) for x in states], axis=0)
         np.testing.assert_allclose(policy.q_values(obs, queue), values, rtol=2e-4, atol=2e-4)
         np.testing.assert_allclose(
             policy.predicted_observation(obs, queue), states.mean(axis=0), rtol=1e-3, atol=1e-3

@@ -24,7 +24,8 @@ from deadtime.learn.learner_code import kept, learning_rate
 from deadtime.learn.networks import new_mlp
 from deadtime.learn.presets import preset
 from deadtime.learn.program import Program, Setup, split_settings
-from deadtime.learn.replay import Replay, Transition, new_replay, sample, store
+from deadtime.learn.projection import deciding, valuing
+from deadtime.learn.replay import Layout, Replay, Transition, new_replay, sample, store
 from deadtime.learn.settings import DoubleQ
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.specs import from_canonical
@@ -274,7 +275,8 @@ def test_scales_are_right_far_from_zero():
 
 @pytest.mark.slow
 def test_replay_gives_back_what_was_stored():
-    replay = new_replay(6, 2, 3)
+    layout = Layout(2, (), jnp.int32, 3, -1, False)
+    replay = new_replay(6, layout)
     for i in range(9):
         n = jnp.float32(i)
         item = Transition(
@@ -286,9 +288,9 @@ def test_replay_gives_back_what_was_stored():
             next_queue=jnp.array([i + 1, i + 2, i + 3]),
             terminated=i % 2 == 0,
         )
-        replay = store(replay, item, i != 4)
+        replay = store(replay, item, i != 4, layout)
     assert replay.stored == 8
-    batch = sample(replay, jax.random.key(0), 300, 2)
+    batch = sample(replay, jax.random.key(0), 300, layout)
     first = batch.obs[:, 0]
     assert set(first.tolist()) == {2.0, 3.0, 5.0, 6.0, 7.0, 8.0}
     np.testing.assert_array_equal(batch.obs[:, 1], -first)
@@ -329,6 +331,36 @@ def test_known_values(agent, delays, merged):
             ahead = predicted(program, setup, learner, actor, jax.random.key(0))
             np.testing.assert_allclose(ahead, [[1.0]], atol=0.1)
             assert greedy(program, setup, learner, actor, jax.random.key(0)) == 1
+
+
+@pytest.mark.slow
+def test_known_values_of_projected():
+    """Q is of states, as without a delay, and F is Q of the state that the queue leads to."""
+    program, setups, runs, _ = trained(Probe(), "projected", (1, 2), SMALL, 2, 6000)
+    assert (np.asarray(runs.learner.diverged_at) < 0).all()
+    for i, delay in enumerate((1, 2)):
+        setup, learner = pick(setups, i), pick(runs.learner, i)
+        for s in (0, 1):
+            obs = jnp.array([float(s)])
+            np.testing.assert_allclose(
+                valuing(learner.q)(obs), 1.0 * (np.arange(2) == s) + 1.0, atol=0.12
+            )
+            then = s if delay == 2 else 1 - s
+            for queue in product((0, 1), repeat=2):
+                found = q_values(program, deciding(learner.q), obs, jnp.array(queue), setup)
+                np.testing.assert_allclose(found, 1.0 * (np.arange(2) == then) + 1.0, atol=0.12)
+
+
+@pytest.mark.slow
+def test_without_a_delay_all_views_have_the_same_bits():
+    settings = replace(SMALL, double=False)
+    _, _, one, returns = trained(Probe(), "oblivious", (0,), settings, 0, 200)
+    for agent in ("projected", "augmented"):
+        _, _, other, others = trained(Probe(), agent, (0,), settings, 0, 200)
+        np.testing.assert_array_equal(returns, others)
+        leaves = [jax.tree.leaves(run.learner) for run in (one, other)]
+        for ours, theirs in zip(*leaves, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.slow

@@ -211,7 +211,14 @@ class KeyedEnv(gym.Env):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "delay"),
-    [("delayed", 3), full("augmented", 3), full("shifted", 3), full("oblivious", 0)],
+    [
+        ("delayed", 3),
+        full("augmented", 3),
+        full("shifted", 3),
+        full("oblivious", 0),
+        full("projected", 3),
+        full("projected", 0),
+    ],
 )
 def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, delay, monkeypatch):
     steps, env = 200, Plain(noise=0.1)

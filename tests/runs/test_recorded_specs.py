@@ -354,7 +354,8 @@ def test_why_gymnasium_has_no_recurrent_agent():
     words = (
         "recurrent trains only where the environment is compiled with it, or on Atari; got "
         "gym:CartPole-v1: choose one of cartpole, noisy-cartpole, acrobot, noisy-acrobot, "
-        "gymnax:NAME, atari:NAME, or one of the agents delayed, augmented, oblivious, shifted"
+        "gymnax:NAME, atari:NAME, or one of the agents delayed, augmented, projected, "
+        "oblivious, shifted"
     )
     with pytest.raises(ValueError) as refused:
         DeepSpec("gym:CartPole-v1", "recurrent")

@@ -19,9 +19,10 @@ COLORS = {
     "distribution": "#009E73",
     "mbs": "#56B4E9",
     "recurrent": "#777777",
+    "projected": "#882255",
 }
-"""One colour an agent, distinct for colour-blind readers too (Okabe and Ito)."""
-MARKERS = dict(zip(COLORS, "osD^vPX", strict=True))
+"""One colour an agent, distinct for colour-blind readers too (Okabe and Ito; Tol)."""
+MARKERS = dict(zip(COLORS, "osD^vPXp", strict=True))
 
 
 def check_picture(path: Path | None) -> None:

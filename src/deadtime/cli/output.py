@@ -55,8 +55,9 @@ def summary(result: Result) -> dict[str, Any]:
 def _learner_settings(spec: Spec) -> dict[str, Any]:
     """Return the learner's settings that matter for this agent and environment."""
     shaped = spec.family.shaped
-    predicts = VIEWS[spec.agent].predicts
-    left_out = set() if predicts else {"model", "members"}
+    view = VIEWS[spec.agent]
+    left_out = set() if view.predicts else {"model", "members"}
+    left_out |= set() if view.projects else {"projection_weight"}
     return {
         name: value
         for name, value in vars(spec.learner).items()

@@ -56,7 +56,8 @@ def program_of(spec: DeepRun, device: str) -> Program:
     env, view = spec.environment(0), VIEWS[spec.agent]
     kind = type(env)() if spec.family.members else env  # members differ by parameters alone
     settings = split_settings(spec.learner)[0]
-    shares = device == "gpu" and view.credits != "shifted" and view.shown is None
+    own_rows = view.credits == "shifted" or view.projects
+    shares = device == "gpu" and not own_rows and view.shown is None
     capacity = capacity_of(spec.longest_delay, _SHARED if shares else _CAPACITIES)
     own = not shares or view.sees == "history"
     shown = view if own else None

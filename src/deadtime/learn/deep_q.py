@@ -14,12 +14,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from deadtime.learn import double_q
-from deadtime.learn.credits import credited
+from deadtime.learn.credits import credited, projected_row
 from deadtime.learn.double_q import Adam, Batch
 from deadtime.learn.forward_model import SIMULATOR, ForwardModel, TrainedModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never
 from deadtime.learn.networks import MLP, layer_arrays, new_mlp
 from deadtime.learn.program import Actor, Done, Program, Setup
+from deadtime.learn.projection import Projected, deciding, projected_loss, valuing
 from deadtime.learn.replay import Replay, Transition, layout_of, new_replay, sample, store
 from deadtime.learn.settings import forward_model
 
@@ -52,6 +53,7 @@ class QState(NamedTuple):
     """The networks and counters that learning changes."""
 
     q: Any
+    """The network, or a `Projected` pair of networks."""
     target: Any
     model: Any
     moments: Any
@@ -112,12 +114,15 @@ def greedy(
 ) -> Int[Array, ""]:
     """Return the action with the highest mean value over the predictions."""
     states = predicted(program, setup, state, actor, key)
-    values = jax.vmap(lambda obs: q_values(program, state.q, obs, actor.queue, setup))(states)
+    q = deciding(state.q)
+    values = jax.vmap(lambda obs: q_values(program, q, obs, actor.queue, setup))(states)
     return jnp.argmax(values.mean(axis=0))
 
 
 def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tuple[Transition, Any]:
     """Return the transition that the view learns from, and whether there is one at this step."""
+    if program.projects:
+        return projected_row(program, setup, actor, done)
     nothing = jnp.zeros(0, jnp.int32)
     before, after = (actor.queue, done.queue) if program.queue_room else (nothing, nothing)
     if program.view is None or program.view.credits != "shifted":
@@ -143,20 +148,8 @@ def updated(
     """Return the state after one update from a batch, and whether the losses were finite."""
     numbers = setup.numbers
     batch = sample(replay, key, program.settings.batch_size, layout_of(program))
-    shown = Batch(
-        (batch.obs, batch.queue),
-        (batch.next_obs, batch.next_queue),
-        batch.action,
-        batch.reward,
-        batch.terminated,
-    )
-
-    def values(q: MLP, seen: Any) -> Array:
-        obs, queue = seen
-        return q_values(program, q, obs, queue, setup)
-
-    loss, gradient = jax.value_and_grad(double_q.batch_loss)(
-        state.q, state.target, values, shown, numbers
+    loss, gradient = jax.value_and_grad(partial(_loss, program, setup))(
+        state.q, state.target, batch
     )
     finite = jnp.isfinite(loss)
     rate = learning_rate(setup, t)
@@ -173,8 +166,30 @@ def updated(
         (q, weights), moments = _adam(program).descend(*both, state.moments, rate)
         model = trained.with_weights(model, weights)
     updates = state.updates + 1
-    target = double_q.followed(q, state.target, updates, numbers.target_period_updates, numbers.tau)
+    target = double_q.followed(
+        valuing(q), state.target, updates, numbers.target_period_updates, numbers.tau
+    )
     return QState(q, target, model, moments, updates, state.diverged_at), finite
+
+
+def _loss(program: Program, setup: Setup, q: Any, target: MLP, batch: Transition) -> Array:
+    """Return the loss of a batch."""
+    numbers = setup.numbers
+
+    def values(q: MLP, obs: Array, queue: Array) -> Array:
+        return q_values(program, q, obs, queue, setup)
+
+    if isinstance(q, Projected):
+        weight = program.settings.projection_weight
+        return projected_loss(q, target, values, batch, numbers, weight)
+    shown = Batch(
+        (batch.obs, batch.queue),
+        (batch.next_obs, batch.next_queue),
+        batch.action,
+        batch.reward,
+        batch.terminated,
+    )
+    return double_q.batch_loss(q, target, lambda q, seen: values(q, *seen), shown, numbers)
 
 
 class DeepQ:
@@ -202,13 +217,17 @@ class DeepQ:
             per_action = actions if settings.one_hot_queue else 1
             inputs = d + per_action * program.queue_room
             used = d + per_action * setup.delay * program.code(setup).sees_queue
-        q = new_mlp(key_q, (inputs, *settings.hidden, actions), used)
+        q: Any = new_mlp(key_q, (inputs, *settings.hidden, actions), used)
+        target = q
+        if program.projects and program.capacity:  # without a delay, Q is its own projection
+            target = new_mlp(jax.random.fold_in(key, 2), (d, *settings.hidden, actions), d)
+            q = Projected(target, q)
         model = _model(program).init(program, key_model)
         weights: Any = q
         if _model(program).learns:
             weights = q, cast("TrainedModel", _model(program)).weights(model)
         moments = _adam(program).init(weights)
-        return QState(q, q, model, moments, jnp.zeros((), jnp.int32), never())
+        return QState(q, target, model, moments, jnp.zeros((), jnp.int32), never())
 
     def new_replay(self, program: Program) -> Replay:
         """Return an empty replay buffer."""
@@ -266,7 +285,8 @@ class DeepQ:
     def policy_arrays(self, program: Program, state: QState) -> dict[str, np.ndarray]:
         """Return the arrays of a policy."""
         model = _model(program).arrays(state.model)
-        arrays = {**layer_arrays("q", state.q), **model, "capacity": program.capacity}
+        layers = layer_arrays("q", deciding(state.q))
+        arrays = {**layers, **model, "capacity": program.capacity}
         return jax.tree.map(np.asarray, arrays)
 
 

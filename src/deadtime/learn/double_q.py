@@ -27,6 +27,8 @@ class Batch(NamedTuple):
     terminal: Float[Array, " B"]
     weight: Any = None
     """The weight of each transition in the loss, 0 or 1; None stands for 1."""
+    choosing: Any = None
+    """The values that choose the next action; None if Q itself chooses."""
 
 
 def double_q_target(
@@ -85,7 +87,7 @@ def batch_loss(q: Any, target: Any, values: Values, batch: Batch, numbers: Any) 
         ended = b.terminal * numbers.terminals
         reward = jnp.sign(b.reward) if numbers.clip_rewards else b.reward
         reward, discount = measured(reward, ended, numbers.gamma, numbers.centre, numbers.scaled)
-        choosing = either(numbers.double, then, aim)
+        choosing = either(numbers.double, then, aim) if b.choosing is None else b.choosing
         loss = double_q_loss(now, b.action, reward, discount, choosing, aim)
         return loss if b.weight is None else loss * b.weight
 

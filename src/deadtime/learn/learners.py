@@ -84,6 +84,7 @@ LEARNERS: dict[str, Learner] = {
         _DECIDING,
         manifests.of_deep_q,
         own_inputs=True,
+        projects=True,
     ),
     "a2c": Learner(
         A2C,

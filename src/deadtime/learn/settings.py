@@ -130,6 +130,8 @@ class DoubleQ:
     skipped_delays: int = 2
     """How many times m of the first steps of an episode are not stored. 1 leaves out the m steps
     that execute the warm-up. Under a delay that varies, m is the age of the step's action."""
+    projection_weight: float = 10.0
+    """The weight of the squared error of projected's F beside the loss of Q (see `projection`)."""
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,9 @@ def checked_changes(
     if not VIEWS[agent].predicts and {"model", "members"} & changes.keys():
         idle = next(name for name in ("model", "members") if name in changes)
         raise ValueError(f"{agent} predicts nothing, so {idle} would do nothing: leave it out")
+    if not VIEWS[agent].projects and "projection_weight" in changes:
+        rule = f"{agent} has no projection, so projection_weight would do nothing"
+        raise ValueError(f"{rule}: leave it out, or train projected")
     known = [f.name for f in fields(usual)]
     found = {}
     for name, value in changes.items():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NAMES = {
     "delayed": "Delayed-Q",
     "augmented": "Augmented-Q",
+    "projected": "Projected-Q",
     "oblivious": "Oblivious-Q",
     "shifted": "Shifted-Q",
     "distribution": "Distribution-Q",
