@@ -1,6 +1,7 @@
 """Evaluation of any policy under any delay."""
 
 import json
+import re
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 import deadtime
 from deadtime.envs.families import family_of
 from deadtime.envs.registered import WalkEnv
+from deadtime.runtime import load
 from tests.commands import run
 
 
@@ -116,3 +118,60 @@ def test_command(tmp_path):
     done = run("evaluate", tmp_path)
     assert done.returncode == 2
     assert "a record is a folder with a run.json" in done.stderr
+    picture = tmp_path / "new" / "cost.png"
+    delays = ["--delays", "1-2", 4, "uniform:1-2"]
+    several = json.loads(run(*arguments, *delays, "--plot", picture).stdout)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert [row["delay"] for row in several["delays"][:3]] == [1, 2, 4]
+    assert several["delays"][2]["scores"] == said["scores"]
+    assert several["delays"][3]["delay"]["kind"] == "uniform"
+    table = run(*arguments[:-1], *delays).stdout
+    assert re.findall(r"│ (\S+)", table)[::2] == ["1", "2", "4", "uniform:1-2"]
+    assert "2 (trained)" in table
+
+
+@pytest.mark.slow
+def test_delays_at_which_a_policy_can_not_act(tmp_path):
+    settings = {"seeds": 1, "size": 4, "episodes": 50}
+    deadtime.train("maze", "augmented", delay=2, **settings).save(tmp_path / "run")
+    arguments = ["evaluate", tmp_path / "run", "--episodes", 2]
+    found = json.loads(run(*arguments, "--delays", "2-3", "--json").stdout)["delays"]
+    assert "return" in found[0]
+    assert "queues of exactly 2 actions; got a delay of 3" in found[1]["refused"]
+    table = run(*arguments, "--delays", "2-3").stdout
+    assert "not possible: augmented has learned only from queues" in table
+    done = run(*arguments, "--delays", "3")
+    assert (done.returncode, "queues of exactly 2 actions" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--delay", 1, "--delays", "0-2"), "--delay is for one delay and --delays for several"),
+        (("--plot", "x.png"), "--plot draws return against several delays; got no --delays"),
+        (("--plot", "x.svg", "--delays", "1"), "pictures are written as PNG"),
+    ],
+)
+def test_options_that_do_not_fit(arguments, words, tmp_path):
+    done = run("evaluate", tmp_path, *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+@pytest.mark.slow
+def test_export(tmp_path):
+    """A table and a network; what can't be written is refused."""
+    folder = tmp_path / "run"
+    deadtime.train("maze", delay=2, seeds=2, size=4, episodes=50).save(folder)
+    done = run("export", folder, tmp_path / "new" / "policy.safetensors", "--seed", 1)
+    assert done.returncode == 0, done.stderr
+    assert "policy.safetensors: TablePolicy(delayed on maze, delay=2" in done.stdout
+    policy = load(tmp_path / "new" / "policy.safetensors")
+    assert policy.act(3, [0, 1]) == deadtime.load(folder, seed=1).act(3, [0, 1])
+    for file, words in (
+        ("policy.onnx", "ONNX takes networks whose parts are all built in; got a table"),
+        ("policy.pt", "a policy is exported to a file .safetensors or .onnx; got"),
+    ):
+        done = run("export", folder, tmp_path / file)
+        assert (done.returncode, words in done.stderr) == (2, True)
+        assert not (tmp_path / file).exists()

@@ -7,7 +7,7 @@ import pytest
 
 import deadtime
 from deadtime.delays import Uniform
-from deadtime.runs.comparison import delays_of
+from deadtime.runs.delay_lists import delays_of
 from tests.commands import run
 
 RUN = {"episodes": 20, "evaluation_episodes": 2, "env_kwargs": {"size": 3}}
@@ -69,3 +69,8 @@ def test_a_delay_that_varies_stands_beside_constant_ones(tmp_path):
 def test_one_delay_needs_no_list():
     assert delays_of("uniform:1-3") == delays_of(Uniform(1, 3)) == (Uniform(1, 3),)
     assert delays_of(["5", "constant:6"]) == (5, 6)
+    assert delays_of(["0-3", "uniform:1-3", "7-7"]) == (0, 1, 2, 3, Uniform(1, 3), 7)
+    with pytest.raises(ValueError, match="low is at most high"):
+        delays_of("5-3")
+    with pytest.raises(ValueError, match="at most 10,000 numbers; got 0-99999"):
+        delays_of("0-99999")

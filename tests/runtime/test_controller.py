@@ -56,8 +56,10 @@ def played(policy, delay, controller):
         controller.reset(info["pending_actions"])
         ended = False
         while not ended:
-            chosen = policy.act(obs, info["pending_actions"])
-            pairs.append((chosen, np.array(controller.step(obs))))
+            age = info["action_age"]
+            ages = {"ages": age} if getattr(policy, "sees_ages", False) else {}
+            chosen = policy.act(obs, info["pending_actions"], **ages)
+            pairs.append((chosen, np.array(controller.step(obs, action_age=age))))
             obs, _, _, ended, info = env.step(chosen)
     return pairs
 

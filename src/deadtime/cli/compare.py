@@ -44,8 +44,8 @@ class Compare:
         tuple[str, ...],
         tyro.conf.arg(
             metavar="STEPS|PROCESS ...",
-            help="Delays: steps between choosing an action and executing it. For augmented and "
-            "oblivious on vectors a delay may vary, such as uniform:2-6.",
+            help="Delays: steps between choosing an action and executing it, or a range such as "
+            "0-12. For augmented and oblivious on vectors a delay may vary, such as uniform:2-6.",
         ),
     ] = ("0", "5", "15")
     seeds: int = 5
@@ -62,7 +62,8 @@ class Compare:
     def run(self) -> int:
         """Train the missing runs, and print the comparison."""
         from deadtime._support.pictures import check_picture  # noqa: PLC0415  (not for help)
-        from deadtime.runs.comparison import Comparison, delays_of  # noqa: PLC0415
+        from deadtime.runs.comparison import Comparison  # noqa: PLC0415
+        from deadtime.runs.delay_lists import delays_of  # noqa: PLC0415
         from deadtime.runs.store import local_folder  # noqa: PLC0415
         from deadtime.runs.tabular_specs import check_seeds  # noqa: PLC0415
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = {
     "train": "Train one agent under a delay and record it.",
-    "evaluate": "Evaluate a recorded agent on new episodes, also at another delay.",
+    "evaluate": "Evaluate a recorded agent on new episodes, also at other delays.",
     "compare": "Train several agents at several delays and compare their returns.",
+    "export": "Write a recorded policy to one file, to run it without this library's training.",
     "watch": "Draw an episode of a recorded agent as a GIF.",
     "plan": "Solve a finite MDP with execution delay exactly.",
     "verify": "Check each claim of the paper numerically.",

@@ -11,9 +11,10 @@ from typing import Any
 from deadtime._support.files import printable
 from deadtime._support.pictures import put_title, save_picture
 from deadtime._support.terminal import counted
-from deadtime.delays import Delay, DelayProcess, as_delay
+from deadtime.delays import Delay, as_delay
 from deadtime.runs import records, statistics
 from deadtime.runs.ceiling import Ceiling, mean_ceiling
+from deadtime.runs.delay_lists import delays_of
 from deadtime.runs.figures import new_figure, return_against_delay
 from deadtime.runs.limits import return_limits
 from deadtime.runs.result import Result
@@ -57,12 +58,6 @@ def compare(
         env_kwargs or {},
     )
     return wanted.train(Path(out), where or Where())
-
-
-def delays_of(delays: Delay | str | Sequence[Delay | str]) -> tuple[Delay, ...]:
-    """Return one delay or several as numbers of steps and processes."""
-    several = (delays,) if isinstance(delays, int | str | DelayProcess) else delays
-    return tuple(as_delay(delay) for delay in several)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Controller:
         self._window = ActionWindow(policy.delay + self._timeout + 1, policy.action_shape, dtype)
         self._safe = self._checked_action(safe_action)
         self._decide = decider_of(policy)
-        self._predicts = policy.manifest.predicts
+        self._looks_further = policy.manifest.predicts and policy.process is None
         self._lock = Lock()
         self.reset()
 
@@ -94,8 +94,9 @@ class Controller:
     def warm(self) -> None:
         """Decide a few times and forget it, so that the first step takes no longer than others."""
         with self._lock:
+            queue = self._window.last(self.policy.delay)
             for _ in range(3):
-                self._decide(self._inbox.observation, self._window.last(self.policy.delay))
+                self._decide(self._inbox.observation, queue, 0)
             self._decide.reset()
 
     def receive(self, observation: Any, stamp: float | None = None) -> None:
@@ -104,19 +105,22 @@ class Controller:
             now = (self._tick + 1) * self.period if self._clock is None else self._clock()
             self._inbox.receive(observation, stamp, now, self._usual)
 
-    def step(self, observation: Any = None, stamp: float | None = None) -> Any:
+    def step(
+        self, observation: Any = None, stamp: float | None = None, action_age: int | None = None
+    ) -> Any:
         """Return the action of this period.
 
         `observation` is the one that has just arrived, and `stamp` the time when it was sampled.
         Without a stamp it has the usual age. Without an observation, the newest one counts that
-        `receive` got. An action with several numbers is a read-only array, which a later step
+        `receive` got. A policy that needs ages takes `action_age`, the age of the action that is
+        executed now. An action with several numbers is a read-only array, which a later step
         overwrites: copy it to keep it.
         """
         with self._lock:
             now = self._advance()
             if observation is not None:
                 self._inbox.receive(observation, stamp, now, self._usual)
-            self._window.push(self._choice(now))
+            self._window.push(self._choice(now, action_age))
             return self._returned()
 
     @property
@@ -146,7 +150,7 @@ class Controller:
         self._counts.steps += 1
         return now
 
-    def _choice(self, now: float) -> Any:
+    def _choice(self, now: float, action_age: int | None) -> Any:
         """Return the action to choose at this time."""
         inbox, counts = self._inbox, self._counts
         fresh, broken = inbox.is_fresh, inbox.is_broken
@@ -160,9 +164,10 @@ class Controller:
             return self._window.newest() if self._on_timeout == "hold" else self._safe
         counts.ages[age] += 1
         counts.late += age > self._usual
-        more = age - self._usual if self._predicts else 0
+        more = age - self._usual if self._looks_further else 0
         try:
-            return self._decide(inbox.observation, self._window.last(self.policy.delay + more))
+            queue = self._window.last(self.policy.delay + more)
+            return self._decide(inbox.observation, queue, action_age)
         except Exception:  # a robot needs an action, whatever is wrong with the policy
             counts.failures += 1
             self._decide.reset()

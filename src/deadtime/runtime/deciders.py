@@ -14,10 +14,11 @@ from deadtime.runtime.policy import Policy
 class Decider(Protocol):
     """A policy's decisions in one episode."""
 
-    def __call__(self, observation: np.ndarray, queue: np.ndarray) -> Any:
+    def __call__(self, observation: np.ndarray, queue: np.ndarray, age: int | None) -> Any:
         """Return the action; raise if there is none.
 
-        The observation is valid. The queue has the actions that are executed from it on.
+        The observation is valid. The queue has the actions that are executed from it on. `age` is
+        the age of the action that is executed now, if it is known.
         """
 
     def reset(self) -> None:
@@ -35,7 +36,7 @@ class NetworkDecider:
         self._memory: Memory | None = None
         self.reset()
 
-    def __call__(self, observation: np.ndarray, queue: np.ndarray) -> Any:
+    def __call__(self, observation: np.ndarray, queue: np.ndarray, age: int | None) -> Any:
         """Return the action; raise if the network's outputs are not numbers."""
         found, self._memory = self._outputs(observation, queue, self._memory)
         if self._is_box:
@@ -51,23 +52,32 @@ class NetworkDecider:
         self._memory = self._policy._empty_memory()
 
 
-class TableDecider:
-    """The decisions of a table, at each length that the queue may have."""
+class ActDecider:
+    """The decisions of any policy by its method `act`, at each length that the queue may have."""
 
     def __init__(self, policy: Policy):
-        """Take a policy that observes numbered states."""
-        self._at = {policy.delay: policy}
-        self._policy = policy
+        """Take a copy of the policy."""
+        self._delay = policy.delay
+        self._at = {policy.delay: policy.at_delay(policy.channel)}
 
-    def __call__(self, observation: np.ndarray, queue: np.ndarray) -> Any:
+    def __call__(self, observation: np.ndarray, queue: np.ndarray, age: int | None) -> Any:
         """Return the action."""
         count = len(queue)
         if count not in self._at:
-            self._at[count] = self._policy.at_delay(count)
-        return self._at[count].act(observation, queue)
+            self._at[count] = self._at[self._delay].at_delay(count)
+        policy = self._at[count]
+        ages = {"ages": age} if _sees_ages(policy) else {}
+        return policy.act(observation, queue, **ages)
 
     def reset(self) -> None:
-        """Start an episode; a table has no memory."""
+        """Start an episode."""
+        for policy in self._at.values():
+            policy.reset()
+
+
+def _sees_ages(policy: Policy) -> bool:
+    """Return whether the policy needs the age of the action that is executed now."""
+    return bool(getattr(policy, "sees_ages", False))
 
 
 def decider_of(policy: Policy) -> Decider:
@@ -77,4 +87,6 @@ def decider_of(policy: Policy) -> Decider:
             f"a Controller runs policies that need no emulator; got {policy!r}, which looks ahead "
             "with one: train an agent such as augmented"
         )
-    return NetworkDecider(policy) if isinstance(policy, NetworkPolicy) else TableDecider(policy)
+    if isinstance(policy, NetworkPolicy) and not _sees_ages(policy):
+        return NetworkDecider(policy)
+    return ActDecider(policy)

@@ -74,6 +74,8 @@ class _Graph:
         self.constants: list[TensorProto] = []
         self.inputs: list[ValueInfoProto] = []
         self.outputs: list[ValueInfoProto] = []
+        self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        """The names of constants by their content."""
 
     def add(self, op: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add a node with one output, and return the name of the output."""
@@ -92,9 +94,12 @@ class _Graph:
         """Add a constant, and return its name."""
         import onnx  # noqa: PLC0415
 
-        name = f"constant_{len(self.constants)}"
-        self.constants.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
-        return name
+        array = np.array(array, order="C")
+        key = array.dtype.str, array.shape, array.tobytes()
+        if key not in self._names:
+            self._names[key] = f"constant_{len(self.constants)}"
+            self.constants.append(onnx.numpy_helper.from_array(array, self._names[key]))
+        return self._names[key]
 
     def input(self, name: str, kind: type[np.generic], *shape: int) -> str:
         """Add an input of the graph, and return its name."""
