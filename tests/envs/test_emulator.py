@@ -436,15 +436,17 @@ def _shows(played, lanes, but=()):
         assert played.age[i] == lane.steps
 
 
-def _stepped(pool, lanes, actions, but=()):
+def _stepped(pool, lanes, actions, resting=(), but=()):
     """Step the pool and the lanes, and check that they agree except on the lanes `but`."""
-    played = pool.step(actions)
-    _agrees(played, lanes, actions, but)
+    pool.send(actions, np.asarray(resting) if len(resting) else None)
+    played = pool.receive()
+    paused = np.flatnonzero(resting).tolist()
+    _agrees(played, lanes, actions, but, paused)
     return played
 
 
-def _agrees(played, lanes, actions, but=()):
-    for i in {*np.flatnonzero(actions >= 0).tolist()} - {*but}:
+def _agrees(played, lanes, actions, but=(), paused=()):
+    for i in {*range(len(lanes))} - {*but, *paused}:
         lane = lanes[i]
         lane.step(int(actions[i]))
         for name in ("executed", "reward", "earned", "terminated", "truncated", "life_lost"):
@@ -461,7 +463,7 @@ def _chosen(lanes, rng):
 
 @pytest.mark.slow
 @together
-def test_a_pool_plays_as_lanes_do_and_minus_1_pauses(crew, pair):
+def test_a_pool_plays_as_lanes_do_and_lanes_can_rest(crew, pair):
     pool, begun = crew
     _, lanes = pair
     rng = np.random.default_rng(2)
@@ -470,9 +472,9 @@ def test_a_pool_plays_as_lanes_do_and_minus_1_pauses(crew, pair):
     assert sorted(place for mine in pool._mine for place in mine) == [0, 1, 2, 3, 4]
     ends = np.zeros((2, len(lanes)), int)
     for _ in range(150):
-        actions = np.where(rng.random(len(lanes)) < 0.1, -1, _chosen(lanes, rng))
-        played = _stepped(pool, lanes, actions)
-        ends += np.where(actions >= 0, [played.terminated, played.truncated], 0)
+        resting = rng.random(len(lanes)) < 0.1
+        played = _stepped(pool, lanes, _chosen(lanes, rng), resting)
+        ends += np.where(resting, 0, [played.terminated, played.truncated])
     assert (ends[1, [0, 3, 4]] >= 3).all()
     assert ends[0, 2] > 0
     assert pool.emulated == sum(lane.emulated for lane in lanes)

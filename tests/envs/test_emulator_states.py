@@ -80,7 +80,7 @@ def test_a_pool_says_so_too(lane, monkeypatch):
     for content, why in (
         (good, "turn/0 is uint8 of shape"),
         (bytes(10**6), "at most 320000"),
-        (bad, "for the reason above"),
+        (bad, "restored from its saved state .pending actions are from 0"),
     ):
         group = object.__new__(HostGroup)
         group.pairs, group.program = [0], SimpleNamespace(lanes=1, capacity=2, env=None)

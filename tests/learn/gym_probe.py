@@ -31,7 +31,8 @@ class DiaryEnv(gym.Env):
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
     ends = ((5, True, False), (4, False, True), (7, True, True), (3, False, True))
 
-    def __init__(self, actions=3, first=0, endless=False, bad=None, render_mode=None):
+    def __init__(self, actions=3, first=0, endless=False, bad=None, ends=ends, render_mode=None):
+        self.ends = ends
         self.action_space = spaces.Discrete(actions, start=first)
         self.observation_space = spaces.Box(-1e6, 1e6, (4,), np.float64)
         self.render_mode, self.endless, self.bad, self.mark, self.episode = (

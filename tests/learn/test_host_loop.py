@@ -13,10 +13,10 @@ from gymnasium import spaces
 from PIL import Image
 
 import deadtime
-from deadtime.envs import gym_family, make
+from deadtime.envs import gym_family, gym_outside, make
 from deadtime.envs.cartpole import CartPole
 from deadtime.envs.gym_family import GymFamily
-from deadtime.envs.pools import LocalPool
+from deadtime.envs.local_pool import LocalPool
 from deadtime.learn import compiled_loop, host_loop, host_programs, trainer
 from deadtime.learn.deep_q import q_values
 from deadtime.learn.deep_training import run_deep
@@ -440,7 +440,7 @@ def test_a_missing_dependency_says_how_to_get_it(monkeypatch):
         )
 
     monkeypatch.setattr(gym, "make", absent)
-    monkeypatch.setattr(gym_family, "_READ", {})
+    monkeypatch.setattr(gym_outside, "_READ", {})
     with pytest.raises(
         ValueError,
         match="gym:CartPole-v1 needs a module that can't be imported .Box2D .*pip install",

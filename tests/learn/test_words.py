@@ -11,7 +11,7 @@ import deadtime
 from deadtime.cli.output import summary
 from deadtime.cli.train import Train
 from deadtime.envs import make
-from deadtime.envs.gym_family import _imported
+from deadtime.envs.gym_outside import _imported
 from deadtime.runs.comparison import Comparison
 from deadtime.runs.result import Result
 from tests.commands import run

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from deadtime._support.lazy import lazy_names
 from deadtime.envs.families import FAMILIES, environment_names, family_of, make, register
 from deadtime.envs.family import Family
-from deadtime.envs.pools import Lane, LocalPool, Played, Pool
+from deadtime.envs.local_pool import LocalPool
+from deadtime.envs.pools import Lane, Played, Pool
 
 if TYPE_CHECKING:
     from deadtime.envs.acrobot import Acrobot

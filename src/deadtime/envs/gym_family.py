@@ -5,195 +5,43 @@ These environments run outside compiled programs and can't be copied, so no agen
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module, invalidate_caches
-from importlib.util import find_spec
-from inspect import Parameter, signature
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from gymnasium import error, spaces
+from gymnasium.envs.registration import EnvSpec
 
-from deadtime._support.ending import same_signals
-from deadtime._support.names import nearest
-from deadtime._support.timeouts import step_timeout
+from deadtime._support.machine import cores
 from deadtime.delays import Delay
 from deadtime.envs.family import Arrows, Draw, Family
-from deadtime.envs.gym_spaces import Bounds, check_spaces
-from deadtime.envs.pools import Lane, LocalPool
-from deadtime.envs.timed import TimedEnv
+from deadtime.envs.gym_outside import PREFIX, TIME_LIMIT, Outside, accepted_settings, outside
+from deadtime.envs.local_pool import LocalPool
+from deadtime.envs.pools import Lane, Pool
+from deadtime.envs.process_pool import ProcessPool
 from deadtime.wrappers.scalar import ActionDelay
 
-T = TypeVar("T")
-PREFIX = "gym:"
 LONGEST_EPISODE = 10_000
 """The step limit of an evaluation episode if the environment has no time limit."""
 _FORM = r"([\w.]+:)?([\w:-]+/)?[\w:.-]+"
 """The form of an id in a record, after the prefix."""
 ALLOWED = "DEADTIME_IMPORT"
 """The environment variable with the modules that records may import, separated by commas."""
-_READ: dict[tuple[str, str], tuple[Any, Outside]] = {}
-"""The descriptions read so far, each with the registered spec that it was read from."""
-_OWN = "max_episode_steps"
-"""The setting that `gymnasium.make` takes itself."""
+_LEAST_IN_PROCESSES = 8
+"""The number of environments from which a pool runs in worker processes."""
 
 
-@dataclass(frozen=True)
-class Outside:
-    """The description of a Gymnasium environment: its id, sizes and settings."""
-
-    id: str
-    num_actions: int
-    """The number of actions; 0 if actions are real vectors."""
-    numbers: int
-    """The length of an observation."""
-    draws: bool
-    """Whether the environment renders pictures."""
-    bounds: Bounds | None = None
-    """The shape and the bounds of real actions; None if actions are numbered."""
-    settings: dict[str, Any] = field(hash=False, default_factory=dict)
-    """The settings that differ from the environment's defaults."""
-
-    default_params = ()
-    """Empty: a compiled program passes no parameters."""
-
-    def action_space(self, params: object = None) -> spaces.Discrete | spaces.Box:
-        """Return the space of one action."""
-        return spaces.Discrete(self.num_actions) if self.bounds is None else self.bounds.space
-
-    def observation_space(self, params: object = None) -> spaces.Box:
-        """Return the space of one observation, as the learner sees it."""
-        return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
-
-    def make(self, render_mode: str | None = None) -> gym.Env:
-        """Make the environment; if steps have a timeout, it runs in a thread of its own."""
-        seconds = step_timeout()
-        rendering = {} if render_mode is None else {"render_mode": render_mode}
-        settings = {**self.settings, **rendering}
-        if seconds is None:
-            return _made(self.id, settings)
-        return TimedEnv(lambda: _made(self.id, settings), f"{PREFIX}{self.id}", seconds)
-
-
-def outside(name: str, settings: dict[str, Any]) -> Outside:
-    """Return the description of ``gym:ID``; make the environment once to read it."""
-    plain = _plain(name, settings)
-    key = name, json.dumps(plain, sort_keys=True)
-    registered = gym.registry.get(name.rpartition(":")[2])
-    if key not in _READ or _READ[key][0] is not registered:
-        found = _read(name, plain)
-        _READ[key] = gym.registry[name.rpartition(":")[2]], found
-    return _READ[key][1]
-
-
-def _read(name: str, plain: dict[str, Any]) -> Outside:
-    known = name.removeprefix(PREFIX)
-    accepted, usual = _accepted(known)
-    for setting in plain:
-        if accepted is not None and setting not in accepted:
-            raise ValueError(f"{name} has no setting {setting!r}: it takes {', '.join(accepted)}")
-    env = _made(known, plain)
-    try:
-        check_spaces(name, env)
-        actions = int(getattr(env.action_space, "n", 0))
-        box = env.action_space
-        bounds = Bounds.of(box) if isinstance(box, spaces.Box) else None
-        numbers = int(env.observation_space.shape[0])  # type: ignore[index]
-        draws = "rgb_array" in env.metadata.get("render_modes", [])
-    finally:
-        env.close()
-    changed = {
-        key: value
-        for key, value in plain.items()
-        if not np.array_equal(usual.get(key, Parameter.empty), value)
-    }
-    return Outside(known, actions, numbers, draws, bounds, changed)
-
-
-def _accepted(known: str) -> tuple[list[str] | None, dict[str, Any]]:
-    """Return the names of settings (None for any name), and the default values."""
-    module, _, registered = known.rpartition(":")
-    if module:
-        _asked(known, lambda: _imported(module))
-    spec = _asked(known, lambda: gym.spec(registered))
-    entry = spec.entry_point
-    creator = _asked(
-        known,
-        lambda: gym.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry,
-    )
-    parameters = signature(creator).parameters if creator is not None else {}
-    usual = {
-        key: one.default for key, one in parameters.items() if one.default is not Parameter.empty
-    }
-    usual |= {_OWN: spec.max_episode_steps, **spec.kwargs}
-    if creator is None or any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values()):
-        return None, usual
-    return [*(key for key in parameters if key != "render_mode"), _OWN], usual
-
-
-def _imported(module: str) -> None:
-    """Import a module that the user named, from the current folder if it is not installed.
-
-    The folder then stays last on `sys.path`, so it hides no other module. Worker processes get it
-    too (see `machine.started`).
-    """
-    top = module.partition(".")[0]
-    here = Path.cwd()
-    is_here = (here / top).is_dir() or (here / f"{top}.py").is_file()
-    if is_here and top not in sys.modules and find_spec(top) is None:
-        sys.path.append(str(here))
-        invalidate_caches()
-    import_module(module)
-
-
-def _made(known: str, settings: dict[str, Any]) -> gym.Env:
-    with same_signals():
-        return _asked(known, lambda: gym.make(known, **settings), settings)
-
-
-def _asked(known: str, ask: Callable[[], T], settings: dict[str, Any] | None = None) -> T:
-    """Return the result of a call of Gymnasium; turn its errors into ValueError with a remedy."""
-    try:
-        return ask()
-    except (error.UnregisteredEnv, error.DeprecatedEnv) as problem:
-        raise ValueError(
-            f"Gymnasium has no environment {known!r}{nearest(known, gym.registry)} ({problem}): "
-            "choose one of gymnasium.registry, or write gym:MODULE:ID for one that MODULE registers"
-        ) from problem
-    except (error.DependencyNotInstalled, ImportError) as problem:
-        why = f"gym:{known} needs a module that can't be imported ({problem})"
-        raise ValueError(
-            f"{why}: install the module, or run the command in its folder"
-        ) from problem
-    except (error.Error, TypeError, ValueError, AssertionError) as problem:
-        raise ValueError(
-            f"Gymnasium can't make {known!r} with {settings or 'no settings'} ({problem}): "
-            "pass an id and settings that gymnasium.make takes"
-        ) from problem
-
-
-def _plain(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings as JSON data, which a record can hold."""
-    if "render_mode" in settings:
-        raise ValueError(
-            f"training renders nothing; got render_mode={settings['render_mode']!r} for {name}: "
-            "leave it out, `watch` sets it"
-        )
-    try:
-        return json.loads(json.dumps(settings))
-    except TypeError as problem:
-        raise ValueError(
-            "settings of a run are numbers, strings, lists and dicts, so that a record can hold "
-            f"them; got {settings} for {name} ({problem}): register the environment with this "
-            "setting under an id of its own"
-        ) from problem
+def local_pool(
+    name: str, specs: Collection[EnvSpec], lanes: Sequence[Lane], capacity: int = 0
+) -> LocalPool:
+    """Return the pool of lanes in this process, where `specs` are registered if they are not."""
+    for spec in specs:
+        gym.registry.setdefault(spec.id, spec)
+    envs = [ActionDelay(lane.environment.make(), lane.delay) for lane in lanes]
+    return LocalPool(envs, [lane.seed for lane in lanes], name, capacity)
 
 
 class GymFamily(Family[Outside]):
@@ -208,7 +56,7 @@ class GymFamily(Family[Outside]):
 
     def setting_names(self, name: str) -> list[str] | None:
         """Return the arguments that `gymnasium.make` takes for an id; None for any name."""
-        return _accepted(name.removeprefix(PREFIX))[0]
+        return accepted_settings(name.removeprefix(PREFIX))[0]
 
     def make(self, name: str, settings: dict[str, Any]) -> Outside:
         """Return the description of an environment; it is made once to read it, then closed."""
@@ -238,7 +86,7 @@ class GymFamily(Family[Outside]):
     def longest_episode(self, environment: Outside) -> int:
         """Return the time limit, or `LONGEST_EPISODE` if there is none."""
         usual = gym.spec(environment.id.rpartition(":")[2]).max_episode_steps
-        limit = environment.settings.get(_OWN, usual)
+        limit = environment.settings.get(TIME_LIMIT, usual)
         return limit if limit is not None and limit > 0 else LONGEST_EPISODE
 
     def gymnasium_form(
@@ -253,10 +101,13 @@ class GymFamily(Family[Outside]):
         limited = env.spec is not None and env.spec.max_episode_steps is not None
         return ActionDelay(env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE), delay)
 
-    def pool(self, lanes: Sequence[Lane], name: str) -> LocalPool:
-        """Make one environment per lane, each under its delay."""
-        envs = [ActionDelay(lane.environment.make(), lane.delay) for lane in lanes]
-        return LocalPool(envs, [lane.seed for lane in lanes], name)
+    def pool(self, lanes: Sequence[Lane], name: str) -> Pool:
+        """Make one environment per lane, each under its delay: here, or in worker processes."""
+        if cores() == 1 or len(lanes) < _LEAST_IN_PROCESSES:
+            return local_pool(name, (), lanes)
+        ids = {lane.environment.id.rpartition(":")[2] for lane in lanes}
+        specs = [gym.registry[one] for one in sorted(ids)]
+        return ProcessPool(lanes, partial(local_pool, name, specs), name)
 
     def can_draw(self, environment: Outside) -> bool:
         """Return whether the environment renders pictures."""

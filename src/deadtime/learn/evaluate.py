@@ -111,7 +111,7 @@ def play(
     found = np.full(len(played.age), np.nan)
     resting = np.zeros(len(found), bool)
     while not resting.all() and not stopped():
-        pool.send(np.where(resting, -1, act(played)))
+        pool.send(act(played), resting)
         played = pool.receive()
         over = played.over & ~resting
         found[over] = played.earned[over]

@@ -1,0 +1,181 @@
+"""Descriptions of Gymnasium environments: their ids, sizes and settings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module, invalidate_caches
+from importlib.util import find_spec
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import error, spaces
+
+from deadtime._support.ending import same_signals
+from deadtime._support.names import nearest
+from deadtime._support.timeouts import step_timeout
+from deadtime.envs.gym_spaces import Bounds, check_spaces
+from deadtime.envs.timed import TimedEnv
+
+T = TypeVar("T")
+PREFIX = "gym:"
+TIME_LIMIT = "max_episode_steps"
+"""The setting that `gymnasium.make` takes itself."""
+_READ: dict[tuple[str, str], tuple[Any, Outside]] = {}
+"""The descriptions read so far, each with the registered spec that it was read from."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The description of a Gymnasium environment: its id, sizes and settings."""
+
+    id: str
+    num_actions: int
+    """The number of actions; 0 if actions are real vectors."""
+    numbers: int
+    """The length of an observation."""
+    draws: bool
+    """Whether the environment renders pictures."""
+    bounds: Bounds | None = None
+    """The shape and the bounds of real actions; None if actions are numbered."""
+    settings: dict[str, Any] = field(hash=False, default_factory=dict)
+    """The settings that differ from the environment's defaults."""
+
+    default_params = ()
+    """Empty: a compiled program passes no parameters."""
+
+    def action_space(self, params: object = None) -> spaces.Discrete | spaces.Box:
+        """Return the space of one action."""
+        return spaces.Discrete(self.num_actions) if self.bounds is None else self.bounds.space
+
+    def observation_space(self, params: object = None) -> spaces.Box:
+        """Return the space of one observation, as the learner sees it."""
+        return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
+
+    def make(self, render_mode: str | None = None) -> gym.Env:
+        """Make the environment; if steps have a timeout, it runs in a thread of its own."""
+        seconds = step_timeout()
+        rendering = {} if render_mode is None else {"render_mode": render_mode}
+        settings = {**self.settings, **rendering}
+        if seconds is None:
+            return _made(self.id, settings)
+        return TimedEnv(lambda: _made(self.id, settings), f"{PREFIX}{self.id}", seconds)
+
+
+def outside(name: str, settings: dict[str, Any]) -> Outside:
+    """Return the description of ``gym:ID``; make the environment once to read it."""
+    plain = _plain(name, settings)
+    key = name, json.dumps(plain, sort_keys=True)
+    registered = gym.registry.get(name.rpartition(":")[2])
+    if key not in _READ or _READ[key][0] is not registered:
+        found = _read(name, plain)
+        _READ[key] = gym.registry[name.rpartition(":")[2]], found
+    return _READ[key][1]
+
+
+def _read(name: str, plain: dict[str, Any]) -> Outside:
+    known = name.removeprefix(PREFIX)
+    accepted, usual = accepted_settings(known)
+    for setting in plain:
+        if accepted is not None and setting not in accepted:
+            raise ValueError(f"{name} has no setting {setting!r}: it takes {', '.join(accepted)}")
+    env = _made(known, plain)
+    try:
+        check_spaces(name, env)
+        actions = int(getattr(env.action_space, "n", 0))
+        box = env.action_space
+        bounds = Bounds.of(box) if isinstance(box, spaces.Box) else None
+        numbers = int(env.observation_space.shape[0])  # type: ignore[index]
+        draws = "rgb_array" in env.metadata.get("render_modes", [])
+    finally:
+        env.close()
+    changed = {
+        key: value
+        for key, value in plain.items()
+        if not np.array_equal(usual.get(key, Parameter.empty), value)
+    }
+    return Outside(known, actions, numbers, draws, bounds, changed)
+
+
+def accepted_settings(known: str) -> tuple[list[str] | None, dict[str, Any]]:
+    """Return the names of settings (None for any name), and the default values."""
+    module, _, registered = known.rpartition(":")
+    if module:
+        _asked(known, lambda: _imported(module))
+    spec = _asked(known, lambda: gym.spec(registered))
+    entry = spec.entry_point
+    creator = _asked(
+        known,
+        lambda: gym.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry,
+    )
+    parameters = signature(creator).parameters if creator is not None else {}
+    usual = {
+        key: one.default for key, one in parameters.items() if one.default is not Parameter.empty
+    }
+    usual |= {TIME_LIMIT: spec.max_episode_steps, **spec.kwargs}
+    if creator is None or any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values()):
+        return None, usual
+    return [*(key for key in parameters if key != "render_mode"), TIME_LIMIT], usual
+
+
+def _imported(module: str) -> None:
+    """Import a module that the user named, from the current folder if it is not installed.
+
+    The folder then stays last on `sys.path`, so it hides no other module. Worker processes get it
+    too (see `machine.started`).
+    """
+    top = module.partition(".")[0]
+    here = Path.cwd()
+    is_here = (here / top).is_dir() or (here / f"{top}.py").is_file()
+    if is_here and top not in sys.modules and find_spec(top) is None:
+        sys.path.append(str(here))
+        invalidate_caches()
+    import_module(module)
+
+
+def _made(known: str, settings: dict[str, Any]) -> gym.Env:
+    with same_signals():
+        return _asked(known, lambda: gym.make(known, **settings), settings)
+
+
+def _asked(known: str, ask: Callable[[], T], settings: dict[str, Any] | None = None) -> T:
+    """Return the result of a call of Gymnasium; turn its errors into ValueError with a remedy."""
+    try:
+        return ask()
+    except (error.UnregisteredEnv, error.DeprecatedEnv) as problem:
+        raise ValueError(
+            f"Gymnasium has no environment {known!r}{nearest(known, gym.registry)} ({problem}): "
+            "choose one of gymnasium.registry, or write gym:MODULE:ID for one that MODULE registers"
+        ) from problem
+    except (error.DependencyNotInstalled, ImportError) as problem:
+        why = f"gym:{known} needs a module that can't be imported ({problem})"
+        raise ValueError(
+            f"{why}: install the module, or run the command in its folder"
+        ) from problem
+    except (error.Error, TypeError, ValueError, AssertionError) as problem:
+        raise ValueError(
+            f"Gymnasium can't make {known!r} with {settings or 'no settings'} ({problem}): "
+            "pass an id and settings that gymnasium.make takes"
+        ) from problem
+
+
+def _plain(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as JSON data, which a record can hold."""
+    if "render_mode" in settings:
+        raise ValueError(
+            f"training renders nothing; got render_mode={settings['render_mode']!r} for {name}: "
+            "leave it out, `watch` sets it"
+        )
+    try:
+        return json.loads(json.dumps(settings))
+    except TypeError as problem:
+        raise ValueError(
+            "settings of a run are numbers, strings, lists and dicts, so that a record can hold "
+            f"them; got {settings} for {name} ({problem}): register the environment with this "
+            "setting under an id of its own"
+        ) from problem
