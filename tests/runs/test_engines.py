@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from queue import Queue
@@ -21,10 +22,10 @@ from deadtime._support import machine
 from deadtime._support.timeouts import limited_steps
 from deadtime.cli.status import Status
 from deadtime.learn import checkpoint, compiled_groups
-from deadtime.runs import driver, engines, records, store, unit_worker, units
+from deadtime.runs import driver, engines, estimates, records, store, unit_worker, units
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.record_format import from_bytes, to_bytes
-from deadtime.runs.runner import train_missing
+from deadtime.runs.runner import How, train_missing
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runs.units import Unit, from_json, units_of
 from deadtime.runs.where import Where
@@ -556,3 +557,39 @@ def test_compare_has_engines(tmp_path):
     assert shown[0] == shown[1]
     assert shown[0]["trained"] == 8
     assert not (tmp_path / "inline" / ".status.json").exists()  # others may add to the same folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["inline", full("local")])
+def test_units_stop_when_the_time_is_up_and_resume_to_the_same_bits(
+    engine, tmp_path, capsys, monkeypatch
+):
+    asked = [(replace(CART, steps=9_000), [0])]
+    assert train_missing(asked, tmp_path / "whole", Where("inline")) == 0
+
+    def check(sweep):
+        if any(one["done"] > 2_000 for one in sweep.running.values()):
+            raise driver._TimeIsUpError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(driver.Sweep, "_check_time", check)
+        assert train_missing(asked, tmp_path / "x", Where(engine)) == 0
+    assert "time is up: finished runs are recorded, 1 checkpoint" in capsys.readouterr().err
+    assert not everything(tmp_path / "x")
+    assert train_missing(asked, tmp_path / "x", Where(engine)) == 0
+    assert everything(tmp_path / "x") == everything(tmp_path / "whole")
+
+
+def test_a_driver_whose_time_is_up_starts_nothing(tmp_path, capsys):
+    spent = How(until=time.monotonic() - 1)
+    assert train_missing([(MAZE, range(2))], tmp_path / "x", Where("inline"), how=spent) == 0
+    assert "time is up" in capsys.readouterr().err
+    assert not everything(tmp_path / "x")
+
+
+def test_runs_are_chosen_that_fit_into_a_time():
+    runs = [(replace(CART, steps=100_000), [seed]) for seed in range(8)]
+    enough = estimates.seconds_needed(runs[:5], 0)
+    assert len(estimates.fitting(runs, enough)) >= 5
+    assert len(estimates.fitting(runs, enough / 2)) < 5
+    assert len(estimates.fitting(runs, 0)) == 1

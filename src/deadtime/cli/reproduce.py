@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -16,6 +18,7 @@ from deadtime.cli.option_types import (
     Integer,
     LimitGroup,
     Limits,
+    Number,
     Place,
     name_type,
 )
@@ -53,6 +56,8 @@ class Reproduce:
     """Settings of an experiment that has both: paper (the authors') or best (our own)."""
     next: Integer = None
     """Do only this many of the missing runs, the most important first; 0 only draws figures."""
+    minutes: Number = None
+    """Do the missing runs that fit into this time, the most important first, and stop then."""
     smoke: Flag = False
     """Test that everything runs: one tiny run of each, recorded apart in the folder `smoke`."""
     out: Place = "results/paper"
@@ -93,6 +98,8 @@ class Reproduce:
         first = {experiment.seeds[0] for experiment in experiments if experiment.runs}
         keep = Keep(tuple(sorted(first)), KEPT_POLICY_BYTES)
         how = How(together=True) if self.smoke else How(keep)
+        if self.minutes is not None:
+            how = replace(how, until=monotonic() + 60 * self.minutes)
         lost = train_missing(runs, out, self.where, None if self.smoke else store, how=how)
         for experiment in experiments:
             if self.tensorboard:
@@ -104,14 +111,20 @@ class Reproduce:
 
     def _runs(self, experiments: Sequence[Experiment], out: Path) -> Runs:
         """Return the runs to do: all, or the first ones that are missing."""
-        if self.next is None:
+        if self.next is None and self.minutes is None:
             return [pair for experiment in experiments for pair in experiment.wanted]
-        if self.next < 0:
+        if self.next is not None and self.next < 0:
             rule = "next is how many runs to do, 0 or more"
             raise ValueError(f"{rule}; got {self.next}: 0 only shows what is recorded")
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            rule = "minutes is a time above 0"
+            raise ValueError(f"{rule}; got {self.minutes}: leave it out for no limit")
+        from deadtime.runs.estimates import fitting  # noqa: PLC0415  (help needs none of it)
+
         first = [pair for experiment in experiments for pair in experiment.next(self.next, out)]
         once = {(spec.name, *seeds): (spec, seeds) for spec, seeds in first}
-        return [*once.values()][: self.next]
+        chosen = [*once.values()][: self.next]
+        return chosen if self.minutes is None else fitting(chosen, 60 * self.minutes)
 
 
 def _show(experiment: Experiment, out: Path, place: str | Path) -> None:

@@ -8,6 +8,7 @@ or the disk is full.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
@@ -55,11 +56,19 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
     engine, units, gpus = _engine(left, where, how)
     units = [unit._replace(keep=how.keep) for unit in units]
     sweep = Sweep(units, root, where.retries, how, store)
-    with sweep.checkpoints_noted(), closing(engine), _compiling(how):
-        seconds = seconds_needed(left, gpus, how.together)
-        if how.alone or seconds >= _LONG_SECONDS:
-            console(stderr=True).print(f"{counted(count(left), 'run')} to do, {about(seconds)}")
-        failed = sweep.run(engine)
+    try:
+        with sweep.checkpoints_noted(), closing(engine), _compiling(how):
+            seconds = seconds_needed(left, gpus, how.together)
+            if how.alone or seconds >= _LONG_SECONDS:
+                console(stderr=True).print(f"{counted(count(left), 'run')} to do, {about(seconds)}")
+            failed = sweep.run(engine)
+    except _TimeIsUpError:
+        failed = sweep.failed
+        written = counted(len(ending.CHECKPOINTS), "checkpoint")
+        console(stderr=True).print(
+            f"time is up: finished runs are recorded, {written} written; run the same command to "
+            "continue"
+        )
     if failed:
         for unit, reason in failed:
             console(stderr=True).print(f"failed: {unit.name}: {reason}", soft_wrap=True)
@@ -67,6 +76,10 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
             f"{len(failed)} of {len(units)} failed; run the same command to retry only these"
         )
     return sum(len(unit.runs) for unit, _ in failed)
+
+
+class _TimeIsUpError(Exception):
+    """The command's time is up before all units are done."""
 
 
 def _compiling(how: How) -> AbstractContextManager[None]:
@@ -91,6 +104,8 @@ class How:
     Otherwise several may add to the folder at once, and the first error ends the command."""
     together: bool = False
     """Whether runs are very short: they then share programs that are compiled faster."""
+    until: float = math.inf
+    """The time by `monotonic` at which unfinished units write checkpoints and stop."""
 
 
 def check(where: Where) -> None:
@@ -198,6 +213,7 @@ class Sweep:
         with bar(runs, sum(unit.work for unit in self.units), "steps") as tell:
             try:
                 while waiting or self.running:
+                    self._check_time()
                     while waiting and engine.start(waiting[0], checkpoints):
                         unit = waiting.popleft()
                         attempts[unit.id] += 1
@@ -235,6 +251,11 @@ class Sweep:
             finally:
                 self.show(last=True)
         return self.failed
+
+    def _check_time(self) -> None:
+        """Raise if the time of the command is up."""
+        if monotonic() > self.how.until:
+            raise _TimeIsUpError
 
     @property
     def checkpoints(self) -> str:

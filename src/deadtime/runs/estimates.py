@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from pathlib import Path
 
 from deadtime._support.ending import uninterrupted
@@ -43,12 +44,25 @@ def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> 
 
     `together` is for runs that share programs on a CPU too.
     """
-    if gpus is None and any(isinstance(spec, DeepSpec) for spec, _ in runs):
-        with uninterrupted():
-            import jax  # noqa: PLC0415  (it takes a while to load)
+    return about(seconds_needed(runs, _gpus(runs) if gpus is None else gpus, together))
 
-            gpus = int(jax.default_backend() == "gpu")
-    return about(seconds_needed(runs, gpus or 0, together))
+
+def fitting(runs: Runs, seconds: float) -> Runs:
+    """Return the first runs that take no longer than `seconds` here, and at least one."""
+    gpus = _gpus(runs)
+    counts = range(1, len(runs) + 1)
+    most = bisect_right(counts, seconds, key=lambda n: seconds_needed(runs[:n], gpus))
+    return runs[: max(most, 1)]
+
+
+def _gpus(runs: Runs) -> int:
+    """Return 1 if deep agents are trained on a GPU here, else 0."""
+    if not any(isinstance(spec, DeepSpec) for spec, _ in runs):
+        return 0
+    with uninterrupted():
+        import jax  # noqa: PLC0415  (it takes a while to load)
+
+    return int(jax.default_backend() == "gpu")
 
 
 def seconds_needed(runs: Runs, gpus: int, together: bool = False) -> float:

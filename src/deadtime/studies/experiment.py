@@ -45,6 +45,8 @@ class Experiment:
     in_part: bool = False
     """Whether it is shown with what is recorded of it; else only with seeds that all its runs
     have."""
+    spec_by_spec: bool = False
+    """Whether `next` completes the seeds of one spec first; else a seed of all specs."""
 
     @property
     def name(self) -> str:
@@ -76,9 +78,11 @@ class Experiment:
         once = {spec.name: spec for spec in self.runs.values()}
         return [(spec, self.seeds) for spec in once.values()]
 
-    def next(self, number: int, root: Path) -> Runs:
-        """Return the first `number` runs that are not recorded, by seed and then by spec."""
+    def next(self, number: int | None, root: Path) -> Runs:
+        """Return the first `number` runs that are not recorded, or all (see `spec_by_spec`)."""
         pairs = [(spec, [seed]) for seed in self.seeds for spec, _ in self.wanted]
+        if self.spec_by_spec:
+            pairs = [(spec, [seed]) for spec, _ in self.wanted for seed in self.seeds]
         return [(spec, seeds) for spec, seeds in pairs if missing([(spec, seeds)], root)][:number]
 
 
