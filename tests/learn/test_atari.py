@@ -76,6 +76,14 @@ def same(first, second):
         np.testing.assert_array_equal(array, second.record.policies[name])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_worker():
+    """Pools have one worker each, because a worker takes a second to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NPROC", "1")
+        yield
+
+
 @pytest.fixture(scope="module")
 def delayed():
     return trained(spec_of())
@@ -186,6 +194,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_
 
 @pytest.mark.full
 def test_a_worker_that_dies_costs_its_episodes_only(monkeypatch):
+    monkeypatch.setenv("NPROC", "2")
     spec, killed = spec_of("oblivious"), []
     step = HostGroup._step
 
@@ -327,11 +336,12 @@ def test_the_commands(tmp_path, capsys):
             "delayed",
             "oblivious",
             "--delays",
-            "1",
+            "2",
             "--seeds",
             "1",
         )
     )
+    assert table["trained"] == 1, "one of the two is recorded"
     assert {"delayed", "oblivious"} <= table["delays"][0].keys()
 
 

@@ -13,7 +13,7 @@ from deadtime.learn import checkpoint, compiled_groups
 from deadtime.learn.checkpoint import Extent
 from deadtime.learn.deep_training import run_deep
 from deadtime.runs.deep_specs import DeepSpec
-from tests.commands import recorded
+from tests.commands import full, recorded
 from tests.processes import nothing_left, start, wait_for  # noqa: F401
 
 STATE = {"weights": np.arange(3000.0)}
@@ -130,13 +130,13 @@ def test_a_full_disk_is_said_once_a_run(tmp_path, capfd):
     "error", [SafetensorError("no room"), OSError(28, "No space left on device")]
 )
 def test_a_run_whose_checkpoints_fail_is_done(error, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 50)
     (straight,) = recorded(run_deep([(CART, 0)], lambda n: None))
 
-    def full(*arguments, **named):
+    def no_room(*arguments, **named):
         raise error
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
-    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 50)
+    monkeypatch.setattr(checkpoint, "save_file", no_room)
     monkeypatch.setattr(compiled_groups, "WRITE_EVERY_SECONDS", -1.0)
     (record,) = recorded(run_deep([(CART, 0)], lambda n: None, checkpoints=tmp_path))
     assert record.scores == straight.scores
@@ -179,7 +179,7 @@ NONE = f"{INTERRUPTED}no checkpoint was written, so unfinished seeds start again
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "number", "status", "said"),
-    [(COMMAND, signal.SIGTERM, 143, WRITTEN), (LIMITED, signal.SIGINT, 130, NONE)],
+    [(COMMAND, signal.SIGTERM, 143, WRITTEN), full(LIMITED, signal.SIGINT, 130, NONE)],
     ids=["SIGTERM", "full disk"],
 )
 def test_what_is_said_of_checkpoints_is_true(code, number, status, said, tmp_path):

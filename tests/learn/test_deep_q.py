@@ -385,15 +385,16 @@ def test_shifted_learns_at_the_state_of_the_decision():
 
 
 @pytest.mark.slow
-def test_chunks_and_batch_mates_do_not_change_a_run(compiled_well):
+@pytest.mark.parametrize("chunk", [[100] * 5, full([1, 99, 400])])
+def test_chunks_and_batch_mates_do_not_change_a_run(chunk, compiled_well):
     env = make("cartpole")
     settings = replace(preset("paper", family_of("cartpole")), hidden=(8, 8))
     _, _, whole, returns = trained(env, "delayed", (0, 3), settings, 3, 500)
-    _, _, parts, again = trained(env, "delayed", (0, 3), settings, 3, 500, chunk=[1, 99, 400])
+    _, _, parts, again = trained(env, "delayed", (0, 3), settings, 3, 500, chunk=chunk)
     np.testing.assert_array_equal(returns, again)
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
         np.testing.assert_array_equal(one, other)
-    _, _, beside, _ = trained(env, "delayed", (2, 3), settings, 3, 500)
+    _, _, beside, _ = trained(env, "delayed", (2, 3), settings, 3, 500, chunk=chunk)
     for one, other in zip(
         jax.tree.leaves(pick(whole, 1)), jax.tree.leaves(pick(beside, 1)), strict=True
     ):
@@ -451,7 +452,8 @@ def test_scales_of_the_forward_model_are_of_stored_transitions(keep):
     )
     learner, replay = DEEP_Q.init(program, setup, jax.random.key(0)), DEEP_Q.new_replay(program)
     item = Transition(*(jnp.ones(1),) * 7)
-    after, _ = updated(program, setup, learner, replay, item, keep, jnp.int32(0), jax.random.key(0))
+    update = jax.jit(updated, static_argnums=0)
+    after, _ = update(program, setup, learner, replay, item, keep, jnp.int32(0), jax.random.key(0))
     assert float(after.model.inputs.count) == float(after.model.changes.count) == float(keep)
 
 
@@ -626,6 +628,7 @@ def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
     )
     learner = DEEP_Q.init(program, setup, jax.random.key(0))
     still = jax.tree.map(jnp.zeros_like, learner.q)
+    update = jax.jit(updated, static_argnums=0)
     q, target = (
         eqx.tree_at(lambda n: n.biases[-1], still, jnp.array(values))
         for values in ([1.0, 0.0], [10.0, 20.0])
@@ -640,7 +643,7 @@ def test_the_mistakes_of_the_authors_code_can_be_switched_on(change, expected):
                 q=eqx.tree_at(lambda n: n.biases[-1], q, jnp.array([guess, guess - 1])),
                 target=target,
             )
-            after = updated(
+            after = update(
                 program, setup, given, replay, item, True, jnp.int32(0), jax.random.key(0)
             )[0]
             assert np.sign(given.q.biases[-1][0] - after.q.biases[-1][0]) == sign

@@ -17,7 +17,7 @@ from deadtime.learn import compiled_groups
 from deadtime.learn.deep_training import run_deep
 from deadtime.runs import records
 from deadtime.runs.deep_specs import DeepSpec
-from tests.commands import full, recorded
+from tests.commands import full, recorded, run
 from tests.processes import nothing_left, start, wait_for  # noqa: F401
 
 PAGE = (Path(__file__).parents[2] / "docs/extending.md").read_text()
@@ -213,9 +213,8 @@ def test_a_sweep_and_its_page_show_agents_of_ones_own(mine, tmp_path):
     grid = f"{names}delays = [0, 2]\nseeds = 1\n"
     (tmp_path / "s.toml").write_text(f"{grid}[overrides]\nsteps = 100\n")
     for words in (["sweep", "s.toml", "--engine", "inline"], ["report", "s"]):
-        command, _ = start("-c", COMMAND, *words, cwd=tmp_path)
-        error = command.communicate(timeout=300)[1]
-        assert command.returncode == 0, error
+        done = run(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
     page = (tmp_path / "s/report.html").read_text()
     assert "reactive" in page
     assert "data:image" in page

@@ -236,6 +236,16 @@ def test_parts_that_do_not_fit_are_refused_as_act_does():
         policy.predict(np.zeros(4), deterministic=False)
 
 
+def test_an_observation_and_a_queue_of_the_wrong_form():
+    policy = BUILDERS["deep augmented"]()
+    for wrong in ([0, 0, 0], [[0] * 4], ["a"] * 4, None, [np.nan] * 4):
+        with pytest.raises(ValueError, match="an observation is 4 finite numbers"):
+            policy.act(wrong, [0, 0, 0])
+    for wrong in ([0, 0, 3], [0, 0, -1], [0] * 4, [0.5, 1.0, 0.0], "abc"):
+        with pytest.raises(ValueError, match="pending_actions are the last 3 actions"):
+            policy.act(np.zeros(4), wrong)
+
+
 def test_states_of_the_wrong_form():
     policy = NetworkPolicy(
         replace(recurrent_manifest(), delay=0), recurrent(np.random.default_rng(0))
