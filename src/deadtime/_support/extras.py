@@ -13,6 +13,8 @@ _EXTRAS = {
     "gymnax": ("gymnax",),
     "onnx": ("onnx", "onnxruntime"),
     "ray": ("fsspec", "ray"),
+    "sb3": ("stable_baselines3", "torch"),
+    "torchrl": ("tensordict", "torch", "torchrl"),
 }
 """The packages of each extra, as they are imported."""
 
@@ -21,7 +23,8 @@ _EXTRAS = {
 def extras_needed(usual: str = "") -> Iterator[None]:
     """Turn the error of a missing optional package into one that says what to install.
 
-    `usual` is the extra that the caller needs as a whole; `learn` contains `plan`.
+    `usual` is the extra that the caller needs as a whole; `learn` contains `plan`, and several
+    extras contain `torch`.
     """
     try:
         yield
@@ -30,7 +33,8 @@ def extras_needed(usual: str = "") -> Iterator[None]:
         extra = next((name for name, packages in _EXTRAS.items() if package in packages), None)
         if extra is None:
             raise
-        extra = usual if extra == "plan" and usual else extra
+        wider = extra == "plan" and usual
+        extra = usual if wider or package in _EXTRAS.get(usual, ()) else extra
         raise ModuleNotFoundError(
             f"this needs the extra `{extra}`; {package} is not installed: "
             f"pip install 'deadtime[{extra}]', or in a clone pip install '.[{extra}]'",

@@ -1,5 +1,6 @@
 """Gymnasium wrappers: delays and augmented observations, for single and vector environments."""
 
+from deadtime.wrappers.prediction import PredictObservation
 from deadtime.wrappers.scalar import ActionDelay, AugmentObservation, ObservationDelay
 from deadtime.wrappers.vector import (
     VectorActionDelay,
@@ -11,6 +12,7 @@ __all__ = [
     "ActionDelay",
     "AugmentObservation",
     "ObservationDelay",
+    "PredictObservation",
     "VectorActionDelay",
     "VectorAugmentObservation",
     "VectorObservationDelay",

@@ -122,6 +122,11 @@ class Augmentation:
                 f"and {self.action_space} inside: put that wrapper beneath ActionDelay"
             )
 
+    @property
+    def observation_size(self) -> int:
+        """How many numbers of a flat augmented state are the observation; they are the first."""
+        return sum(len(_bounds(leaf)[0]) for leaf in leaf_spaces(self._observation_space))
+
     def _flat_space(self) -> spaces.Box:
         bounds = [_bounds(leaf) for leaf in leaf_spaces(self._observation_space)]
         bounds += [_bounds(leaf) for leaf in leaf_spaces(self.action_space)] * self.delay

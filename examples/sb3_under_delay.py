@@ -1,0 +1,123 @@
+"""Stable-Baselines3's DQN on CartPole under delay, in four ways.
+
+`plain` sees the observation alone, `queue` also the pending actions. `predicted` acts on the
+prediction of a forward model, which it learns. `projected` values states, and acts on a projection
+of these values to the observation and the queue. All have the same settings.
+
+Each run adds one line of JSON to the record, and prints it. With `--table` the script prints the
+table of a record instead.
+"""
+
+import argparse
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+
+import gymnasium as gym
+import numpy as np
+import torch
+from stable_baselines3 import DQN
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+
+from deadtime import ActionDelay, AugmentObservation, PredictObservation
+from deadtime.integrations.sb3 import (
+    ExecutedReplayBuffer,
+    ForwardModel,
+    LearnForwardModel,
+    ProjectedDQN,
+)
+
+AGENTS = ("plain", "queue", "predicted", "projected")
+SETTINGS = {
+    "learning_rate": 1e-3,
+    "buffer_size": 50_000,
+    "learning_starts": 1000,
+    "batch_size": 64,
+    "gamma": 0.99,
+    "train_freq": 4,
+    "gradient_steps": 2,
+    "target_update_interval": 500,
+    "exploration_fraction": 0.2,
+    "exploration_final_eps": 0.04,
+    "policy_kwargs": {"net_arch": [64, 64]},
+}
+EPISODES = 20
+T_QUANTILES = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 10: 2.26}
+"""The 97.5% quantile of Student's t for a mean over so many seeds."""
+
+
+def trained(agent: str, delay: int, steps: int, seed: int) -> tuple[DQN, gym.Env]:
+    env = ActionDelay(gym.make("CartPole-v1"), delay)
+    if agent == "predicted":
+        forward = ForwardModel(env, seed=seed)
+        env = Monitor(PredictObservation(env, forward))
+        buffer = {"replay_buffer_class": ExecutedReplayBuffer}
+        model = DQN("MlpPolicy", env, seed=seed, device="cpu", **buffer, **SETTINGS)
+        return model.learn(steps, callback=LearnForwardModel(forward, steps_per_update=2)), env
+    env = Monitor(env if agent == "plain" else AugmentObservation(env, flat=True))
+    learner = ProjectedDQN if agent == "projected" else DQN
+    return learner("MlpPolicy", env, seed=seed, device="cpu", **SETTINGS).learn(steps), env
+
+
+def run(agent: str, delay: int, steps: int, seed: int) -> dict:
+    start = perf_counter()
+    model, env = trained(agent, delay, steps, seed)
+    seconds = perf_counter() - start
+    env.reset(seed=10_000 + seed)
+    mean, _ = evaluate_policy(model, env, n_eval_episodes=EPISODES)
+    packages = ("stable-baselines3", "torch", "gymnasium", "numpy")
+    return {
+        "agent": agent,
+        "delay": delay,
+        "steps": steps,
+        "seed": seed,
+        "return": float(mean),
+        "seconds": round(seconds, 1),
+        "settings": SETTINGS,
+        "date": datetime.now(UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in packages},
+    }
+
+
+def table(path: Path) -> str:
+    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = ["| agent | mean return | 95% interval | seeds |", "| --- | --- | --- | --- |"]
+    for agent in AGENTS:
+        scores = np.array([record["return"] for record in records if record["agent"] == agent])
+        count = len(scores)
+        if count < 2:
+            continue
+        reach = T_QUANTILES[count] * scores.std(ddof=1) / count**0.5
+        low, high = max(scores.mean() - reach, 0), min(scores.mean() + reach, 500)
+        lines.append(f"| {agent} | {scores.mean():.0f} | {low:.0f} to {high:.0f} | {count} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--agents", nargs="+", default=AGENTS, choices=AGENTS)
+    parser.add_argument("--delay", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=50_000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--record", type=Path, default=Path("out/sb3_under_delay.jsonl"))
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    arguments.record.parent.mkdir(parents=True, exist_ok=True)
+    if not arguments.table:
+        for seed in arguments.seeds:
+            for agent in arguments.agents:
+                found = json.dumps(run(agent, arguments.delay, arguments.steps, seed))
+                print(found, flush=True)
+                with arguments.record.open("a", encoding="utf-8") as file:
+                    file.write(found + "\n")
+    print(table(arguments.record))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+"""Delays for agents and environments of other libraries; each module imports its library."""
+
+__all__: list[str] = []

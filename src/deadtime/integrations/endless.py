@@ -1,0 +1,14 @@
+"""A check of processes that run on a device, where the end of a trace can't raise."""
+
+from __future__ import annotations
+
+from deadtime.delays import DelayProcess
+
+
+def check_endless(process: DelayProcess) -> None:
+    """Raise if a process can end."""
+    if not process.chain.endless:
+        raise ValueError(
+            "ages on a device are drawn without looking at them, so a delay has no end; got "
+            f"{process}: pass repeat=True to the trace"
+        )

@@ -1,0 +1,138 @@
+"""Stable-Baselines3's learners with the view `projected`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3 import DQN, SAC, TD3
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from torch.nn import functional
+from torch.nn.utils import clip_grad_norm_
+
+from deadtime.integrations.sb3.policies import (
+    ProjectedDQNPolicy,
+    ProjectedQNetwork,
+    ProjectedSACPolicy,
+    ProjectedTD3Policy,
+)
+from deadtime.integrations.sb3.replay import ProjectedReplayBuffer
+
+
+def _named(policy: type[BasePolicy]) -> dict[str, type[BasePolicy]]:
+    """Return the names of a policy; an environment with a Dict is refused by `_shown`."""
+    return {"MlpPolicy": policy, "MultiInputPolicy": policy}
+
+
+class _Projected:
+    """Mixin that gives a learner the rows and the policy of `projected`."""
+
+    def _setup_model(self) -> None:
+        model: Any = self
+        if model.n_steps != 1:
+            raise ValueError(
+                "projected learns from rows of one step, because the next action of a row is the "
+                f"one executed next; got n_steps={model.n_steps}: pass n_steps=1"
+            )
+        if model.replay_buffer_class not in (None, ProjectedReplayBuffer):
+            raise ValueError(
+                "projected has a replay buffer of its own; got "
+                f"replay_buffer_class={model.replay_buffer_class.__name__}: leave it out"
+            )
+        model.replay_buffer_class = ProjectedReplayBuffer
+        if model.env is not None:
+            shown = _shown(model.env)
+            model.policy_kwargs = {**model.policy_kwargs, "state_size": shown["state_size"]}
+            model.replay_buffer_kwargs = {**model.replay_buffer_kwargs, **shown}
+        super()._setup_model()  # type: ignore[misc]
+
+
+def _shown(env: Any) -> dict[str, Any]:
+    """Return what the replay buffer must know of the delays in a vector environment."""
+    if not env.has_attr("augmentation") or not isinstance(env.observation_space, spaces.Box):
+        raise ValueError(
+            "projected decides from the observation and the pending actions in one vector; got "
+            f"observations {env.observation_space}: wrap each environment, "
+            "AugmentObservation(ActionDelay(env, delay), flat=True)"
+        )
+    augmentation = env.get_attr("augmentation")[0]
+    if augmentation.observation_delay:
+        raise ValueError(
+            "projected takes a delay of actions alone; got a delay of observations of "
+            f"{augmentation.observation_delay}: use one ActionDelay of the sum"
+        )
+    knowledge = env.get_attr("knowledge")[0]
+    return {
+        "state_size": augmentation.observation_size,
+        "constant_delay": knowledge.longest if knowledge.constant else None,
+        "sees_next_age": knowledge.observed == "now",
+    }
+
+
+class ProjectedSAC(_Projected, SAC):
+    """SAC whose actor decides from (s, queue) and whose critic values states (BPQL's rule)."""
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = _named(ProjectedSACPolicy)
+
+
+class ProjectedTD3(_Projected, TD3):
+    """TD3 whose actor decides from (s, queue) and whose critic values states."""
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = _named(ProjectedTD3Policy)
+
+
+class ProjectedDQN(_Projected, DQN):
+    """DQN with values of states, and a projection of them to (s, queue) that chooses actions."""
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = _named(ProjectedDQNPolicy)
+    q_net: ProjectedQNetwork
+    q_net_target: ProjectedQNetwork
+
+    def train(self, gradient_steps: int, batch_size: int = 100) -> None:
+        """Fit Q to the executed transitions, and F to Q at the state of its execution."""
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        losses = []
+        for _ in range(gradient_steps):
+            rows = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
+            loss, misfit = self._losses(rows)
+            losses.append(loss.item())
+            self.policy.optimizer.zero_grad()
+            (loss + misfit).backward()
+            self._clip_gradients()
+            self.policy.optimizer.step()
+        self._n_updates += gradient_steps
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("train/loss", np.mean(losses))
+
+    def _losses(self, rows: ReplayBufferSamples) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of Q and the loss of F."""
+        now, then = rows.observations, rows.next_observations
+        actions = rows.actions.long()
+        with torch.no_grad():
+            chosen = self.q_net_target.projected(then.seen).argmax(dim=1, keepdim=True)
+            if then.fixed is not None:
+                chosen = torch.where(then.fixed, then.action.long(), chosen)
+            next_values = torch.gather(self.q_net_target(then.state), dim=1, index=chosen)
+            target = rows.rewards + (1 - rows.dones) * self.gamma * next_values
+        values = self.q_net(now.state)
+        loss = functional.smooth_l1_loss(torch.gather(values, dim=1, index=actions), target)
+        if self.q_net.projection is None:
+            return loss, torch.zeros_like(loss)
+        misfits = (self.q_net.projected(now.seen) - values.detach()).square().mean(dim=1)
+        if now.fixed is not None:
+            misfits = misfits * ~now.fixed.reshape(-1)
+        return loss, misfits.mean()
+
+    def _clip_gradients(self) -> None:
+        """Clip the gradients of Q, and apart from them those of F, as DQN clips its own."""
+        projection = self.q_net.projection
+        apart = [] if projection is None else list(projection.parameters())
+        known = {id(parameter) for parameter in apart}
+        rest = [weights for weights in self.policy.parameters() if id(weights) not in known]
+        for weights in (rest, apart):
+            if weights:
+                clip_grad_norm_(weights, self.max_grad_norm)
