@@ -84,20 +84,21 @@ def roll_on(likely, believed, actions, s, t, m, changed):  # type: ignore[no-unt
 
 
 @numba.njit(cache=True)
-def roll_way(likely, actions, s, t, longest, steps, ages, code):  # type: ignore[no-untyped-def]
+def roll_way(likely, actions, s, t, steps, places, code):  # type: ignore[no-untyped-def]
     """Return the end of the most likely path from s at step t through the actions on a way.
 
-    Row `code` of `ages` has the age that each step of the way executes (see
-    `deadtime.delays.waits`).
+    Row `code` of `places` has the places of these actions, counted from `actions[t]` (see
+    `tabular_channel.Channel`).
     """
+    state = np.int64(s)
     for j in range(steps[code, 0]):
-        s = likely[s, actions[t + j + longest - ages[code, 0, j]]]
-    return np.int64(s)
+        state = np.int64(likely[state, actions[t + places[code, 0, j]]])
+    return state
 
 
 @numba.njit(cache=True)
 def roll_law(  # type: ignore[no-untyped-def]
-    successors, visits, s, actions, t, longest, steps, ages, code, way, law, members
+    successors, visits, s, actions, t, steps, places, code, way, law, members
 ):
     """Write the law of the state after the actions on a way; return the number n of its states.
 
@@ -107,7 +108,7 @@ def roll_law(  # type: ignore[no-untyped-def]
         law[0, i] = 0.0
     law[0, s], members[0, 0], n = 1.0, s, 1
     for j in range(steps[code, way]):
-        a, found = actions[t + j + longest - ages[code, way, j]], 0
+        a, found = actions[t + places[code, way, j]], 0
         for i in range(n):
             state = members[0, i]
             weight, total = law[0, state], 0

@@ -12,12 +12,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from deadtime.delays import Delay, as_process
-from deadtime.delays.waits import OBSERVED, Observed, pending_counts, waits_of
+from deadtime.delays.waits import OBSERVED, Observed, Waits, pending_counts, waits_of
 from deadtime.learn.exploration import uniform
 
 AGES = 2
 """The random stream of the ages, beside those of the environment and of exploration."""
 
+_GUIDES = 64
 NOW, HINDSIGHT, NEVER = range(len(OBSERVED))
 
 
@@ -41,7 +42,9 @@ class Channel(NamedTuple):
     """The steps to the first execution of the action chosen now (see `deadtime.delays.waits`)."""
     weights: Float[np.ndarray, "codes ways"]
     on_the_way: Int[np.ndarray, "codes ways K"]
-    """The ages of the steps until then."""
+    """The places of the actions of these steps, counted from the oldest of the last K actions."""
+    guide: Int[np.ndarray, "N G"]
+    """The successors to begin with when one is drawn, for G parts of the unit interval."""
 
 
 def channel_of(delay: Delay, observed: Observed, every: bool) -> Channel:
@@ -51,25 +54,34 @@ def channel_of(delay: Delay, observed: Observed, every: bool) -> Channel:
     tables = process.chain.host_tables
     size = process.chain.size
     shape = size, tables.width
+    cumulative = np.array(tables.cumulative, np.float64).reshape(size, tables.width - 1)
     if process.constant is not None:
         observed = "never"
-        waits = (
-            np.full((1, 1), longest),
-            np.ones((1, 1)),
-            np.full((1, 1, longest), longest),
-        )
+        ages = np.full((1, 1, longest), longest)
+        waits = Waits(np.full((1, 1), longest), np.ones((1, 1)), ages)
     else:
         waits = waits_of(process, observed, every)
     return Channel(
         np.array(tables.first, np.int64),
         np.array(tables.first_cumulative, np.float64),
         np.array(tables.successors, np.int64).reshape(shape),
-        np.array(tables.cumulative, np.float64).reshape(size, tables.width - 1),
+        cumulative,
         np.array(tables.ages, np.int64),
         OBSERVED.index(observed),
         pending_counts(process, observed),
-        *waits,
+        waits.steps,
+        waits.weights,
+        np.arange(longest) + longest - waits.ages,
+        _guide(cumulative),
     )
+
+
+def _guide(cumulative: Float[np.ndarray, "N B-1"]) -> Int[np.ndarray, "N G"]:
+    """Return how many cumulative probabilities of each state end each part of the interval."""
+    if not cumulative.shape[1]:
+        return np.zeros((1, 1), np.int64)
+    parts = np.arange(_GUIDES) / _GUIDES
+    return np.array([np.searchsorted(row, parts, "right") for row in cumulative])
 
 
 @numba.njit(cache=True)
@@ -85,13 +97,13 @@ def first_state(first, cumulative, streams):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def next_state(successors, cumulative, state, streams):  # type: ignore[no-untyped-def]
+def next_state(successors, cumulative, guide, state, streams):  # type: ignore[no-untyped-def]
     """Return the channel's state one step later."""
     last = cumulative.shape[1]
     if last == 0:
         return successors[state, 0]
     u = uniform(streams, AGES)
-    place = 0
+    place = guide[state, int(u * guide.shape[1])]
     while place < last and u >= cumulative[state, place]:
         place += 1
     return successors[state, place]

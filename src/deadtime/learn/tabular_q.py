@@ -172,7 +172,7 @@ def _run(
             table.slots, table.keys, table.q, table.used,
             model.successors, model.visits, model.likely, model.rewards, model.terminal,
             state, channel.successors, channel.cumulative, channel.ages, channel.observed,
-            channel.pending, channel.steps, channel.weights, channel.on_the_way,
+            channel.pending, channel.steps, channel.weights, channel.on_the_way, channel.guide,
             memory.actions, memory.rows, memory.believed, memory.law, memory.members,
             memory.averages, memory.key, memory.known,
             agent.sees, agent.credits, agent.delay, agent.bits,
@@ -189,7 +189,7 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
     slots, keys, q, used,
     seen_after, visits, likely, sums, ends,
     channel, moves, chances, ages, observed,
-    pending, steps, weights, on_the_way,
+    pending, steps, weights, on_the_way, guide,
     actions, rows, believed, law, members, averages, key, known,
     sees, credit, m, bits, step_size, discount, epsilon, streams, learn,
 ):
@@ -207,13 +207,13 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
         row = (
             roll(likely, believed, actions, s, 0, m)
             if steady
-            else roll_way(likely, actions, s, 0, m, steps, on_the_way, code)
+            else roll_way(likely, actions, s, 0, steps, on_the_way, code)
         )
     while not ended and t < max_steps:
         u = uniform(streams, _EXPLORATION)
         if sees == LAW:
             _average(
-                seen_after, visits, q, s, actions, t, m, steps, weights, on_the_way, code, law,
+                seen_after, visits, q, s, actions, t, steps, weights, on_the_way, code, law,
                 members, averages,
             )  # fmt: skip
             actions[t + m] = epsilon_greedy(averages, 0, epsilon, u)
@@ -230,7 +230,7 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
             changed = observe(
                 seen_after, visits, likely, sums, ends, s, executed, reward, after, ended
             )
-        channel = next_state(moves, chances, channel, streams)
+        channel = next_state(moves, chances, guide, channel, streams)
         later = ages[channel]
         if observed == NOW:
             code = later + 1
@@ -247,7 +247,7 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
             then = (
                 roll_on(likely, believed, actions, after, t + 1, m, changed)
                 if steady
-                else roll_way(likely, actions, after, t + 1, m, steps, on_the_way, code)
+                else roll_way(likely, actions, after, t + 1, steps, on_the_way, code)
             )
         if learn and credit == CHOSEN:
             _learn(q, row, actions[t + m], reward, then, ended, step_size, discount)
@@ -284,7 +284,7 @@ def _learn(q, seen, action, reward, then, ended, step_size, discount):  # type: 
 
 @numba.njit(cache=True)
 def _average(  # type: ignore[no-untyped-def]
-    seen_after, visits, q, s, actions, t, m, steps, weights, on_the_way, code, law, members,
+    seen_after, visits, q, s, actions, t, steps, weights, on_the_way, code, law, members,
     averages,
 ):  # fmt: skip
     """Write the mean value of each action, over the model's law of the state in which it will be
@@ -296,7 +296,7 @@ def _average(  # type: ignore[no-untyped-def]
         if weight == 0.0:
             continue
         n = roll_law(
-            seen_after, visits, s, actions, t, m, steps, on_the_way, code, way, law, members
+            seen_after, visits, s, actions, t, steps, on_the_way, code, way, law, members
         )
         for i in range(n):
             state = members[0, i]
