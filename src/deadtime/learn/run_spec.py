@@ -68,6 +68,10 @@ class TabularRun(Run, Protocol):
         """When the agent learns the age of a step."""
 
     @property
+    def wrong_delays(self) -> tuple[Delay, ...]:
+        """Other delays under which the trained agent is played, without being told."""
+
+    @property
     def until_return(self) -> float | None:
         """The mean return at which a seed stops early."""
 

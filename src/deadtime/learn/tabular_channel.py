@@ -76,6 +76,18 @@ def channel_of(delay: Delay, observed: Observed, every: bool) -> Channel:
     )
 
 
+def unexpected(channel: Channel, delay: Delay) -> Channel:
+    """Return the channel of another delay, of which the agent knows and expects what it did."""
+    other = channel_of(delay, "never", every=False)
+    return other._replace(
+        observed=channel.observed,
+        pending=channel.pending,
+        steps=channel.steps,
+        weights=channel.weights,
+        on_the_way=channel.on_the_way,
+    )
+
+
 def _guide(cumulative: Float[np.ndarray, "N B-1"]) -> Int[np.ndarray, "N G"]:
     """Return how many cumulative probabilities of each state end each part of the interval."""
     if not cumulative.shape[1]:

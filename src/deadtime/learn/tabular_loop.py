@@ -17,6 +17,7 @@ from deadtime.envs.finite import Finite
 from deadtime.learn.counts import estimate
 from deadtime.learn.outcome import Outcome
 from deadtime.learn.run_spec import TabularRun
+from deadtime.learn.tabular_channel import unexpected
 from deadtime.learn.tabular_q import Agent, new_agent, run_episodes, to_arrays
 from deadtime.learn.trainer import Progress, train_groups
 from deadtime.planning.solvers import solve
@@ -24,6 +25,8 @@ from deadtime.runtime.views import VIEWS
 
 _BLOCKS = 100
 """Blocks of episodes, each a point of the curve."""
+_PLAYED = 3
+"""The random streams of episodes under other delays; 0 to 2 are training, evaluation and ties."""
 _LAST = 20
 """The last episodes, whose mean return is compared with `until_return`."""
 
@@ -101,10 +104,7 @@ class TabularGroup:
         self._agent = new_agent(self._env, view, spec.channel, spec.observed)
         self._offline = view.solves_offline
         self._settings = replace(spec.learner, epsilon=1.0) if self._offline else spec.learner
-        self._streams, self._held_out = (
-            np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(3, np.uint64)
-            for use in range(2)
-        )
+        self._streams, self._held_out = (_streams(seed, use) for use in range(2))
         self._returns = np.empty(0, np.float32)
         self._reached = False
 
@@ -142,17 +142,29 @@ class TabularGroup:
         ((spec, seed),) = self.pairs
         if self._offline:
             self._agent.table.q[:] = _solved(self._agent, self._env, self._settings.gamma)
-        _, scores = run_episodes(
-            self._env,
-            self._agent,
-            self._settings,
-            self._held_out,
-            spec.evaluation_episodes,
-            learn=False,
-        )
-        score = float(scores.mean(dtype=float))
+        score = self._score(self._agent, self._held_out)
+        others = [
+            self._score(
+                self._agent._replace(channel=unexpected(self._agent.channel, delay)),
+                _streams(seed, _PLAYED, number),
+            )
+            for number, delay in enumerate(spec.wrong_delays)
+        ]
         kept = self._agent if keep_policies else None
-        return [(spec, _outcome(spec, seed, self._returns, self._reached, score, seconds, kept))]
+        outcome = _outcome(spec, seed, self._returns, self._reached, score, seconds, kept)
+        return [(spec, replace(outcome, others=np.array(others, np.float32)))]
+
+    def _score(self, agent: Agent, streams: np.ndarray) -> float:
+        """Return an agent's mean greedy return on held-out episodes."""
+        ((spec, _),) = self.pairs
+        episodes = spec.evaluation_episodes
+        _, scores = run_episodes(self._env, agent, self._settings, streams, episodes, learn=False)
+        return float(scores.mean(dtype=float))
+
+
+def _streams(seed: int, *use: int) -> np.ndarray:
+    """Return the random streams of the environment, of exploration and of the ages."""
+    return np.random.SeedSequence(seed, spawn_key=use).generate_state(3, np.uint64)
 
 
 def _solved(agent: Agent, env: Finite, discount: float) -> np.ndarray:

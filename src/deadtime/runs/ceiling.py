@@ -14,9 +14,12 @@ import numpy as np
 
 from deadtime._support import files
 from deadtime._support.files import whole
+from deadtime.delays import Delay, DelayProcess
 from deadtime.envs.families import family_of
 from deadtime.planning.augmented import Operator, check_memory
 from deadtime.planning.beliefs import BeliefSolution
+from deadtime.planning.channel import channel_of, check_channel_memory
+from deadtime.planning.channel_operator import ChannelOperator
 from deadtime.planning.mdp import MDP
 from deadtime.planning.solvers import solve
 from deadtime.runs.tabular_specs import TabularSpec
@@ -32,28 +35,41 @@ LARGEST = 6
 
 
 class Ceiling(NamedTuple):
-    """The optimal return at `delay`, which is an upper bound for every longer delay."""
+    """The optimal return under a delay, or an upper bound for it."""
 
     value: float
     delay: int
+    """The delay that was solved; of a delay that varies, the longest age."""
+    exact: bool
+    """Whether the value is the optimum under the delay that was asked for."""
 
 
-def ceiling(environment: Any, delay: int, largest: int = LARGEST) -> Ceiling:
+def ceiling(environment: Any, delay: Delay, largest: int = LARGEST) -> Ceiling:
     """Return a finite environment's optimum under a delay, or, as a bound, under a shorter one.
 
     A shorter delay can only help: an agent that may decide later can also decide earlier, and draw
-    the warm-up's random actions itself.
+    the warm-up's random actions itself. It can also draw the ages of a delay that varies, if they
+    are never shorter. Under a delay that varies, the optimum is that of an agent that sees the
+    channel's state before it chooses. It is exact if the ages tell that state.
     """
     finite = environment.finite()
     P, r = environment.model()
     mdp = MDP(P, r, gamma=1.0)
+    if isinstance(delay, DelayProcess):
+        if delay.longest > largest:
+            shortest = int(np.flatnonzero(delay.age_law)[0])
+            bound = ceiling(environment, min(shortest, largest), largest)
+            return bound._replace(exact=False)
+        value, seen = _under_process(mdp, delay, finite.start, finite.max_steps)
+        return Ceiling(value, delay.longest, seen)
     with suppress(ValueError):  # too many distinct predictions
         solution = solve(
             mdp, delay, "beliefs", horizon=finite.max_steps, max_classes=2 * mdp.states
         )
-        return Ceiling(_by_beliefs(mdp, solution, finite.start), delay)
+        return Ceiling(_by_beliefs(mdp, solution, finite.start), delay, True)
     solved = min(delay, largest)
-    return Ceiling(_by_sweeps(mdp, solved, finite.start, finite.max_steps), solved)
+    value = _by_sweeps(mdp, solved, finite.start, finite.max_steps)
+    return Ceiling(value, solved, solved == delay)
 
 
 def _by_beliefs(mdp: MDP, solution: BeliefSolution, start: int) -> float:
@@ -75,9 +91,24 @@ def _moved(mdp: MDP, law: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
 
 
 def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
-    """Solve backwards through the steps, until further sweeps change less than 1e-9 in all."""
+    """Return the optimum of a constant delay."""
     check_memory(mdp, delay, 24)
     operator = Operator(mdp, delay)
+    return float(_swept(operator, horizon)[start].mean())
+
+
+def _under_process(mdp: MDP, process: DelayProcess, start: int, horizon: int) -> tuple[float, bool]:
+    """Return the optimum of an agent that sees the channel, and whether the ages tell its state."""
+    channel = channel_of(process)
+    check_channel_memory(mdp, channel, 24, "the problem under this delay")
+    operator = ChannelOperator(mdp, channel)
+    values = operator.split(_swept(operator, horizon))
+    means = [float(part[start].mean()) for part in values]
+    return float(channel.start @ means), channel.seen
+
+
+def _swept(operator: Operator | ChannelOperator, horizon: int) -> np.ndarray:
+    """Solve backwards through the steps, until further sweeps change less than 1e-9 in all."""
     v = np.zeros(operator.shape)
     after = np.empty(operator.shape)
     policy = np.zeros(operator.shape, operator.policy_type)
@@ -86,26 +117,34 @@ def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
         v, after = after, v
         if float(np.abs(v - after).max()) * (horizon - step) < 1e-9:
             break
-    return float(v[start].mean())
+    return v
 
 
 def mean_ceiling(
     root: Path, spec: TabularSpec, seeds: Sequence[int], largest: int = LARGEST
 ) -> Ceiling:
-    """Return the mean ceiling over seeds; solved ones are kept in a file in `root`."""
+    """Return the mean ceiling over seeds; solved ones are kept in a file in `root`.
+
+    It is exact only for an agent that sees each age before it chooses.
+    """
     known = kept(root)
     version = family_of(spec.env).version
-    about = json.dumps([spec.env, spec.settings, spec.delay, largest, version], sort_keys=True)
-    found = known.setdefault(about, {})
+    given: list[Any] = [spec.env, spec.settings, spec.delay, largest, version]
+    if spec.process is not None:
+        given.append(spec.process.to_json())
+    found = known.setdefault(json.dumps(given, sort_keys=True), {})
     missing = [seed for seed in seeds if str(seed) not in found]
     for seed in missing:
-        found[str(seed)] = list(ceiling(spec.environment(seed), spec.delay, largest))
+        value, solved, _ = ceiling(spec.environment(seed), spec.channel, largest)
+        found[str(seed)] = [value, solved]
     if missing:
         keep(root, known)
     chosen = [found[str(seed)] for seed in seeds]
-    return Ceiling(
-        float(np.mean([value for value, _ in chosen])), min(solved for _, solved in chosen)
-    )
+    solved = min(solved for _, solved in chosen)
+    exact = solved == spec.delay
+    if spec.process is not None and exact:
+        exact = spec.observed == "now" and channel_of(spec.process).seen
+    return Ceiling(float(np.mean([value for value, _ in chosen])), solved, exact)
 
 
 def keep(root: Path, known: Kept) -> None:

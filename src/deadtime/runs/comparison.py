@@ -144,7 +144,7 @@ class Comparison:
         rows: list[tuple[str, ...]] = []
         if delay in self.optima:
             best = self.optima[delay]
-            bound = "" if best.delay == delay else "≤ "
+            bound = "" if best.exact else "≤ "
             rows.append((str(delay), "optimum", f"{bound}{best.value:.3f}"))
         for agent in self.agents:
             cells = [str(self.mean(agent, delay))]
@@ -187,7 +187,7 @@ class Comparison:
         if len(constant) < len(self.delays):  # a process has no place among numbers
             place = {delay: at for at, delay in enumerate(self.delays)}
         results = {(agent, place[delay]): one for (agent, delay), one in self.results.items()}
-        best = {place[delay]: (one.value, one.delay == delay) for delay, one in self.optima.items()}
+        best = {place[delay]: (one.value, one.exact) for delay, one in self.optima.items()}
         return_against_delay(axes, results, best)
         if len(constant) < len(self.delays):
             labels = [printable(str(delay)) for delay in self.delays]
@@ -209,7 +209,7 @@ class Comparison:
             if agent != self.agents[0]:
                 row[agent]["difference"] = self.difference(agent, delay).to_json()
         best = self.optima.get(delay)
-        optimum = None if best is None else {"value": best.value, "exact": best.delay == delay}
+        optimum = None if best is None else {"value": best.value, "exact": best.exact}
         return row | {"optimum": optimum}
 
     @property

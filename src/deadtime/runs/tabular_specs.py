@@ -17,7 +17,7 @@ import numpy as np
 
 from deadtime._support.checks import check_count
 from deadtime._support.names import nearest
-from deadtime.delays import Delay, DelayProcess
+from deadtime.delays import Delay, DelayProcess, as_delay, as_process
 from deadtime.delays.convention import check_delay
 from deadtime.delays.waits import OBSERVED, Observed
 from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of
@@ -61,6 +61,8 @@ class TabularSpec:
     """The process of the ages, of which `delay` is the longest; None for a constant delay."""
     observed: Observed = "now"
     """When the agent learns the age of a step, if it uses ages at all."""
+    wrong_delays: tuple[Delay, ...] = ()
+    """Other delays under which the trained agent is played too, without being told."""
 
     def __post_init__(self) -> None:
         """Raise if this run is impossible, before any work is done."""
@@ -110,6 +112,7 @@ class TabularSpec:
             )
         process = read_process(self.process)
         object.__setattr__(self, "process", process)
+        self._check_wrong_delays(self.delay if process is None else process.longest)
         view = VIEWS[self.agent]
         if process is None or not (view.sees_queue or view.predicts):
             object.__setattr__(self, "observed", "now")
@@ -123,6 +126,24 @@ class TabularSpec:
                 f"constant; got {process}: pass a whole number such as {process.longest}, or "
                 "choose another agent"
             )
+
+    def _check_wrong_delays(self, longest: int) -> None:
+        """Read the other delays; raise if the agent's queue does not fit them."""
+        if not isinstance(self.wrong_delays, list | tuple):
+            raise ValueError(
+                f"wrong_delays are a list; got {self.wrong_delays!r}: "
+                'pass, for example, ["walk:0-6"]'
+            )
+        others = tuple(as_delay(one) for one in self.wrong_delays)
+        for one in others:
+            process = as_process(one)
+            if process.longest != longest:
+                raise ValueError(
+                    f"an agent is played under delays with its own longest age, {longest}; got "
+                    f"{process} in wrong_delays: choose another"
+                )
+            check_endless(process)
+        object.__setattr__(self, "wrong_delays", others)
 
     def _check_offline(self) -> None:
         """Raise if a setting would do nothing, since the agent solves its model after training."""
@@ -171,7 +192,9 @@ class TabularSpec:
                 }
             if f.name == "process" and value is not None:
                 value = value.to_json()
-            if value not in ({}, f.default):
+            if f.name == "wrong_delays":
+                value = [one if isinstance(one, int) else one.to_json() for one in value]
+            if value not in ({}, [], f.default):
                 content[f.name] = value
         return content
 

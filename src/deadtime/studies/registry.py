@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from deadtime._support.names import nearest
 from deadtime.learn.presets import PRESETS
+from deadtime.studies import random_delay
 from deadtime.studies.experiment import Experiment
 from deadtime.studies.paper import atari, physical, summary, tabular
 from deadtime.studies.paper.stationarity import STATIONARITY
-from deadtime.studies.random_delay import EXACT
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
@@ -19,7 +19,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         tabular.EXPERIMENTS,
         physical.EXPERIMENTS,
         atari.EXPERIMENTS,
-        (EXACT,),
+        random_delay.EXPERIMENTS,
     )
     for one in group
 }

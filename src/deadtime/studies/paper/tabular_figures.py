@@ -58,7 +58,7 @@ def _best(
     for key in keys:
         result = results[key]
         best = mean_ceiling(root, tabular(result), result.seeds)
-        found[result.spec.delay] = (best.value, best.delay == result.spec.delay)
+        found[result.spec.delay] = (best.value, best.exact)
     return found
 
 

@@ -1,5 +1,9 @@
 """Our own study of delays that vary from step to step."""
 
 from deadtime.studies.random_delay.exact import EXACT
+from deadtime.studies.random_delay.trained import TRAINED
+from deadtime.studies.random_delay.wrong import WRONG
 
-__all__ = ["EXACT"]
+EXPERIMENTS = [EXACT, *TRAINED, WRONG]
+
+__all__ = ["EXPERIMENTS"]
