@@ -361,6 +361,7 @@ LAYERS = (
     "_support",
     "delays",
     "wrappers",
+    "identify",
     "runtime",
     "planning",
     "envs",

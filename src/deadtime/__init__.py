@@ -17,6 +17,7 @@ from deadtime.wrappers import (
 )
 
 if TYPE_CHECKING:
+    from deadtime.identify import identify_delay
     from deadtime.learn.evaluate import evaluate
     from deadtime.runs.comparison import compare
     from deadtime.runs.result import load
@@ -36,6 +37,7 @@ __all__ = [
     "compare",
     "delays",
     "evaluate",
+    "identify_delay",
     "load",
     "train",
 ]
@@ -44,11 +46,12 @@ __getattr__ = lazy_names(
     {
         "compare": "deadtime.runs.comparison",
         "evaluate": "deadtime.learn.evaluate",
+        "identify_delay": "deadtime.identify",
         "load": "deadtime.runs.result",
         "train": "deadtime.runs.training",
     },
 )
-"""Names that need the extra `learn` are imported on first use."""
+"""Names that are imported on first use; most need the extra `learn`."""
 
 
 def __dir__() -> list[str]:

@@ -136,11 +136,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def arrays(source: bytes | BinaryIO, most: float = 0) -> dict[str, np.ndarray]:
+def arrays(source: bytes | BinaryIO, most: float = 0, kinds: str = "iuf") -> dict[str, np.ndarray]:
     """Return the arrays of numbers in an .npz file of at most `most` bytes uncompressed.
 
     Raises if the sizes that the file states are wrong. An open file is not read before its
-    directory is checked, and needs `most`.
+    directory is checked, and needs `most`. `kinds` are the kinds of dtypes that are allowed.
     """
     if isinstance(source, bytes):
         most = most or max(_INFLATED_BYTES, _INFLATED_PART * len(source))
@@ -159,7 +159,7 @@ def arrays(source: bytes | BinaryIO, most: float = 0) -> dict[str, np.ndarray]:
                     "writes and which may hide other members"
                 )
             return {
-                member.filename.removesuffix(".npy"): _array(_inflated(file, member))
+                member.filename.removesuffix(".npy"): _array(_inflated(file, member), kinds)
                 for member in members
             }
     # For a damaged file, zipfile, zlib and NumPy raise a dozen kinds, MemoryError among them.
@@ -174,12 +174,12 @@ def _inflated(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
         return stream.read(member.file_size)
 
 
-def _array(content: bytes) -> np.ndarray:
+def _array(content: bytes, kinds: str) -> np.ndarray:
     stream = io.BytesIO(content)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("its arrays are not in the format of numpy.savez")
     shape, _, kind = np.lib.format.read_array_header_1_0(stream)
-    if kind.kind not in "iuf":
+    if kind.kind not in kinds:
         raise ValueError(f"it holds {kind}, and only numbers are read")
     if math.prod(shape) * kind.itemsize != len(content) - stream.tell():
         raise ValueError(

@@ -36,6 +36,7 @@ COMMANDS = {
     "sweep": "Run every environment, agent and delay that a TOML file names.",
     "status": "Show which runs of a sweep are done, running or failed.",
     "report": "Make one HTML page from the records in a folder.",
+    "identify": "Estimate the delay of a system from a log of observations and actions.",
 }
 """The commands, each with the first line of its help: the class of `train` is `cli.train.Train`."""
 _HELP = """\

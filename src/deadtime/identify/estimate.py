@@ -1,0 +1,256 @@
+"""`identify_delay`: from a log to a delay."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from deadtime.delays import Constant, DelayProcess, check_delay
+from deadtime.identify.actuators import actuator_lags, moved_actions
+from deadtime.identify.correlation import news_correlation
+from deadtime.identify.evidence import interval_of, posterior_of, tempered
+from deadtime.identify.features import Form
+from deadtime.identify.lag_scores import best_scores
+from deadtime.identify.log import Log, make_log
+from deadtime.identify.reasons import Why, before_fitting, no_effect, several_lags
+from deadtime.identify.responses import Fraction, fraction_between
+from deadtime.identify.result import Identification
+from deadtime.identify.stamps import split_delay
+from deadtime.identify.transitions import MOST_ROWS, Transitions, transitions
+from deadtime.identify.varying_ages import Ages, constant_evidence, varying_ages
+
+MOST_LAGS = 200
+"""The longest delay that can be looked for, in steps."""
+_SURE = 5.0
+"""Log-odds above which a richer answer replaces a simpler one."""
+_LEAST_SHARE = 0.03
+"""The smallest part of a step that is reported."""
+_LEAST_OTHER = 0.1
+"""The smallest share of steps with other ages at which a delay is said to vary."""
+_NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
+
+
+def identify_delay(
+    observations: Any,
+    actions: Any,
+    *,
+    episodes: Any = None,
+    times: Any = None,
+    step: float | None = None,
+    discrete: bool | None = None,
+    max_delay: int = 20,
+    level: float = 0.9,
+    action_stamps: Any = None,
+    observation_stamps: Any = None,
+) -> Identification:
+    """Estimate the delay from a log of observations and of the actions chosen from them.
+
+    `observations` and `actions` are arrays of one row a step, or lists of arrays, one an episode.
+    `episodes` numbers the episode of each row. `times` has the time of each row in seconds, or
+    `step` the seconds of a step. Whole-numbered actions of one column are numbered actions unless
+    `discrete` is False.
+
+    `max_delay` is the longest delay that is considered, and `level` the probability of intervals,
+    0.9, 0.95 or 0.99. `action_stamps` are two columns, when each action was chosen and executed;
+    `observation_stamps` when each observation was sampled and received. With either, the answer has
+    action and observation delay apart.
+    """
+    log = make_log(
+        observations, actions, episodes=episodes, times=times, step=step, discrete=discrete
+    )
+    found = _identified(log, _checked_lags(max_delay), _checked_level(level))
+    split = split_delay(action_stamps, observation_stamps, log.step, found.steps)
+    return replace(found, split=split)
+
+
+def _checked_lags(max_delay: Any) -> int:
+    most = check_delay(max_delay)
+    if not 1 <= most <= MOST_LAGS:
+        raise ValueError(
+            f"max_delay is 1 to {MOST_LAGS} steps; got {most}: pass the longest delay that is "
+            "possible"
+        )
+    return most
+
+
+def _checked_level(level: Any) -> float:
+    if level not in _NORMAL:
+        raise ValueError(
+            f"level is one of {', '.join(map(str, _NORMAL))}; got {level!r}: pass 0.9, for example"
+        )
+    return float(level)
+
+
+@dataclass(frozen=True)
+class _Lag:
+    """The constant delay that explains the log best."""
+
+    form: Form
+    posterior: np.ndarray
+    best: int
+    effect: float
+    """Calibrated log-odds against no effect of actions."""
+
+
+def _identified(log: Log, max_delay: int, level: float) -> Identification:
+    data = transitions(log, max_delay)
+    warnings = _warnings(log, data)
+    empty = _answer(log, data, level, warnings)
+    why = before_fitting(log, data)
+    if why is not None:
+        return _unknown(empty, why)
+    scores = best_scores(data)
+    best = int(scores.totals.argmax())
+    lag = _Lag(scores.form, posterior_of(scores.gains), best, float(tempered(scores.gains[best])))
+    empty = replace(
+        empty,
+        witness=news_correlation(data),
+        model=lag.form.label,
+        posterior=tuple(lag.posterior.tolist()),
+    )
+    constant = constant_evidence(data, lag.form, data.lagged[best], data.known[best])
+    ages = varying_ages(data, lag.form)
+    part = _part_of_a_step(data, lag, constant)
+    lags = None if log.discrete else actuator_lags(data, lag.form, best)
+    rival = constant
+    if lags is not None:
+        moved = moved_actions(data, lags)
+        rival = constant_evidence(data, lag.form, moved, data.known[-1])
+    elif part is not None:
+        rival = _mixed_evidence(data, lag.form, part)
+    if _varies(ages, rival, lag, data):
+        return _varying(empty, ages, level)
+    if lag.effect < _SURE:
+        return _unknown(empty, no_effect(data))
+    interval = interval_of(lag.posterior, level)
+    if part is None and (interval[1] - interval[0] > 1 or lag.posterior[best] < 0.5):
+        return _unknown(replace(empty, interval=interval), several_lags(data, interval, level))
+    return _constant(replace(empty, actuators=lags), lag, part, interval)
+
+
+def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
+    found = []
+    if log.gaps:
+        found.append(
+            f"time stamps show {log.gaps:,} gaps; each begins a new episode: log every step"
+        )
+    width = log.actions[0].shape[1]
+    if 0 < len(data.action_columns) < width and not log.discrete:
+        still = sorted({*range(width)} - {*data.action_columns})
+        found.append(f"action numbers {still} never change, so their delays are unknown")
+    repeated = float((np.abs(data.change).sum(1) < 1e-12).mean()) if data.change.size else 0.0
+    stays = (np.diff(data.state, axis=0) == 0).all(1).mean() if data.state.size else repeated
+    if stays > 0.02 and data.rows > 1:
+        found.append(
+            f"{stays:.0%} of observations repeat the one before: if they arrive late and some are "
+            "skipped, the delay of actions is known less well than it seems"
+        )
+    if data.rows == MOST_ROWS:
+        found.append(f"the log is long: {MOST_ROWS:,} transitions, spread over it, were used")
+    return tuple(found)
+
+
+def _answer(log: Log, data: Transitions, level: float, warnings: tuple[str, ...]) -> Identification:
+    """Return an answer that says nothing yet."""
+    return Identification(
+        identifiable=False,
+        reason="",
+        advice="",
+        posterior=(1 / data.lags,) * data.lags,
+        delay=None,
+        interval=None,
+        level=level,
+        steps=None,
+        steps_interval=None,
+        varies=False,
+        process=None,
+        actuators=None,
+        witness=None,
+        split=None,
+        model="",
+        rows=data.rows,
+        episodes=int(data.starts.sum()),
+        step=log.step,
+        warnings=warnings,
+    )
+
+
+def _unknown(empty: Identification, why: Why) -> Identification:
+    return replace(empty, reason=why.reason, advice=why.advice)
+
+
+def _part_of_a_step(data: Transitions, lag: _Lag, constant: np.ndarray) -> Fraction | None:
+    """Return the delay with its part of a step, or None if a whole delay explains as much."""
+    found: list[tuple[float, Fraction]] = []
+    for low in (lag.best - 1, lag.best):
+        if 0 <= low < data.lags - 1:
+            part = fraction_between(data, lag.form, low)
+            evidence = _mixed_evidence(data, lag.form, part) - constant
+            inside = _LEAST_SHARE < part.share < 1 - _LEAST_SHARE
+            sure = min(part.share, 1 - part.share) > 3 * part.error
+            if inside and sure and tempered(evidence) > _SURE:
+                found.append((float(evidence.sum()), part))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _mixed_evidence(data: Transitions, form: Form, part: Fraction) -> np.ndarray:
+    early, late = data.lagged[part.lag], data.lagged[part.lag + 1]
+    mixed = (1 - part.share) * early + part.share * late
+    return constant_evidence(data, form, mixed, data.known[part.lag + 1])
+
+
+def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool:
+    """Return whether a law of several ages explains the log better than a constant delay.
+
+    A mixture of models also fits what the one-step model can't. So it must explain the log better
+    than a mixture in which all ages but one have the actions of another part of the log.
+    """
+    penalty = ages.chain.numbers / 2 * math.log(data.rows)
+    other = 1 - float(ages.law.max())
+    if other < _LEAST_OTHER or tempered(ages.evidence - rival) - penalty < _SURE:
+        return False
+    elsewhere = np.roll(data.lagged, data.rows // 2, axis=1)
+    elsewhere[lag.best] = data.lagged[lag.best]
+    placebo = varying_ages(replace(data, lagged=elsewhere), lag.form)
+    return bool(tempered(ages.evidence - placebo.evidence) - penalty > _SURE)
+
+
+def _varying(empty: Identification, ages: Ages, level: float) -> Identification:
+    law = ages.law / ages.law.sum()
+    return replace(
+        empty,
+        identifiable=True,
+        posterior=tuple(law.tolist()),
+        delay=int(law.argmax()),
+        interval=interval_of(law, level),
+        steps=float(np.arange(len(law)) @ law),
+        varies=True,
+        process=ages.chain.process(),
+    )
+
+
+def _constant(
+    empty: Identification, lag: _Lag, part: Fraction | None, interval: tuple[int, int]
+) -> Identification:
+    if part is None:
+        steps = float(lag.best)
+        ends = (float(interval[0]), float(interval[1]))
+    else:
+        half = _NORMAL[empty.level] * part.error
+        steps = part.steps
+        ends = (max(steps - half, 0.0), steps + half)
+    process: DelayProcess = Constant(math.ceil(steps))
+    if empty.actuators is not None:
+        process = Constant(max(empty.actuators))
+    return replace(
+        empty,
+        identifiable=True,
+        delay=lag.best,
+        interval=interval,
+        steps=steps,
+        steps_interval=ends,
+        process=process,
+    )

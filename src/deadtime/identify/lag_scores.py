@@ -1,0 +1,137 @@
+"""Predictive log-likelihood of each lag: how much better the model predicts with that action.
+
+A model with lag k predicts the change of row t from the state and the action chosen k steps before.
+Its score is the log-likelihood of held-out rows, less that of the model without actions. Rows whose
+episode has no action of that lag count 0, so lags are compared on the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from deadtime.identify.features import Form, fits, state_features, with_gain
+from deadtime.identify.transitions import Transitions
+
+FOLDS = 5
+FREEDOM = 4.0
+"""Degrees of freedom of the Student law of residuals, whose tails bear contacts and impacts."""
+FLOOR = 1e-3
+"""The smallest scale of residuals, in standard deviations of the change."""
+_SCALE_STEPS = 6
+_CHANGES: tuple[dict[str, Any], ...] = (
+    {"waves": True},
+    {"gain": True},
+    {"squares": True},
+    {"before": True},
+    {"ridge": 1e-6},
+    {"ridge": 3e-2},
+)
+"""Changes of the form that the search tries, in order."""
+
+
+@dataclass(frozen=True)
+class LagScores:
+    """Scores of lags 0 … K for each row, (K + 1, n), and the model form that they are of."""
+
+    form: Form
+    gains: np.ndarray
+    base: float
+    """Log-likelihood of the model without actions, over all rows."""
+
+    @property
+    def totals(self) -> np.ndarray:
+        """The score of each lag, summed over rows."""
+        return self.gains.sum(1)
+
+
+def best_scores(data: Transitions) -> LagScores:
+    """Return the scores under the model form whose best lag predicts best.
+
+    The search begins with the simplest form and keeps each change that predicts better.
+    """
+    best = lag_scores(data, Form())
+    for change in _CHANGES:
+        form = replace(best.form, **change)
+        if fits(data, form):
+            found = lag_scores(data, form)
+            best = max(best, found, key=lambda one: one.base + one.totals.max())
+    return best
+
+
+def lag_scores(data: Transitions, form: Form) -> LagScores:
+    """Return the scores of all lags under one model form, each row held out once."""
+    phi = state_features(data, form)
+    lagged = with_gain(data.lagged, data, form)
+    gains = np.zeros((data.lags, data.rows))
+    base = 0.0
+    for test in folds(data.rows):
+        rest, acted = remainders(phi, data.change, lagged, ~test, form.ridge)
+        train = data.known & ~test
+        weights = ridge_fits(acted, rest, train, form.ridge)
+        left = rest - acted @ weights
+        seen = data.known[:, test]
+        with_action = log_density(left[:, test], scales(left, train))
+        without = log_density(rest[test], scales(rest, train))
+        enough = train.sum(1, keepdims=True) >= 2 * FOLDS
+        gains[:, test] = np.where(seen & enough, with_action - without, 0.0)
+        base += float(log_density(rest[test], scales(rest, ~test)).sum())
+    return LagScores(form, gains, base)
+
+
+def folds(rows: int) -> list[np.ndarray]:
+    """Return the masks of the rows that each fold holds out: contiguous blocks."""
+    place = np.arange(rows) * FOLDS // rows
+    return [place == fold for fold in range(FOLDS)]
+
+
+def remainders(
+    phi: np.ndarray, change: np.ndarray, lagged: np.ndarray, train: np.ndarray, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the state, fitted on the rows of `train`, does not explain of changes and
+    actions.
+
+    By the theorem of Frisch, Waugh and Lovell a regression of these remainders has the coefficients
+    of the regression on state and actions together.
+    """
+    lags, rows, width = lagged.shape
+    flat = np.moveaxis(lagged, 0, 1).reshape(rows, -1)
+    targets = np.concatenate([change, flat], axis=1)
+    weights = ridge_fits(phi, targets, train, ridge)
+    left = targets - phi @ weights
+    acted = left[:, change.shape[1] :].reshape(rows, lags, width)
+    return left[:, : change.shape[1]], np.ascontiguousarray(np.moveaxis(acted, 1, 0))
+
+
+def ridge_fits(
+    features: np.ndarray, targets: np.ndarray, rows: np.ndarray, ridge: float
+) -> np.ndarray:
+    """Return the coefficients of ridge regressions on the chosen `rows`, batched over lags."""
+    chosen = np.where(rows[..., None], features, 0.0)
+    across = np.swapaxes(chosen, -1, -2)
+    penalty = ridge * rows.sum(-1)[..., None, None] + 1e-9
+    gram = across @ features + penalty * np.eye(features.shape[-1])
+    return np.linalg.solve(gram, across @ targets)
+
+
+def scales(residuals: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the maximum-likelihood scale of the Student law of each column.
+
+    `rows` chooses rows, or has their weights. The shape is (…, 1, c), for rows of shape (…, n).
+    """
+    share = rows[..., None] / np.maximum(rows.sum(-1), 1e-9)[..., None, None]
+    squares = residuals**2
+    scale = np.maximum((share * squares).sum(-2, keepdims=True), FLOOR**2)
+    for _ in range(_SCALE_STEPS):
+        weights = share * (FREEDOM + 1) / (FREEDOM + squares / scale)
+        scale = np.maximum((weights * squares).sum(-2, keepdims=True), FLOOR**2)
+    return np.sqrt(scale)
+
+
+def log_density(residuals: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return the log-density of each row, without the constant of the Student law."""
+    ratio = residuals / scale
+    each = np.log(scale) + (FREEDOM + 1) / 2 * np.log1p(ratio**2 / FREEDOM)
+    return -each.sum(-1)

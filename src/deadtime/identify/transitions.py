@@ -1,0 +1,111 @@
+"""Transitions of a log as standardised arrays, with the actions of every lag beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadtime.identify.log import Log
+
+MOST_ROWS = 20_000
+"""The most transitions that are used; of a longer log, stretches spread over all of it."""
+_STRETCHES = 20
+_SMALL = 1e-9
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Transitions of all episodes, in order: n rows, d numbers of state, c of change, u of action.
+
+    Row t of an episode goes from the observation of step t to that of step t + 1. All columns are
+    centred and scaled to a standard deviation of 1; constant columns are left out.
+    """
+
+    state: np.ndarray
+    """The observation of each row, (n, d)."""
+    angles: np.ndarray
+    """The same numbers in the log's units, of which sine and cosine are taken, (n, d)."""
+    before: np.ndarray
+    """The change that led to the observation, 0 at the start of an episode, (n, d)."""
+    change: np.ndarray
+    """The change of the observation in the row's step, (n, c)."""
+    lagged: np.ndarray
+    """The action of each lag 0 … K before the row, 0 where there is none, (K + 1, n, u)."""
+    known: np.ndarray
+    """Whether the episode has an action of that lag, (K + 1, n)."""
+    starts: np.ndarray
+    """Whether the row is not the successor of the row before it, (n,)."""
+    action_columns: tuple[int, ...]
+    """The columns of the log's actions that vary."""
+
+    @property
+    def rows(self) -> int:
+        """The number of transitions, n."""
+        return len(self.change)
+
+    @property
+    def lags(self) -> int:
+        """The number of lags, K + 1."""
+        return len(self.lagged)
+
+
+def transitions(log: Log, max_delay: int) -> Transitions:
+    """Return the transitions of a log with the actions of lags 0 … `max_delay`."""
+    spans = [min(len(a), len(o) - 1) for o, a in zip(log.observations, log.actions, strict=True)]
+    pairs = [
+        (o[: n + 1], a[:n])
+        for o, a, n in zip(log.observations, log.actions, spans, strict=True)
+        if n > 0
+    ]
+    if not pairs:
+        raise ValueError(
+            "a log has two steps or more in an episode; got episodes of one step: check how the "
+            "episodes are numbered"
+        )
+    state = np.concatenate([o[:-1] for o, _ in pairs])
+    change = np.concatenate([np.diff(o, axis=0) for o, _ in pairs])
+    before = np.concatenate(
+        [np.diff(o[:-1], axis=0, prepend=o[:1]) if len(o) > 1 else o[:0] for o, _ in pairs]
+    )
+    actions = np.concatenate([a for _, a in pairs])
+    step = np.concatenate([np.arange(len(a)) for _, a in pairs])
+    chosen = _stretches(len(step))
+    lags = np.arange(max_delay + 1)[:, None]
+    places = chosen[None] - lags
+    known = step[chosen][None] >= lags
+    scaled, columns = _scaled(actions)
+    numbers, state_columns = _scaled(state[chosen])
+    lagged = np.where(known[..., None], scaled[np.maximum(places, 0)], 0.0)
+    new = (step[chosen] == 0) | np.diff(chosen, prepend=-2).astype(bool) & (
+        np.diff(chosen, prepend=-2) != 1
+    )
+    return Transitions(
+        state=numbers,
+        angles=state[chosen][:, state_columns],
+        before=_scaled(before[chosen])[0],
+        change=_scaled(change[chosen])[0],
+        lagged=lagged,
+        known=known,
+        starts=new,
+        action_columns=columns,
+    )
+
+
+def _stretches(rows: int) -> np.ndarray:
+    """Return the rows to use: all, or equal stretches spread over a long log."""
+    if rows <= MOST_ROWS:
+        return np.arange(rows)
+    length = MOST_ROWS // _STRETCHES
+    firsts = np.linspace(0, rows - length, _STRETCHES).astype(np.int64)
+    return (firsts[:, None] + np.arange(length)).ravel()
+
+
+def _scaled(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Return the columns that vary, centred and scaled, and their numbers."""
+    centre = values.mean(0)
+    spread = values.std(0)
+    size = np.abs(values).max(0, initial=0.0)
+    varies = np.flatnonzero(spread > _SMALL * np.maximum(size, 1e-300))
+    scaled = (values[:, varies] - centre[varies]) / spread[varies]
+    return scaled, tuple(int(one) for one in varies)

@@ -1,0 +1,164 @@
+"""Ages that vary: a hidden Markov model whose state is the age that a step executes.
+
+Given the ages, the change of a row is a one-step model of the state and the action of that age. The
+expectation-maximization algorithm estimates the model and the law of ages together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deadtime.identify.age_chains import AgeChain, Anew, Counts, Drifting, NewestArrival, OneAge
+from deadtime.identify.features import Form, state_features, with_gain
+from deadtime.identify.lag_scores import log_density, ridge_fits, scales
+from deadtime.identify.responses import responses
+from deadtime.identify.transitions import Transitions
+
+_MODEL_STEPS = 15
+_LAW_STEPS = 5
+_CONSTANT = 0.99
+"""The share of one age from which on no law of ages is estimated."""
+_LEAST_LIKELY = 1e-9
+"""The least density of an age beside the best one: a row alone rules nothing out."""
+
+
+@dataclass(frozen=True)
+class Ages:
+    """An estimated law of ages, and how well it predicts each row."""
+
+    chain: AgeChain
+    law: np.ndarray
+    """The share of steps with each age 0 … K."""
+    evidence: np.ndarray
+    """Log-density of each row, given the rows before."""
+
+
+def varying_ages(data: Transitions, form: Form) -> Ages:
+    """Return the kind of law that explains the log best, with its estimate."""
+    model = _Model(data, form)
+    shares = responses(data, form, np.arange(data.lags)).shares
+    law = 0.9 * shares + 0.1 / data.lags
+    weights = np.tile(law[:, None], (1, data.rows)) * data.known
+    law = model.alternate(weights, law)
+    if law.max() > _CONSTANT:
+        return Ages(Anew(law), law, model.evidence(law))
+    best: Ages | None = None
+    for first in _chains(law, data):
+        found = model.explain(first)
+        if best is None or _criterion(found) > _criterion(best):
+            best = found
+    assert best is not None
+    return best
+
+
+def constant_evidence(
+    data: Transitions, form: Form, actions: np.ndarray, known: np.ndarray
+) -> np.ndarray:
+    """Return the log-density of each row if its step executes `actions`, (n, u), where `known`."""
+    one = replace(data, lagged=actions[None], known=known[None])
+    model = _Model(one, form)
+    model.fit(one.known.astype(np.float64))
+    return model.emissions[0]
+
+
+def _chains(law: np.ndarray, data: Transitions) -> list[AgeChain]:
+    floor = 0.98 * law + 0.02 / len(law)
+    chains: list[AgeChain] = [NewestArrival(floor), Anew(floor), Drifting(law, 0.5)]
+    if data.starts.sum() > 1:
+        chains.append(OneAge(floor))
+    return chains
+
+
+def _criterion(found: Ages) -> float:
+    """Return the Bayesian information criterion, as a log-density."""
+    return float(found.evidence.sum()) - found.chain.numbers / 2 * np.log(len(found.evidence))
+
+
+class _Model:
+    """The one-step model, with the arrays that all iterations share."""
+
+    def __init__(self, data: Transitions, form: Form):
+        self.data = data
+        self.phi = state_features(data, form)
+        self.acted = with_gain(data.lagged, data, form)
+        self.everywhere = np.ones(data.rows, bool)
+        self.ridge = max(form.ridge, 1e-4)
+        null = ridge_fits(self.phi, data.change, self.everywhere, self.ridge)
+        left = data.change - self.phi @ null
+        self.without = log_density(left, scales(left, self.everywhere))
+        self.gram = self.phi.T @ self.phi
+        self.emissions = np.zeros((data.lags, data.rows))
+
+    def alternate(self, weights: np.ndarray, law: np.ndarray) -> np.ndarray:
+        """Fit model and law in turn, ages drawn anew; return the law."""
+        for _ in range(_MODEL_STEPS):
+            self.fit(weights)
+            joint = self.emissions + np.log(np.maximum(law, 1e-12))[:, None]
+            joint -= joint.max(0)
+            posterior = np.exp(joint)
+            posterior /= posterior.sum(0)
+            weights = posterior * self.data.known
+            law = posterior.mean(1)
+        return law
+
+    def fit(self, weights: np.ndarray) -> None:
+        """Fit the model to rows that have each age with the probability `weights`, (K + 1, n)."""
+        data = self.data
+        mean = (weights[..., None] * self.acted).sum(0)
+        square = sum(
+            (one[:, None] * acted).T @ acted for one, acted in zip(weights, self.acted, strict=True)
+        )
+        cross = self.phi.T @ mean
+        left = np.block([[self.gram, cross], [cross.T, square]])
+        left[np.diag_indices_from(left)] += self.ridge * data.rows
+        right = np.concatenate([self.phi.T @ data.change, mean.T @ data.change])
+        found = np.linalg.solve(left, right)
+        state_part, action_part = np.split(found, [self.phi.shape[1]])
+        residuals = (data.change - self.phi @ state_part) - self.acted @ action_part
+        flat = residuals.reshape(-1, residuals.shape[-1])
+        density = log_density(residuals, scales(flat, weights.reshape(-1)))
+        self.emissions = np.where(data.known, density, self.without)
+
+    def evidence(self, law: np.ndarray) -> np.ndarray:
+        """Return the log-density of each row, ages drawn anew from `law`."""
+        joint = self.emissions + np.log(np.maximum(law, 1e-12))[:, None]
+        top = joint.max(0)
+        return top + np.log(np.exp(joint - top).sum(0))
+
+    def explain(self, chain: AgeChain) -> Ages:
+        """Estimate the law of a chain with the model held, then refit the model once."""
+        for turn in range(2 * _LAW_STEPS):
+            evidence, posterior, counts = self._smooth(chain)
+            chain = chain.updated(counts)
+            if turn == _LAW_STEPS:
+                self.fit(posterior * self.data.known)
+        evidence, posterior, counts = self._smooth(chain)
+        return Ages(chain, posterior.mean(1), evidence)
+
+    def _smooth(self, chain: AgeChain) -> tuple[np.ndarray, np.ndarray, Counts]:
+        """Run the forward-backward algorithm over all episodes."""
+        top = self.emissions.max(0)
+        likely = np.maximum(np.exp(self.emissions - top).T, _LEAST_LIKELY)
+        moves, start = chain.transitions(), chain.start()
+        starts = self.data.starts
+        rows, size = likely.shape
+        forward = np.empty((rows, size))
+        evidence = np.empty(rows)
+        for t in range(rows):
+            now = (start if starts[t] else forward[t - 1] @ moves) * likely[t]
+            total = max(now.sum(), 1e-300)
+            evidence[t] = total
+            forward[t] = now / total
+        backward = np.ones((rows, size))
+        for t in range(rows - 2, -1, -1):
+            if not starts[t + 1]:
+                backward[t] = moves @ (likely[t + 1] * backward[t + 1]) / evidence[t + 1]
+        posterior = forward * backward
+        posterior /= np.maximum(posterior.sum(1, keepdims=True), 1e-300)
+        later = np.flatnonzero(~starts)
+        ahead = likely[later] * backward[later] / evidence[later, None]
+        pairs = moves * (forward[later - 1].T @ ahead)
+        counts = Counts(pairs, posterior[starts].sum(0))
+        return np.log(evidence) + top, posterior.T, counts

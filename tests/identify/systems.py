@@ -1,0 +1,39 @@
+"""Systems with a known delay, as arrays."""
+
+import numpy as np
+
+
+def linear_log(delay, rows=400, seed=0, policy=None, noise=0.05, actions=1):
+    """Return a log of s' = A s + B a_{t-delay} + noise; `delay` is one number, or ages by row."""
+    rng = np.random.default_rng(seed)
+    A = np.array([[0.9, 0.2], [-0.2, 0.8]])
+    B = np.array([[0.1, 0.3], [0.5, -0.2]])[:, :actions]
+    ages = np.broadcast_to(delay, rows)
+    chosen = rng.normal(size=(rows, actions))
+    state = np.zeros((rows + 1, 2))
+    for t in range(rows):
+        if policy is not None:
+            chosen[t] = policy(state[t], rng)
+        age = ages[t]
+        acting = chosen[t - age] if t >= age else rng.normal(size=actions)
+        state[t + 1] = A @ state[t] + B @ acting + noise * rng.normal(size=2)
+    return state, chosen
+
+
+def pendulum_log(delay, rows=600, substeps=10, seed=0):
+    """Return a log of a damped pendulum whose delay is a multiple of a substep."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.uniform(-1, 1, rows)
+    angle, speed = 1.0, 0.0
+    seen = np.zeros((rows + 1, 3))
+    late = round(delay * substeps)
+    h = 0.05 / substeps
+    for t in range(rows):
+        seen[t] = np.cos(angle), np.sin(angle), speed
+        for i in range(substeps):
+            age = t * substeps + i - late
+            torque = chosen[age // substeps] if age >= 0 else 0.0
+            speed += h * (-5 * np.sin(angle) - 0.2 * speed + 6 * torque)
+            angle += h * speed
+    seen[rows] = np.cos(angle), np.sin(angle), speed
+    return seen, chosen

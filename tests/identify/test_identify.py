@@ -1,0 +1,244 @@
+"""Identification of delays on systems whose delay is known."""
+
+import json
+
+import numpy as np
+import pytest
+
+import deadtime
+from deadtime import identify_delay
+from deadtime.delays import Categorical, Constant, PerEpisode, from_json, timeline
+from deadtime.identify.age_chains import Counts, NewestArrival, OneAge
+from deadtime.identify.evidence import interval_of, tempered
+from deadtime.identify.lag_scores import ridge_fits
+from tests.identify.systems import linear_log, pendulum_log
+
+
+@pytest.mark.parametrize("delay", [0, 1, 4])
+def test_a_linear_system(delay):
+    found = identify_delay(*linear_log(delay), max_delay=6)
+    assert found.identifiable
+    assert found.delay == delay
+    assert found.interval == (delay, delay)
+    assert found.posterior[delay] > 0.99
+    assert sum(found.posterior) == pytest.approx(1)
+    assert found.steps == delay
+    assert found.process == Constant(delay)
+    assert found.witness.onset == delay
+    assert not found.varies
+
+
+def test_the_convention_is_that_of_the_wrapper():
+    import gymnasium as gym
+
+    env = deadtime.ActionDelay(gym.make("CartPole-v1"), delay=3)
+    env.action_space.seed(5)
+    episodes = [[], []]
+    obs, _ = env.reset(seed=5)
+    seen, chosen = [obs], []
+    for _ in range(300):
+        chosen.append(env.action_space.sample())
+        obs, _, terminated, truncated, _ = env.step(chosen[-1])
+        seen.append(obs)
+        if terminated or truncated:
+            episodes[0].append(np.array(seen))
+            episodes[1].append(np.array(chosen))
+            obs, _ = env.reset()
+            seen, chosen = [obs], []
+    found = identify_delay(*episodes, max_delay=5)
+    assert found.delay == 3
+    assert found.identifiable
+    assert found.episodes == len(episodes[0])
+
+
+def test_delays_of_observations_and_actions_add_up():
+    state, chosen = linear_log(2)
+    found = identify_delay(state[:-3], chosen[3:], max_delay=8)
+    assert found.delay == 5
+
+
+def test_feedback_with_dither():
+    def policy(state, rng):
+        return -0.5 * state[:1] + 0.3 * rng.normal(size=1)
+
+    assert identify_delay(*linear_log(3, policy=policy), max_delay=6).delay == 3
+
+
+def test_feedback_without_dither_is_not_identifiable():
+    found = identify_delay(*linear_log(0, policy=lambda s, _: -0.5 * s[:1]), max_delay=6)
+    assert not found.identifiable
+    assert found.delay is None
+    assert "linear function of the observations" in found.reason
+    assert "dither" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda seen, chosen: (seen, 0 * chosen + 0.3), "the actions are constant"),
+        (lambda seen, chosen: (0 * seen, chosen), "the observations never change"),
+        (lambda seen, chosen: (seen[:30], chosen[:30]), "too short: it has 29 transitions"),
+        (lambda seen, chosen: (seen[:200], chosen[200:]), "no action has a visible effect"),
+    ],
+)
+def test_a_log_that_shows_no_delay(change, reason):
+    found = identify_delay(*change(*linear_log(2)), max_delay=6)
+    assert not found.identifiable
+    assert reason in found.reason
+    assert found.process is None
+    assert found.advice
+    assert str(found).startswith("not identifiable, because ")
+
+
+@pytest.mark.parametrize("delay", [0.3, 2.5])
+def test_a_part_of_a_step(delay):
+    found = identify_delay(*pendulum_log(delay), max_delay=6, step=0.05)
+    assert found.steps == pytest.approx(delay, abs=0.05)
+    assert found.seconds == pytest.approx(delay * 0.05, abs=0.003)
+    assert found.process == Constant(int(np.ceil(delay)))
+
+
+def test_actuators_with_delays_of_their_own():
+    state, chosen = linear_log(1, actions=2)
+    logged = np.column_stack([chosen[1:, 0], chosen[:-1, 1]])
+    found = identify_delay(state[:-1], logged, max_delay=4)
+    assert found.actuators == (2, 1)
+    assert found.process == Constant(2)
+    assert "actuators differ: delays 2, 1 steps" in str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "process", [Categorical([0, 0.3, 0.5, 0.2]), Categorical([0.5, 0, 0.5], in_order=False)]
+)
+def test_a_law_of_latencies(process):
+    ages = timeline(process, 600, seed=1).ages
+    found = identify_delay(*linear_log(np.array(ages), rows=600), max_delay=4)
+    assert found.varies
+    frequency = np.bincount(ages, minlength=5) / len(ages)
+    assert 0.5 * np.abs(np.array(found.posterior) - frequency).sum() < 0.05
+    assert type(found.process) is Categorical
+    assert found.process.in_order == process.in_order
+    assert found.process.latency_law == pytest.approx(process.latency_law, abs=0.08)
+
+
+def test_an_age_for_each_episode():
+    logs = [linear_log(age, rows=80, seed=age) for age in (1, 3, 1, 2, 3, 1)]
+    found = identify_delay([s for s, _ in logs], [a for _, a in logs], max_delay=5)
+    assert found.varies
+    assert isinstance(found.process, PerEpisode)
+    assert found.posterior[:4] == pytest.approx([0, 3 / 6, 1 / 6, 2 / 6], abs=0.02)
+
+
+def test_a_constant_delay_with_outliers_does_not_vary():
+    seen, chosen = linear_log(2, rows=600)
+    seen[::50] += 2.0
+    found = identify_delay(seen, chosen, max_delay=6)
+    assert (found.delay, found.varies) == (2, False)
+
+
+def test_stamps_split_the_delay():
+    seen, chosen = linear_log(3)
+    times = 0.02 * np.arange(len(chosen))
+    found = identify_delay(
+        seen, chosen, max_delay=6, times=times, observation_stamps=(times, times + 0.02)
+    )
+    assert found.step == pytest.approx(0.02)
+    assert found.split.observation == Constant(1)
+    assert found.split.observation_seconds == pytest.approx(0.02)
+    assert found.split.action_seconds == pytest.approx(0.04)
+    assert "split: action delay 0.04 s, observation delay 0.02 s" in str(found)
+
+
+def test_a_gap_in_time_begins_an_episode():
+    seen, chosen = linear_log(2)
+    times = 0.1 * np.arange(len(chosen))
+    keep = np.r_[0:150, 200:400]
+    found = identify_delay(seen[keep], chosen[keep], times=times[keep], max_delay=6)
+    assert found.delay == 2
+    assert found.episodes == 2
+    assert "1 gaps" in found.warnings[0]
+
+
+def test_the_answer_is_plain_json():
+    found = identify_delay(*linear_log(2), max_delay=4)
+    data = json.loads(json.dumps(found.to_json()))
+    assert from_json(data["process"]) == Constant(2)
+    assert data["delay"] == 2
+    assert len(data["posterior"]) == len(data["cross_correlation"]["values"]) == 5
+    assert "the delay is 2 steps, 90% interval 2, probability 1.000" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"max_delay": 0}, "max_delay is 1 to 200 steps; got 0"),
+        ({"level": 0.5}, "level is one of 0.9, 0.95, 0.99; got 0.5"),
+        ({"step": -1}, "step is a time in seconds, more than 0; got -1"),
+        ({"times": [1, 2]}, "times has one entry for each of the 400 actions; got 2"),
+        ({"episodes": [1]}, "have one row a step; got 401, 400 and 1"),
+        ({"times": np.zeros(400)}, "times grow from row to row"),
+    ],
+)
+def test_wrong_arguments(given, message):
+    with pytest.raises(ValueError, match=message):
+        identify_delay(*linear_log(1), **given)
+
+
+@pytest.mark.parametrize(
+    ("seen", "chosen", "message"),
+    [
+        (np.zeros((5, 2)), np.zeros(9), "as many observations as actions, or one more; got 5 and"),
+        (np.full((5, 2), np.nan), np.zeros(5), "observations are finite; got nan or inf"),
+        (np.array([["a"]] * 5), np.zeros(5), "observations are numbers"),
+        (np.zeros(0), np.zeros(0), "observations have one row a step"),
+        ([np.zeros((5, 2))], np.zeros(5), "are both arrays or both lists of arrays"),
+        ([np.zeros((1, 2))], [np.zeros(1)], "two steps or more in an episode"),
+        ([np.zeros((3, 2)), np.zeros((3, 1))], [np.zeros(3)] * 2, "the same columns"),
+    ],
+)
+def test_wrong_arrays(seen, chosen, message):
+    with pytest.raises(ValueError, match=message):
+        identify_delay(seen, chosen)
+
+
+def test_tempered_odds_are_those_of_a_normal_log_likelihood_ratio():
+    """A ratio with mean L and variance 2 L is kept; one with a larger variance is reduced."""
+    rng = np.random.default_rng(0)
+    mean = 0.002
+    calibrated = mean + np.sqrt(2 * mean) * rng.normal(size=(200, 2000))
+    kept = tempered(calibrated)
+    assert np.median(kept / calibrated.sum(1)) > 0.8
+    wide = mean + 10 * np.sqrt(2 * mean) * rng.normal(size=(200, 2000))
+    assert np.abs(tempered(wide)).mean() < np.abs(wide.sum(1)).mean() / 3
+
+
+def test_intervals():
+    posterior = np.array([0.05, 0.5, 0.42, 0.03])
+    assert interval_of(posterior, 0.9) == (1, 2)
+    assert interval_of(posterior, 0.96) == (0, 2)
+    assert interval_of(np.array([0.0, 1.0]), 0.9) == (1, 1)
+
+
+def test_latencies_are_estimated_from_moves_of_ages():
+    """The law of latencies follows exactly from the exact frequencies of moves."""
+    law = np.array([0.1, 0.4, 0.3, 0.2])
+    chain = NewestArrival(law)
+    moves = chain.start()[:, None] * chain.transitions()
+    assert chain.start() @ chain.transitions() == pytest.approx(chain.start())
+    process = Categorical(law)
+    assert chain.start() == pytest.approx(process.age_law)
+    assert chain.transitions() == pytest.approx(process.chain.matrix())
+    found = NewestArrival(np.full(4, 0.25)).updated(Counts(moves, np.zeros(4)))
+    assert found.law == pytest.approx(law)
+    assert OneAge(law).updated(Counts(moves, law)).law == pytest.approx(law)
+
+
+def test_ridge_of_chosen_rows_is_least_squares():
+    rng = np.random.default_rng(0)
+    features, targets = rng.normal(size=(2, 30, 3)), rng.normal(size=(30, 2))
+    rows = rng.random((2, 30)) < 0.7
+    found = ridge_fits(features, targets, rows, 0.0)
+    for i in range(2):
+        exact = np.linalg.lstsq(features[i][rows[i]], targets[rows[i]], rcond=None)[0]
+        assert found[i] == pytest.approx(exact, abs=1e-6)
