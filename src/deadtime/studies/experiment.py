@@ -47,6 +47,8 @@ class Experiment:
     have."""
     spec_by_spec: bool = False
     """Whether `next` completes the seeds of one spec first; else a seed of all specs."""
+    subject: Sequence[Any] = ()
+    """The keys of runs of which one at least must be recorded; empty: any run."""
 
     @property
     def name(self) -> str:
@@ -116,11 +118,12 @@ def found(experiment: Experiment, root: Path) -> Results | None:
         rows = {name: record.rows(seeds) for name, record in known.items()}
         results = {key: Result(rows[spec.name]) for key, spec in experiment.runs.items()}
         return results if seeds else None
-    return {
+    partial = {
         key: Result(known[spec.name].rows(seeds))
         for key, spec in experiment.runs.items()
         if spec.name in known and (seeds := _recorded(known[spec.name], experiment))
-    } or None
+    }
+    return partial if {*(experiment.subject or partial)} & {*partial} else None
 
 
 def _recorded(record: Record, experiment: Experiment) -> list[int]:

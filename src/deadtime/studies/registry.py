@@ -10,6 +10,7 @@ from deadtime.studies import random_delay
 from deadtime.studies.experiment import Experiment
 from deadtime.studies.paper import atari, physical, summary, tabular
 from deadtime.studies.paper.stationarity import STATIONARITY
+from deadtime.studies.projected import PROJECTED
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
@@ -20,6 +21,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         physical.EXPERIMENTS,
         atari.EXPERIMENTS,
         random_delay.EXPERIMENTS,
+        (PROJECTED,),
     )
     for one in group
 }

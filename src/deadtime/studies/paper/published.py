@@ -229,6 +229,11 @@ SAYS = {
         "that waits for the longest latency.",
         "",
     ),
+    "projected": (
+        "Greedy return against the delay on CartPole and Acrobot, of the agent that decides from "
+        "the state and the queue and values states, beside the others.",
+        "",
+    ),
     "convergence": (
         "Return during training in mazes, under several noises and delays.",
         "Delayed-Q outperforms the rest for all delays; Oblivious-Q fails for every m > 0; "
