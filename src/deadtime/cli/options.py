@@ -75,6 +75,15 @@ class Options:
     """walk: largest |x| at which action 0 is rewarded (3)."""
     episodes: Integer = None
     """maze, walk: training episodes (5000)."""
+    observation_delay: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="STEPS|PROCESS",
+            help="Steps by which the agent sees late (0). It trains as under a delay of actions of "
+            "the sum, so both are constant or drawn once an episode, such as episode:uniform:2-6.",
+            **NO_DEFAULT,
+        ),
+    ] = None
     observed: Annotated[
         str | None,
         name_type("WHEN", OBSERVED),

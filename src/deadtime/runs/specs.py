@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deadtime.delays import DelayProcess, as_delay
+from deadtime.delays import DelayProcess, as_process
+from deadtime.delays.equivalence import bridged
 from deadtime.envs.families import family_of
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.record import Record
@@ -21,11 +22,33 @@ def make_spec(
     options: dict[str, Any],
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> Spec:
-    """Return the spec of a run, tabular if the environment is for tabular agents, else deep."""
-    channel = as_delay(delay)
+    """Return the spec of a run, tabular if the environment is for tabular agents, else deep.
+
+    The option `observation_delay` is added to the delay of actions, where that is equivalent.
+    """
+    late = options.get("observation_delay", 0)
+    options = {name: value for name, value in options.items() if name != "observation_delay"}
+    channel = bridged(delay, late)
+    if as_process(late).constant != 0 and isinstance(channel, DelayProcess):
+        _check_observed(env, channel, options.get("observed", "now"))
     if family_of(env).loop != "tabular":
         return deep_spec(env, agent, channel, options, env_kwargs)
     return tabular_spec(env, agent, channel, options, env_kwargs)
+
+
+def _check_observed(env: str, delay: DelayProcess, observed: str) -> None:
+    """Raise unless the agent sees the ages of an episode, some of which are of observations."""
+    if family_of(env).loop != "tabular":
+        raise ValueError(
+            "deep agents see no ages, so late observations are trained as late actions only if "
+            f"both delays are constant; got {delay} in all: pass constant delays"
+        )
+    if observed != "now":
+        raise ValueError(
+            "late observations are trained as late actions if the agent sees the age of the "
+            f"episode; got observed={observed!r} with {delay}: leave it out, or pass constant "
+            "delays"
+        )
 
 
 def from_canonical(content: dict[str, Any]) -> Spec:

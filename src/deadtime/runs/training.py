@@ -21,6 +21,7 @@ def train(
     delay: int | str | DelayProcess = 0,
     seeds: int | Sequence[int] = 1,
     *,
+    observation_delay: int | str | DelayProcess = 0,
     env_kwargs: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Result:
@@ -28,6 +29,8 @@ def train(
 
     `delay` is a number of steps or a process of `deadtime.delays`, such as ``Uniform(2, 6)``.
     Tabular agents can be trained under a process, and deep agents that see the state or the queue.
+    `observation_delay` is how late the agent sees. It is trained as a delay of actions of the sum,
+    which is equivalent if both are constant, or drawn once an episode (`PerEpisode`).
     `observed` says when a tabular agent learns the age of a step: "now", before it chooses,
     "hindsight", one step later, or "never".
 
@@ -37,7 +40,8 @@ def train(
     `env_kwargs`, and must be if the training has a setting of the same name. `deadtime train` takes
     the same arguments.
     """
-    spec = make_spec(env, agent, delay, options, env_kwargs)
+    late = options | {"observation_delay": observation_delay}
+    spec = make_spec(env, agent, delay, late, env_kwargs)
     chosen = check_seeds(seeds)
     unit = Unit(tuple((spec, seed) for seed in chosen), keep=Keep(chosen))
     steps = "episodes" if isinstance(spec, TabularSpec) else "steps"

@@ -1,0 +1,38 @@
+"""The delay of actions that is equivalent to a delay of actions and one of observations.
+
+Let observations be w steps late and actions m steps. Then the agent sees s_{t-w}, and its action is
+executed m steps after that is seen. Counted from the state it sees, the action is m + w steps late.
+So the two are the delay of actions m + w, from the first decision on that is made with a late
+observation, if the actions before it count as warm-up. The same holds for ages that are drawn once
+an episode and observed. In general the two differ: a late action may be held or overtaken, and an
+observation is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deadtime.delays.ages import PerEpisode
+from deadtime.delays.messages import Categorical
+from deadtime.delays.parse import Delay, as_process
+
+
+def bridged(delay: Any, observation_delay: Any) -> Delay:
+    """Return the delay of actions that is equivalent to both; raise if there is none."""
+    actions, observations = as_process(delay), as_process(observation_delay)
+    if observations.constant == 0:
+        return actions if actions.constant is None else actions.constant
+    for process in (actions, observations):
+        if process.constant is None and not isinstance(process, PerEpisode):
+            raise ValueError(
+                "late observations are trained as late actions where the two are equivalent: if "
+                f"both delays are constant or drawn once an episode; got {process}, which varies "
+                f"within an episode: pass a constant such as {process.longest}, or "
+                "PerEpisode(process)"
+            )
+    if actions.constant is not None and observations.constant is not None:
+        return actions.constant + observations.constant
+    law = np.convolve(actions.age_law, observations.age_law)
+    return PerEpisode(Categorical(tuple((law / law.sum()).tolist()), in_order=False))
