@@ -66,13 +66,14 @@ class Ages:
             reached = self._draw()[:, None] >= self._first_cumulative
             self._go(torch.where(mask, self._first[reached.sum(dim=1)], self.state))
 
-    def advance(self) -> None:
-        """Go to the next step."""
+    def advance(self, mask: Tensor | None = None) -> None:
+        """Go to the next step, in the environments of `mask` only if it is given."""
         if self.random:
             place = torch.zeros_like(self.state)
             if self._successors.shape[1] > 1:
                 place = (self._draw()[:, None] >= self._cumulative[self.state]).sum(dim=1)
-            self._go(self._successors[self.state, place])
+            following = self._successors[self.state, place]
+            self._go(following if mask is None else torch.where(mask, following, self.state))
 
     def _go(self, state: Tensor) -> None:
         self.state = state
