@@ -59,8 +59,8 @@ def test_help_says_where_each_agent_works():
     assert "distribution, mbs (maze and walk)" in AGENTS_HELP
     assert [*FAMILIES] == where["augmented"]
     assert "delayed, augmented, oblivious (everywhere)" in AGENTS_HELP
-    assert {*FAMILIES} - {*where["shifted"]} == {"atari"}
-    assert "shifted (not in atari)" in AGENTS_HELP
+    assert {*FAMILIES} - {*where["shifted"]} == {"pendulum", "atari"}
+    assert "shifted (not in pendulum or atari)" in AGENTS_HELP
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,10 @@ def script(tmp_path_factory):
         (["co"], ["compare"]),
         (["train", "--pre"], ["--preset"]),
         (["train", "--preset", ""], [*PRESETS]),
-        (["train", "--env", "noisy"], ["noisy-maze", "noisy-cartpole", "noisy-acrobot"]),
+        (
+            ["train", "--env", "noisy"],
+            ["noisy-maze", "noisy-cartpole", "noisy-acrobot", "noisy-pendulum"],
+        ),
         (["compare", "--agents", "delayed", "sh"], ["shifted"]),
         (["sweep", "--engine", ""], [*ENGINES]),
     ],

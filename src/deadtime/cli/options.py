@@ -61,7 +61,7 @@ class Options:
         tyro.conf.arg(
             metavar="FLOAT",
             help="maze: probability that a random action replaces the executed one; cartpole, "
-            "acrobot: relative standard deviation of the masses (0; noisy-… 0.1).",
+            "acrobot, pendulum: relative standard deviation of the masses (0; noisy-… 0.1).",
             **NO_DEFAULT,
         ),
     ] = None
@@ -119,7 +119,8 @@ class Options:
         str | None,
         name_type("NAME", PERTURB),
         tyro.conf.arg(
-            help=f"cartpole, acrobot: what noise changes, {listed(PERTURB, 'or')}.", **NO_DEFAULT
+            help=f"cartpole, acrobot, pendulum: what noise changes, {listed(PERTURB, 'or')}.",
+            **NO_DEFAULT,
         ),
     ] = None
     learning_rate: Number = None
@@ -150,7 +151,7 @@ class Options:
         tyro.conf.UseAppendAction[tuple[str, ...]],
         tyro.conf.arg(
             metavar="NAME=VALUE",
-            help="Any other setting of the learner or of a gym: environment. Repeat it for "
+            help="Any other setting of the learner or the environment. Repeat it for "
             "several: --set batch_size=64 --set hidden=[32,32] --set double=False.",
             **NO_DEFAULT,
         ),

@@ -1,8 +1,8 @@
 """Environments by name: deadtime's own, and those of gymnax, Gymnasium and Atari.
 
-`make` returns an environment by name. `Acrobot`, `CartPole`, `Maze` and `Walk` are the classes of
-deadtime's own environments, pure functions that follow the protocol `Environment`. `delayed` puts a
-delay on such an environment. They need JAX, so they are imported on first use.
+`make` returns an environment by name. `Acrobot`, `CartPole`, `Maze`, `Pendulum` and `Walk` are the
+classes of deadtime's own environments, pure functions that follow the protocol `Environment`.
+`delayed` puts a delay on such an environment. They need JAX, so they are imported on first use.
 
 A `Family` is a kind of environment. A family whose environments run outside compiled programs uses
 `Lane`, `Played`, `Pool` and `LocalPool`.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deadtime.envs.cartpole import CartPole
     from deadtime.envs.functional import Environment, delayed
     from deadtime.envs.maze import Maze
+    from deadtime.envs.pendulum import Pendulum
     from deadtime.envs.walk import Walk
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Lane",
     "LocalPool",
     "Maze",
+    "Pendulum",
     "Played",
     "Pool",
     "Walk",
@@ -48,6 +50,7 @@ __getattr__ = lazy_names(
         "CartPole": "deadtime.envs.cartpole",
         "Environment": "deadtime.envs.functional",
         "Maze": "deadtime.envs.maze",
+        "Pendulum": "deadtime.envs.pendulum",
         "Walk": "deadtime.envs.walk",
         "delayed": "deadtime.envs.functional",
     },

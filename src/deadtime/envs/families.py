@@ -16,6 +16,7 @@ from deadtime.envs.family import Family
 from deadtime.envs.gym_family import GymFamily
 from deadtime.envs.gymnax_family import GymnaxFamily
 from deadtime.envs.maze_family import MazeFamily
+from deadtime.envs.pendulum_family import PendulumFamily
 from deadtime.envs.walk_family import WalkFamily
 
 FAMILIES: dict[str, Family] = {
@@ -25,6 +26,7 @@ FAMILIES: dict[str, Family] = {
         WalkFamily(),
         CartPoleFamily(),
         AcrobotFamily(),
+        PendulumFamily(),
         GymnaxFamily(),
         GymFamily(),
         AtariFamily(),
@@ -128,4 +130,7 @@ def register() -> None:
     )
     gymnasium.register(
         "deadtime/NoisyAcrobot-v1", f"{where}:NoisyAcrobotEnv", max_episode_steps=500
+    )
+    gymnasium.register(
+        "deadtime/NoisyPendulum-v1", f"{where}:NoisyPendulumEnv", max_episode_steps=200
     )

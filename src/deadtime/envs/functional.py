@@ -39,8 +39,8 @@ class Environment(Protocol):
 
     @property
     def num_actions(self) -> int:
-        """The number of actions to choose from."""
-        ...
+        """The number of actions to choose from; 0 if actions are real vectors."""
+        return 0
 
     def action_space(self, params: Any = None) -> Any:
         """Return the space of one action."""

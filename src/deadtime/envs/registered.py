@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv
+from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, PendulumEnv
 
 from deadtime.envs.maze_layout import carve, draw_image, draw_text, model
 from deadtime.envs.noise import check_noise, check_perturb, perturbed
@@ -84,6 +84,39 @@ class NoisyAcrobotEnv(AcrobotEnv):
         finally:
             for name in names:
                 delattr(self, name)
+
+
+class NoisyPendulumEnv(PendulumEnv):
+    """Gymnasium's Pendulum with other constants, and with noise on its mass at each step."""
+
+    def __init__(
+        self,
+        noise: float = 0.1,
+        perturb: str = "masses",
+        mass: float = 1.0,
+        length: float = 1.0,
+        gravity: float = 10.0,
+        render_mode: str | None = None,
+    ):
+        """Make the environment; `noise` is a standard deviation relative to the nominal value."""
+        super().__init__(render_mode=render_mode, g=gravity)
+        self.noise = check_noise(noise)
+        self._lengths = check_perturb(perturb)
+        self._nominal = mass, length
+        self.m, self.l = self._nominal
+
+    def step(self, u: np.ndarray) -> tuple[Any, Any, bool, bool, dict]:
+        """Step with perturbed values, then restore the nominal ones, which the picture uses."""
+        if not self.noise:
+            return super().step(u)
+        normal = self.np_random.standard_normal(2)
+        mass, length = self._nominal
+        self.m = perturbed(mass, self.noise, normal[0], np)
+        self.l = perturbed(length, self.noise, normal[1], np) if self._lengths else length
+        try:
+            return super().step(u)
+        finally:
+            self.m, self.l = self._nominal
 
 
 class MazeEnv(gym.Env):

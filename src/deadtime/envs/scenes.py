@@ -125,6 +125,17 @@ def cartpole(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
     return image
 
 
+def pendulum(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
+    """Draw the rod, and its predicted state."""
+    image = Image.new("RGB", (400, 400), "white")
+    draw = ImageDraw.Draw(image)
+    for (cos, sin, *_), solid in ((obs, True), (ghost, False)):
+        tip = 200 - 150 * float(sin), 200 - 150 * float(cos)
+        draw.line((200, 200, *tip), fill=SOLID if solid else FADED, width=14 if solid else 5)
+    draw.ellipse((192, 192, 208, 208), fill=INK)
+    return image
+
+
 def acrobot(obs: np.ndarray, ghost: np.ndarray) -> Image.Image:
     """Draw the two links, and their predicted state."""
     image = Image.new("RGB", (480, 480), "white")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from deadtime._support.lazy import lazy_names
 from deadtime.learn.learners import LEARNERS, Learner, agents_of, learners_of
 from deadtime.learn.presets import PRESETS, preset
-from deadtime.learn.settings import A2C, FORWARD_MODELS, DoubleQ, PixelA2C, PixelQ, QLearning
+from deadtime.learn.settings import A2C, FORWARD_MODELS, SAC, DoubleQ, PixelA2C, PixelQ, QLearning
 
 if TYPE_CHECKING:
     from deadtime.learn.tabular_q import new_agent, run_episodes
@@ -21,6 +21,7 @@ __all__ = [
     "FORWARD_MODELS",
     "LEARNERS",
     "PRESETS",
+    "SAC",
     "DoubleQ",
     "Learner",
     "PixelA2C",

@@ -22,9 +22,10 @@ import numpy as np
 from deadtime.envs.pools import LARGEST_RETURN
 from deadtime.learn import checkpoint, compiled_loop
 from deadtime.learn.evaluations import EPISODES, Evaluations
+from deadtime.learn.learners import LEARNERS
 from deadtime.learn.memory import bytes_a_run
 from deadtime.learn.outcome import Outcome, deep_outcome, status_of
-from deadtime.learn.program import Program, Setup, split_settings
+from deadtime.learn.program import Program, Setup, bounded_by, split_settings
 from deadtime.learn.run_spec import DeepRun
 from deadtime.runtime.views import VIEWS
 
@@ -55,9 +56,10 @@ def program_of(spec: DeepRun, device: str) -> Program:
     """Return the program that a spec runs in."""
     env, view = spec.environment(0), VIEWS[spec.agent]
     kind = type(env)() if spec.family.members else env  # members differ by parameters alone
-    settings = split_settings(spec.learner)[0]
+    settings = bounded_by(spec.length, split_settings(spec.learner)[0])
+    mixes = LEARNERS[settings.kind].mixes_views
     own_rows = view.credits == "shifted" or view.projects
-    shares = device == "gpu" and not own_rows and view.shown is None
+    shares = device == "gpu" and mixes and not own_rows and view.shown is None
     capacity = capacity_of(spec.longest_delay, _SHARED if shares else _CAPACITIES)
     own = not shares or view.sees == "history"
     shown = view if own else None

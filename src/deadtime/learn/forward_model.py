@@ -2,8 +2,9 @@
 
 `FORWARD_MODELS` in `settings` names them. "learned" is the paper's: a network from (s, a as one
 number) to s'. "change" predicts s' - s, in units of its usual deviation, from normalized inputs
-and a one-hot action. "simulator" is the environment itself, with new noise. An emulator that looks
-ahead is part of its environment (see `envs.atari.emulator`).
+and a one-hot action. Both scale an action within a box to numbers from -1 to 1. "simulator" is the
+environment itself, with new noise. An emulator that looks ahead is part of its environment (see
+`envs.atari.emulator`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from deadtime.learn import roll_kernel
+from deadtime.learn.box_scale import BoxScale
 from deadtime.learn.networks import MLP, layer_arrays, new_mlp
 from deadtime.learn.program import Actor, Program, Setup
 from deadtime.learn.replay import Transition
@@ -98,11 +100,18 @@ class ModelState(eqx.Module):
         return arrays
 
 
+Actions = int | BoxScale
+"""The number of actions, or the scale of actions within a box."""
+
+
 def new_model(
-    key: Array, kind: str, observation: int, actions: int, hidden: tuple[int, ...], members: int
+    key: Array, kind: str, observation: int, actions: Actions, hidden: tuple[int, ...], members: int
 ) -> ModelState:
     """Return a new model; one of kind "simulator" has the smallest possible network."""
-    inputs = observation + (actions if kind == "change" else 1)
+    if isinstance(actions, BoxScale):
+        inputs = observation + actions.size
+    else:
+        inputs = observation + (actions if kind == "change" else 1)
     widths = (inputs, *hidden, observation) if kind != "simulator" else (1, 1)
     nets = jax.vmap(lambda k: new_mlp(k, widths, inputs))(jax.random.split(key, members))
     zeros = Scale(jnp.zeros(()), jnp.zeros(observation), jnp.zeros(observation))
@@ -119,7 +128,7 @@ class NeuralModel:
     def init(self, program: Program, key: Array) -> ModelState:
         """Return new networks."""
         settings = program.settings
-        sizes = program.observation, program.env.num_actions, settings.hidden, settings.members
+        sizes = program.observation, program.actions, settings.hidden, settings.members
         return new_model(key, self.kind, *sizes)
 
     def predict(
@@ -128,8 +137,8 @@ class NeuralModel:
         """Return the prediction of each network."""
 
         def one(net: MLP) -> Array:
-            actions = program.env.num_actions
-            return rolled(state, net, self.kind, actions, actor.obs, actor.queue, setup.delay)
+            queue, actions = actor.queue, program.actions
+            return rolled(state, net, self.kind, actions, actor.obs, queue, setup.delay)
 
         return jax.vmap(one)(state.nets)
 
@@ -152,7 +161,7 @@ class NeuralModel:
 
     def loss(self, program: Program, state: ModelState, weights: MLP, batch: Transition) -> Array:
         """Return the sum of the networks' mean errors on the batch."""
-        actions = program.env.num_actions
+        actions = program.actions
 
         def one(net: MLP, b: Transition) -> Array:
             return error(state, net, self.kind, actions, b.obs, b.action, b.next_obs)
@@ -175,7 +184,7 @@ class SimulatorModel:
 
     def init(self, program: Program, key: Array) -> ModelState:
         """Return the smallest possible state."""
-        sizes = program.observation, program.env.num_actions, program.settings.hidden
+        sizes = program.observation, program.actions, program.settings.hidden
         members = program.settings.members if program.predicts else 1
         return new_model(key, "simulator", *sizes, members)
 
@@ -209,20 +218,34 @@ def predict(
     model: ModelState,
     net: MLP,
     kind: str,
-    actions: int,
+    actions: Actions,
     obs: Float[Array, " D"],
-    action: Int[Array, ""],
+    action: Array,
 ) -> Array:
     """Return the next observation that one network predicts."""
+    shown = _shown(kind, actions, action)
     if kind == "learned":
-        return net(jnp.append(obs, action.astype(jnp.float32)))
+        return net(jnp.concatenate([obs, shown]))
     units = (obs - model.inputs.mean) / model.inputs.deviation
-    change = net(jnp.concatenate([units, jax.nn.one_hot(action, actions)]))
+    change = net(jnp.concatenate([units, shown]))
     return obs + model.changes.mean + model.changes.deviation * change
 
 
+def _shown(kind: str, actions: Actions, action: Array) -> Float[Array, " width"]:
+    """Return an action as inputs of a network."""
+    if isinstance(actions, BoxScale):
+        return actions.inward(action)
+    return jax.nn.one_hot(action, actions) if kind == "change" else jnp.float32(action)[None]
+
+
 def error(
-    model: ModelState, net: MLP, kind: str, actions: int, obs: Array, action: Array, next_obs: Array
+    model: ModelState,
+    net: MLP,
+    kind: str,
+    actions: Actions,
+    obs: Array,
+    action: Array,
+    next_obs: Array,
 ) -> Array:
     """Return the mean squared error of one prediction; for kind "change" in units of deviations."""
     off = predict(model, net, kind, actions, obs, action) - next_obs
@@ -233,13 +256,13 @@ def rolled(
     model: ModelState,
     net: MLP,
     kind: str,
-    actions: int,
+    actions: Actions,
     obs: Float[Array, " D"],
-    queue: Int[Array, " C"],
+    queue: Array,
     delay: Any,
 ) -> Float[Array, " D"]:
     """Return the prediction of one network after the last `delay` actions of the queue."""
-    if len(queue) and roll_kernel.available():
+    if len(queue) and isinstance(actions, int) and roll_kernel.available():
         ones, zeros = jnp.ones_like(obs), jnp.zeros_like(obs)
         if kind == "learned":
             return roll_kernel.roll(net, (ones, zeros, zeros, ones), False, obs, queue, delay)
@@ -262,9 +285,9 @@ def _joined(
     model: ModelState,
     net: MLP,
     kind: str,
-    actions: int,
+    actions: Actions,
     obs: Float[Array, " D"],
-    queue: Int[Array, " C"],
+    queue: Array,
     delay: Any,
 ) -> Float[Array, " D"]:
     """Return the prediction of `rolled` in fewer operations.
@@ -283,12 +306,16 @@ def _joined(
         state = (obs - model.inputs.mean) / model.inputs.deviation
         outward = model.changes.deviation[:, None] * last
         constant = model.changes.deviation * last_bias + model.changes.mean
-        pushed = first[:, d:].T[queue] + first_bias
     else:
         unit = jnp.ones(d)
         state = obs
         outward = last
         constant = last_bias
+    if isinstance(actions, BoxScale):
+        pushed = actions.inward(queue) @ first[:, d:].T + first_bias
+    elif residual:
+        pushed = first[:, d:].T[queue] + first_bias
+    else:
         pushed = queue.astype(jnp.float32)[:, None] * first[:, d] + first_bias
     around, along = inward @ (outward / unit[:, None]), inward @ (constant / unit)
     start, capacity = inward @ state, queue.shape[0]
@@ -305,9 +332,7 @@ def _joined(
     return jnp.where(delay > 0, outward @ hidden + constant, obs)
 
 
-def roll(
-    step: Callable[[Any, Array, Array], Any], start: Any, queue: Int[Array, " C"], delay: Any
-) -> Any:
+def roll(step: Callable[[Any, Array, Array], Any], start: Any, queue: Array, delay: Any) -> Any:
     """Return the state after `step(state, action, i)` for the last `delay` actions of the queue."""
     capacity = queue.shape[0]
 

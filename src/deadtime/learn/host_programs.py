@@ -12,7 +12,7 @@ import numpy as np
 from deadtime.envs.pools import Lane, Played
 from deadtime.learn.host_turn import HostedLearner
 from deadtime.learn.lane_learner import LaneLearner
-from deadtime.learn.program import Program, Setup, split_settings
+from deadtime.learn.program import Program, Setup, bounded_by, split_settings
 from deadtime.learn.run_spec import DeepRun
 from deadtime.runtime.views import VIEWS, Code
 
@@ -26,7 +26,7 @@ def program_of(spec: DeepRun, device: str) -> Program:
     Programs have no room for a queue that is not seen, unless runs share them.
     """
     if not spec.family.frames:
-        settings = split_settings(spec.learner)[0]
+        settings = bounded_by(spec.length, split_settings(spec.learner)[0])
         view = VIEWS[spec.agent]
         environment = spec.environment(0)
         return Program(environment, view, settings, spec.delay, spec.envs, spec.process)

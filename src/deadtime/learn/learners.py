@@ -14,7 +14,7 @@ import numpy as np
 
 from deadtime.envs.family import ActionKind, Family
 from deadtime.learn import manifests
-from deadtime.learn.settings import A2C, DoubleQ, PixelA2C, PixelQ, QLearning
+from deadtime.learn.settings import A2C, SAC, DoubleQ, PixelA2C, PixelQ, QLearning
 from deadtime.runtime.views import VIEWS, Credits, Sees, View
 
 
@@ -39,6 +39,8 @@ class Learner:
     """The kind of its actions."""
     own_inputs: bool = False
     """Whether it can have a view with inputs of its own (see `views.Shown`)."""
+    mixes_views: bool = False
+    """Whether runs of several views can share a compiled program, as they do on a GPU."""
     offline: bool = False
     """Whether it can solve a model after a phase of random actions."""
     projects: bool = False
@@ -84,6 +86,7 @@ LEARNERS: dict[str, Learner] = {
         _DECIDING,
         manifests.of_deep_q,
         own_inputs=True,
+        mixes_views=True,
         projects=True,
     ),
     "a2c": Learner(
@@ -92,6 +95,15 @@ LEARNERS: dict[str, Learner] = {
         ("history",),
         manifests.of_actor_critic,
         loops=("compiled",),
+    ),
+    "sac": Learner(
+        SAC,
+        "deadtime.learn.sac:SOFT_ACTOR_CRITIC",
+        _DECIDING,
+        manifests.of_sac,
+        ("chosen", "executed"),
+        action_kind="box",
+        projects=True,
     ),
     "pixel-q": Learner(
         PixelQ,

@@ -29,6 +29,19 @@ def of_deep_q(spec: Any, arrays: Arrays) -> Fields:
     }
 
 
+def of_sac(spec: Any, arrays: Arrays) -> Fields:
+    """Return the fields of an actor of numbers."""
+    numbers = arrays["layer/0/weight"].shape[1] - int(arrays["capacity"]) * len(arrays["low"])
+    return {
+        "observation_shape": (numbers,),
+        "low": tuple(arrays["low"].tolist()),
+        "high": tuple(arrays["high"].tolist()),
+        "head": "bounded",
+        "capacity": int(arrays["capacity"]),
+        "members": spec.learner.members,
+    }
+
+
 def of_actor_critic(spec: Any, arrays: Arrays) -> Fields:
     """Return the fields of an actor-critic of numbers."""
     return {

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from deadtime.delays import DelayProcess
+from deadtime.learn.box_scale import BoxScale
 from deadtime.learn.learners import LEARNERS
 from deadtime.runtime.views import Code, View
 
@@ -54,6 +55,11 @@ class Program:
         """The space of actions that are real vectors, with `low` and `high`; None if numbered."""
         space = self.env.action_space(self.env.default_params)
         return space if hasattr(space, "low") else None
+
+    @cached_property
+    def actions(self) -> int | BoxScale:
+        """The number of actions, or the scale of actions within a box."""
+        return self.env.num_actions if self.box is None else BoxScale(self.box)
 
     @property
     def action_shape(self) -> tuple[int, ...]:
@@ -106,6 +112,12 @@ def split_settings(settings: Any) -> tuple[Any, Any]:
     numbers = numbers_type(*(getattr(settings, name) for name in numbers_type._fields))
     defaults = {name: getattr(type(settings), name) for name in numbers_type._fields}
     return replace(settings, **defaults), numbers
+
+
+def bounded_by(steps: int, settings: Any) -> Any:
+    """Return settings whose replay buffer has no more rows than a run has steps."""
+    rows = getattr(settings, "buffer_size", 0)
+    return replace(settings, buffer_size=steps) if rows > steps else settings
 
 
 class History(NamedTuple):

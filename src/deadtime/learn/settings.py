@@ -135,6 +135,30 @@ class DoubleQ:
 
 
 @dataclass(frozen=True)
+class SAC:
+    """The settings of soft actor-critic and its forward model, the same for every view."""
+
+    kind: ClassVar[str] = "sac"
+
+    hidden: tuple[int, ...] = (256, 256)
+    """The hidden layers of the actor, the critics and the forward model."""
+    learning_rate: float = 3e-4
+    batch_size: int = 256
+    gamma: float = 0.99
+    tau: float = 0.005
+    buffer_size: int = 1_000_000
+    """The most transitions that are kept; never more than the steps of the run."""
+    random_steps: int = 5000
+    """The steps with uniformly random actions, before the first update."""
+    target_entropy: float = -1.0
+    """The entropy that the temperature aims at, for each number of an action from -1 to 1."""
+    model: str = "change"
+    """learned, change or simulator."""
+    members: int = 1
+    """The number of forward models; the actor's outputs are averaged over them."""
+
+
+@dataclass(frozen=True)
 class _Recurrent:
     """The settings that the recurrent agents share; the defaults are those of Stable-Baselines."""
 

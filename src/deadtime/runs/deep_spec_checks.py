@@ -47,8 +47,8 @@ def checked_kind(
     return found
 
 
-def check_agent(env: str, agent: str, action_kind: ActionKind) -> None:
-    """Raise if the agent is unknown or does not work in the environment."""
+def check_agent(env: str, agent: str, action_kind: ActionKind, preset_name: str) -> None:
+    """Raise if the agent is unknown or does not work in the environment, or has no such preset."""
     agents = tuple(learners_of(family_of(env), action_kind))
     remembers = agent in VIEWS and VIEWS[agent].sees == "history"
     if agent not in agents and remembers:
@@ -61,6 +61,10 @@ def check_agent(env: str, agent: str, action_kind: ActionKind) -> None:
     if agent not in agents:
         hint = nearest(str(agent), agents)
         raise ValueError(f"{env} has no agent {agent!r}{hint}: choose one of {', '.join(agents)}")
+    if preset_name == "paper" and action_kind == "box":
+        raise ValueError(
+            f"preset paper is for numbered actions, as in the paper; got {env}: leave it out"
+        )
 
 
 def check_process(

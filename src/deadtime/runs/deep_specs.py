@@ -88,7 +88,7 @@ class DeepSpec:
         check_names(self.env, self.preset)
         kind = checked_kind(self.env, self.settings, self.action_kind, recorded)
         object.__setattr__(self, "action_kind", kind)
-        check_agent(self.env, self.agent, kind)
+        check_agent(self.env, self.agent, kind, self.preset)
         self._check_numbers()
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
         self._keep_changes()

@@ -78,7 +78,7 @@ _KINDS: dict[type, str] = {
     str: "a word",
 }
 """The types of settings, in words."""
-_FROM_ZERO = ("target_period_updates", "skipped_delays", "learning_starts")
+_FROM_ZERO = ("target_period_updates", "skipped_delays", "learning_starts", "random_steps")
 """The whole numbers that may be 0."""
 
 

@@ -1,0 +1,42 @@
+"""The law of SAC's actions: a Gaussian that tanh squashes into the box from -1 to 1.
+
+An action is a = tanh(u) with u ~ N(μ, σ²), one number apart from the others. So its density is that
+of u over the slope of tanh: log π(a) = Σ log N(u; μ, σ) - Σ log(1 - tanh(u)²).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+LOG_STD_LIMITS = (-20.0, 2.0)
+"""The least and the largest logarithm of a standard deviation."""
+
+
+class Gaussian(NamedTuple):
+    """The means and the logarithms of the deviations, before tanh."""
+
+    mean: Float[Array, " n"]
+    log_std: Float[Array, " n"]
+
+
+def gaussian(outputs: Float[Array, " 2n"]) -> Gaussian:
+    """Return the Gaussian of an actor's outputs: means, then logarithms of deviations."""
+    mean, log_std = jnp.split(outputs, 2, axis=-1)
+    return Gaussian(mean, jnp.clip(log_std, *LOG_STD_LIMITS))
+
+
+def sampled(law: Gaussian, noise: Float[Array, " n"]) -> tuple[Float[Array, " n"], Array]:
+    """Return the action that standard normal `noise` leads to, and its log-density."""
+    raw = law.mean + jnp.exp(law.log_std) * noise
+    normal = -0.5 * noise**2 - law.log_std - 0.5 * math.log(2 * math.pi)
+    return jnp.tanh(raw), jnp.sum(normal - log_slope(raw), axis=-1)
+
+
+def log_slope(raw: Array) -> Array:
+    """Return log(1 - tanh(u)²), without the loss of digits where tanh(u) is close to 1."""
+    return 2.0 * (math.log(2.0) - raw - jax.nn.softplus(-2.0 * raw))
