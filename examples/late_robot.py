@@ -293,8 +293,8 @@ def main() -> None:
         OUT / "late_robot_log.npz",
         observations=np.concatenate(observations),
         actions=np.concatenate(actions),
-        episodes=np.array([row["episode"] for row in rows]),
-        times=np.array([row["now"] for row in rows]),
+        episode=np.array([row["episode"] for row in rows]),
+        time=np.array([row["now"] for row in rows]),
     )
     found = deadtime.identify_delay(observations, actions, step=task.period)
     print(found)

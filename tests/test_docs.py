@@ -19,6 +19,8 @@ WRITTEN = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "notebooks").glob("*.md")
 PAGES = [ROOT / "README.md", *WRITTEN, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 LONG = {"first-agent.md", "my-environment.md"}
 """Pages whose examples train networks: `make test-all` runs them."""
+ROBOT = DOCS / "from-a-log-to-a-robot.md"
+"""A page whose commands read what its Python wrote."""
 PYTHON = re.compile(r"```(?:python|\{code-cell\} python)\n(.*?)```", re.DOTALL)
 BASH = re.compile(r"```bash\n(.*?)```", re.DOTALL)
 
@@ -37,9 +39,9 @@ def test_links_resolve(page):
 
 
 def examples():
-    """Pages with Python blocks, except extending.md, which has a test of its own."""
+    """Pages with Python blocks, except those that have a test of their own."""
     for page in WRITTEN:
-        if PYTHON.search(page.read_text()) and page.name != "extending.md":
+        if PYTHON.search(page.read_text()) and page not in (DOCS / "extending.md", ROBOT):
             yield full(page) if page.name in LONG else page
 
 
@@ -57,6 +59,31 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
             block = block.replace("50_000", "64")  # noqa: PLW2901
         exec(block, names)
         assert "print" not in block or capsys.readouterr().out
+
+
+@pytest.mark.full
+def test_from_a_log_to_a_robot(tmp_path, monkeypatch, capsys):
+    """All blocks in order, with a shorter training; a shell expands the stars."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for kind, block in re.findall(r"```(python|bash)\n(.*?)```", ROBOT.read_text(), re.DOTALL):
+        if kind == "python":
+            exec(block, names)
+            continue
+        for line in block.splitlines():
+            words = shlex.split(line.replace("--steps 60000", "--steps 3000"))[1:]
+            given = [
+                sorted(map(str, tmp_path.glob(word))) if "*" in word else [word] for word in words
+            ]
+            done = run(*(word for several in given for word in several))
+            assert done.returncode == 0, (line, done.stderr)
+            if words[0] == "identify":
+                assert "the delay is 5 steps (0.1 s)" in done.stdout
+    assert names["found"].delay == 5
+    assert names["policy"].delay == 5
+    assert names["controller"].statistics.steps == 50
+    assert (tmp_path / "cost.png").stat().st_size > 10_000
+    assert (tmp_path / "policy.onnx").exists()
 
 
 def command_lines():
