@@ -4,9 +4,11 @@ EXTRAS ?= dev
 comma := ,
 BIN := .venv/bin
 NEWEST := .venv-newest/bin
+# Several test processes share the cores, and threads of OpenBLAS would only wait for each other.
+ALONE = OPENBLAS_NUM_THREADS=1
 # JAX of constraints.txt compiles in a third of the time with this option; an unknown one is an error.
 # `test-all` and `test-newest` compile as users do.
-QUICKLY = XLA_FLAGS="$$XLA_FLAGS --xla_cpu_use_fusion_emitters=false"
+QUICKLY = $(ALONE) XLA_FLAGS="$$XLA_FLAGS --xla_cpu_use_fusion_emitters=false"
 READY = .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
 .PHONY: check demo docs test test-all test-newest smoke lint bench benchmarks clean
@@ -26,7 +28,7 @@ test: $(READY)
 	$(QUICKLY) $(BIN)/python -m pytest -n 4 --dist loadgroup
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n 4 --dist loadgroup -m "full or not full"
+	$(ALONE) $(BIN)/python -m pytest -n 4 --dist loadgroup -m "full or not full"
 
 # The second install brings what `pip install deadtime` brings: it goes past the caps of the extras (gymnax has
 # gymnasium<1.4, moviepy pillow<12), about which pip complains without failing.
@@ -34,7 +36,7 @@ test-newest:
 	$(PYTHON) -m venv .venv-newest
 	$(NEWEST)/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --editable '.[$(EXTRAS)]'
 	$(NEWEST)/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --editable .
-	$(NEWEST)/python -m pytest -n 4 --dist loadgroup
+	$(ALONE) $(NEWEST)/python -m pytest -n 4 --dist loadgroup
 
 smoke: $(READY)
 	$(QUICKLY) $(BIN)/deadtime reproduce all --smoke
