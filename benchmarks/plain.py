@@ -27,7 +27,7 @@ class Plain:
     """One run.
 
     `q` maps what the agent sees to the values of its actions. `counts` maps a pair (s, a) to the
-    visits of its successors.
+    visits of its successors. `states` maps a state to the values of actions, if the view projects.
     """
 
     def __init__(self, env, view, delay, streams, step_size=0.1, discount=0.99, epsilon=0.0):
@@ -40,6 +40,7 @@ class Plain:
         self.epsilon = epsilon
         self.actions = env.successors.shape[1]
         self.q = {}
+        self.states = {}
         self.counts = {}
         self.likely = {}
 
@@ -104,6 +105,23 @@ class Plain:
         values = self.values(seen)
         values[action] += self.step_size * (target - values[action])
 
+    def projected(self, seen, state):
+        """Return the action of the largest projection; of equal ones, the best in the state."""
+        pairs = zip(self.values(seen).tolist(), self.of_state(state).tolist(), strict=True)
+        ranked = [*pairs]
+        return ranked.index(max(ranked))
+
+    def of_state(self, state):
+        return self.states.setdefault(state, np.zeros(self.actions))
+
+    def project(self, seen, state, action, target):
+        """Move the value of the state to the target, then the projection to the state's values."""
+        values = self.of_state(state)
+        values[action] += self.step_size * (target - values[action])
+        if seen is not None:
+            found = self.values(seen)
+            found += self.step_size * (values - found)
+
     def episode(self):
         m = self.delay
         sees = []
@@ -121,8 +139,16 @@ class Plain:
             if self.view.predicts:
                 self.observe(state, executed, after)
             then = None if ended else self.see(after, queue)
-            if self.view.credits == "chosen":
+            if self.view.projects and not ended:
+                self.values(then)  # the next decision has a row, even if the episode ends here
+            if self.view.credits == "chosen" or (self.view.projects and not m):
                 self.learn(seen, chosen, reward, then, ended)
+            elif self.view.projects and t >= m:
+                target = reward
+                if not ended:
+                    best = self.projected(sees[t - m + 1], after)
+                    target += self.discount * self.of_state(after)[best]
+                self.project(sees[t - m], state, executed, target)
             elif self.view.credits == "executed" and t >= m:
                 self.learn(state, executed, reward, after, ended)
             elif self.view.credits == "shifted" and t >= m:

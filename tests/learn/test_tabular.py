@@ -58,12 +58,12 @@ def test_bit_by_bit_as_the_plain_loop(name, noise, delay):
     policy = policy_of(name, agent, env)
     exact = name != "distribution"  # its law is summed in another order
     for seen, values in plain.q.items():
-        state, queue = (seen[0], seen[1:]) if name == "augmented" else (seen, None)
+        state, queue = (seen[0], seen[1:]) if VIEWS[name].sees_queue else (seen, None)
         ours = policy.q_values(state, queue) if queue is not None else agent.table.q[state]
         np.testing.assert_allclose(
             ours, values, rtol=0 if exact else 1e-12, atol=0 if exact else 1e-12
         )
-    if name == "augmented":
+    if VIEWS[name].sees_queue:
         assert len(plain.q) == agent.table.used[0] - 1
     if VIEWS[name].predicts:
         for (s, a), visits in plain.counts.items():

@@ -127,6 +127,7 @@ class Logged(Plain):
         longest = self.process.longest
         log = [int(self.world.uniform() * self.actions) for _ in range(longest)]
         state, earned, ended, t = self.env.start, 0.0, False, 0
+        sees, executed = [], set()
         channel = self.start()
         age = int(self.process.chain.ages[channel])
         info = self.knowledge.at_reset(age)
@@ -141,8 +142,22 @@ class Logged(Plain):
             later = int(self.process.chain.ages[channel])
             info = self.knowledge.after_step(age, later)
             then = None if ended else self.seen_with(after, log, info)
+            sees.append(seen)
+            if self.view.projects and not ended:
+                self.values(then)  # the next decision has a row, even if the episode ends here
             if self.view.credits == "chosen":
                 self.learn(seen, log[-1], reward, then, ended)
+            elif place >= longest and self.view.projects:
+                again = longest + t + 1 - later
+                target = reward
+                if not ended and (again == place or again < longest):
+                    target += self.discount * self.of_state(after)[log[again]]
+                elif not ended:
+                    best = self.projected([*sees, then][again - longest], after)
+                    target += self.discount * self.of_state(after)[best]
+                decided = None if place in executed else sees[place - longest]
+                executed.add(place)
+                self.project(decided, state, log[place], target)
             elif place >= longest:  # it was chosen in this episode
                 again = longest + t + 1 - later == place and not ended
                 self.held += again
@@ -159,7 +174,7 @@ class Logged(Plain):
 @pytest.mark.slow
 @pytest.mark.parametrize("observed", OBSERVED)
 @pytest.mark.parametrize("process", PROCESSES, ids=lambda one: one.kind)
-@pytest.mark.parametrize("name", ["augmented", "oblivious", "delayed", "distribution"])
+@pytest.mark.parametrize("name", ["augmented", "projected", "oblivious", "delayed", "distribution"])
 def test_bit_by_bit_as_a_plain_loop_with_a_log(name, process, observed):
     env, episodes = finite(carve(4, 3), 0.3), 6
     agent, returns = trained(name, process, observed, env, episodes)
@@ -169,20 +184,22 @@ def test_bit_by_bit_as_a_plain_loop_with_a_log(name, process, observed):
     policy = policy_of(name, agent, env, process, observed)
     within = 1e-12 if name == "distribution" else 0  # its law is summed in another order
     for seen, values in plain.q.items():
-        if name != "augmented":
+        if not VIEWS[name].sees_queue:
             np.testing.assert_allclose(agent.table.q[seen], values, rtol=within, atol=within)
             continue
         state, known, *pending = seen
         queue = [1] * (process.longest - len(pending)) + pending
         found = policy.q_values(state, queue, None if observed == "never" else known)
         np.testing.assert_array_equal(found, values)
-    if name == "augmented":
+    if VIEWS[name].sees_queue:
         assert len(plain.q) == agent.table.used[0] - 1
+    for state, values in plain.states.items():
+        np.testing.assert_array_equal(agent.values[state], values)
     if name == "delayed" and process.chain.in_order and process.kind != "episode":
         assert plain.held > 0
 
 
-@pytest.mark.parametrize("name", ["augmented", "delayed", "distribution"])
+@pytest.mark.parametrize("name", ["augmented", "projected", "delayed", "distribution"])
 @pytest.mark.parametrize("observed", OBSERVED)
 def test_the_policy_chooses_what_training_would(name, observed):
     """Greedy episodes of the compiled code and of the policy in Gymnasium, step by step."""
@@ -194,7 +211,7 @@ def test_the_policy_chooses_what_training_would(name, observed):
     maze = gym.make("deadtime/Maze-v0", size=4, maze_seed=3)
     late = deadtime.ActionDelay(maze, process, observed=observed)
     plain = Logged(env, VIEWS[name], process, observed, (0.0, 0.95, 0.0))
-    if name == "augmented":
+    if VIEWS[name].sees_queue:
         plain.values = lambda seen: policy.q_values(
             seen[0],
             [0] * (4 - len(seen[2:])) + [*seen[2:]],
@@ -209,7 +226,7 @@ def test_the_policy_chooses_what_training_would(name, observed):
         )
         plain.counts[s, a] = {k: n for k, n in visits.items() if n} or {s: 1}
         plain.likely[s, a] = int(model.likely[s, a])
-    plain.q = plain.q if name == "augmented" else dict(enumerate(agent.table.q))
+    plain.q = plain.q if VIEWS[name].sees_queue else dict(enumerate(agent.table.q))
     for _ in range(30):
         values = plain.values_of(cell, plain.seen_with(cell, log, info), log, info)
         ages = info.get("action_age")

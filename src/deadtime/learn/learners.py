@@ -79,6 +79,7 @@ LEARNERS: dict[str, Learner] = {
         manifests.of_table,
         loops=("tabular",),
         offline=True,
+        projects=True,
     ),
     "double-q": Learner(
         DoubleQ,

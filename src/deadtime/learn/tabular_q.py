@@ -36,6 +36,7 @@ from deadtime.learn.q_table import (
     with_room,
 )
 from deadtime.learn.settings import QLearning
+from deadtime.learn.table_projection import project
 from deadtime.learn.tabular_channel import (
     HINDSIGHT,
     NEVER,
@@ -83,6 +84,8 @@ class Agent(NamedTuple):
     """The longest age."""
     bits: int
     channel: Channel
+    values: Float[np.ndarray, "S A"]
+    """Q over states, if the view projects and there is a delay; else empty."""
 
 
 def new_agent(env: Finite, view: View, delay: Delay, observed: Observed = "now") -> Agent:
@@ -94,11 +97,19 @@ def new_agent(env: Finite, view: View, delay: Delay, observed: Observed = "now")
             f"{view.sees}: choose another view"
         )
     states, actions, outcomes = env.successors.shape
+    if view.sees == "queue" and view.credits != "chosen" and not view.projects:
+        raise ValueError(
+            "a table over queues learns from chosen actions, or projects values of states; got a "
+            f'view that credits {view.credits} actions: choose "chosen" or values="state"'
+        )
     channel = channel_of(delay, observed, every=view.sees == "law")
     longest = int(channel.pending[0])
+    if view.projects and not longest:  # Q is its own projection
+        view = View("queue", "chosen")
     table = by_queue(actions, longest) if view.sees == "queue" else by_state(states, actions)
     model = empty(states, actions, outcomes) if view.predicts else empty(1, actions, 1)
-    return Agent(table, model, *view.code, longest, bits_of(actions), channel)
+    values = np.zeros((states if view.projects else 0, actions))
+    return Agent(table, model, *view.code, longest, bits_of(actions), channel, values)
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:
@@ -171,8 +182,9 @@ def _run(
             env.successors, env.cumulative, env.rewards, env.terminal, env.start, env.max_steps,
             table.slots, table.keys, table.q, table.used,
             model.successors, model.visits, model.likely, model.rewards, model.terminal,
-            state, channel.successors, channel.cumulative, channel.ages, channel.observed,
-            channel.pending, channel.steps, channel.weights, channel.on_the_way, channel.guide,
+            agent.values, state,
+            channel.successors, channel.cumulative, channel.ages, channel.observed, channel.pending,
+            channel.steps, channel.weights, channel.on_the_way, channel.guide,
             memory.actions, memory.rows, memory.believed, memory.law, memory.members,
             memory.averages, memory.key, memory.known,
             agent.sees, agent.credits, agent.delay, agent.bits,
@@ -184,11 +196,11 @@ def _run(
 
 # fmt: off
 @numba.njit(cache=True)
-def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
+def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
     successors, cumulative, rewards, terminal, s, max_steps,
     slots, keys, q, used,
     seen_after, visits, likely, sums, ends,
-    channel, moves, chances, ages, observed,
+    values, channel, moves, chances, ages, observed,
     pending, steps, weights, on_the_way, guide,
     actions, rows, believed, law, members, averages, key, known,
     sees, credit, m, bits, step_size, discount, epsilon, streams, learn,
@@ -220,6 +232,8 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
         else:
             actions[t + m] = epsilon_greedy(q, row, epsilon, u)
         rows[t], executed, k = row, actions[t + m - age], 0
+        if sees == QUEUE:
+            believed[t] = 0  # the action chosen now was not executed yet
         if successors.shape[2] > 1:
             u = uniform(streams, _ENVIRONMENT)
             while u >= cumulative[s, executed, k]:
@@ -251,6 +265,11 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912
             )
         if learn and credit == CHOSEN:
             _learn(q, row, actions[t + m], reward, then, ended, step_size, discount)
+        elif learn and t >= age and sees == QUEUE:
+            project(
+                q, values, rows, believed, actions, s, executed, reward, after, ended, then,
+                t, age, later, m, step_size, discount,
+            )  # fmt: skip
         elif learn and t >= age and credit == EXECUTED:
             if later == age + 1 and not ended:  # the next step executes the same action
                 target = reward + discount * q[after, executed]

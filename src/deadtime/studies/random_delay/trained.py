@@ -61,7 +61,7 @@ TASKS = (
     Task(
         "mazes",
         f"{SIZE}×{SIZE} mazes, noise {NOISE:g}",
-        ("delayed", "distribution", "augmented", "oblivious"),
+        ("projected", "delayed", "distribution", "augmented", "oblivious"),
         maze,
     ),
 )

@@ -21,7 +21,7 @@ from deadtime.studies.experiment import Experiment
 from deadtime.studies.random_delay.laws import LAWS
 from deadtime.studies.random_delay.trained import NOISE, SEEDS, SIZE, maze
 
-AGENTS = ("delayed", "distribution", "augmented", "oblivious")
+AGENTS = ("projected", "delayed", "distribution", "augmented", "oblivious")
 DELAYS: dict[str, Delay] = {
     "constant": 6,
     "late": Uniform(4, 6),
@@ -46,7 +46,7 @@ def _scores(result: Result, trained: str, played: str) -> np.ndarray:
 
 def _draw(results: Results, root: Path) -> Path:
     """Draw one map for each agent: the return by the delay of training and of play."""
-    figure, panels = new_figure(13, 3.9, 1, len(AGENTS))
+    figure, panels = new_figure(15, 3.9, 1, len(AGENTS))
     names = [*DELAYS]
     for axes, agent in zip(panels, AGENTS, strict=True):
         values = [
