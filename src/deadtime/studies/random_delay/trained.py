@@ -28,7 +28,7 @@ from deadtime.studies.experiment import Experiment
 from deadtime.studies.random_delay.laws import COLUMN_TITLES, COLUMNS, LAWS, faced
 
 SEEDS = range(10)
-SIZE, NOISE, EPISODES, EPSILON = 6, 0.1, 20_000, 0.05
+SIZE, NOISE, EPISODES, EPSILON = 6, 0.1, 10_000, 0.05
 
 
 def maze(agent: str, delay: Delay, observed: Observed = "now", **options: Any) -> TabularSpec:
