@@ -40,14 +40,18 @@ class Numbers:
 
 
 class Case:
-    """Items, resets and random numbers for some steps of a batch."""
+    """Items, resets and random numbers for some steps of a batch.
 
-    def __init__(self, seed=0):
+    The warm-up is one action, or `several`, one for each place of the queue.
+    """
+
+    def __init__(self, seed=0, several=0):
         rng = np.random.default_rng(seed)
         self.items = rng.normal(size=(STEPS, LANES, WIDTH)).astype(np.float32)
         self.resets = rng.random((STEPS, LANES)) < 0.15
         self.numbers = rng.random((2 * STEPS + 2, LANES), np.float32)
-        self.warmup = rng.normal(size=WIDTH).astype(np.float32)
+        shape = (several, WIDTH) if several else (WIDTH,)
+        self.warmup = rng.normal(size=shape).astype(np.float32)
 
 
 def _streams(process):

@@ -20,8 +20,12 @@ PROCESSES = [
 
 @pytest.fixture
 def case(monkeypatch):
-    """A case whose random numbers the buffers use: keys are rows of `numbers`."""
-    made = reference.Case()
+    return in_use(monkeypatch)
+
+
+def in_use(monkeypatch, **settings):
+    """Return a case whose random numbers the buffers use: keys are rows of `numbers`."""
+    made = reference.Case(**settings)
     monkeypatch.setattr(jax_arrays, "_uniform", lambda key, count: jnp.asarray(made.numbers)[key])
     return made
 
@@ -35,18 +39,20 @@ def rows(process):
 
 
 @pytest.mark.parametrize("process", PROCESSES)
-def test_actions_are_those_of_the_reference(case, process):
-    buffer = ActionBuffer(process)
+@pytest.mark.parametrize("several", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_actions_are_those_of_the_reference(monkeypatch, process, several):
+    case = in_use(monkeypatch, several=process.longest if several else 0)
+    buffer = ActionBuffer(process, case.warmup)
 
     def step(state, given):
         items, resets, advance, again = given
         ages = buffer.ages(state)
         executed, state = buffer.push(state, items, advance)
-        state = buffer.reset(state, resets, again, case.warmup)
+        state = buffer.reset(state, resets, again)
         return state, (executed, buffer.pending(state), ages)
 
     given = (jnp.asarray(case.items), jnp.asarray(case.resets), *rows(process))
-    state = buffer.init(given[0][0], 0, case.warmup)
+    state = buffer.init(given[0][0], 0)
     _, found = jax.jit(lambda s: jax.lax.scan(step, s, given))(state)
     for ours, theirs in zip(found, reference.executed(process, case), strict=True):
         np.testing.assert_array_equal(ours, theirs)

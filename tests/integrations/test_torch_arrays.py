@@ -13,14 +13,21 @@ from tests.integrations import array_reference as reference
 
 @pytest.fixture
 def case(monkeypatch):
-    made = reference.Case()
+    return in_use(monkeypatch)
+
+
+def in_use(monkeypatch, **settings):
+    """Return a case whose random numbers the buffers use."""
+    made = reference.Case(**settings)
     numbers = iter(made.numbers)
     monkeypatch.setattr(Ages, "_draw", lambda self: torch.from_numpy(next(numbers)))
     return made
 
 
 @pytest.mark.parametrize("process", reference.PROCESSES, ids=str)
-def test_actions_are_those_of_the_reference(case, process):
+@pytest.mark.parametrize("several", [False, True])
+def test_actions_are_those_of_the_reference(monkeypatch, process, several):
+    case = in_use(monkeypatch, several=process.longest if several else 0)
     items = torch.from_numpy(case.items)
     buffer = ActionBuffer(process, items[0], torch.from_numpy(case.warmup))
     executed, pending, ages = [], [], []

@@ -10,7 +10,6 @@ A buffer is a constant of the program, and its state is a pytree. All functions 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from deadtime._support.extras import extras_needed
@@ -35,19 +34,21 @@ class BufferState(NamedTuple):
     channel: Array
     """The channel's state of each environment; of length 0 for a constant delay."""
     steps: Array
-    """How many items each environment has had in its episode."""
+    """How many items each environment has had in its episode.
+
+    So a reset writes no items.
+    """
 
 
-@dataclass(frozen=True, init=False)
 class _Ring:
-    process: DelayProcess
+    """A buffer: its process, which never changes."""
 
     def __init__(self, delay: Delay | str):
         """`delay` is a number of steps, a process of `deadtime.delays` or its text form."""
         process = as_process(delay)
         if process.constant is None:
             check_endless(process)
-        object.__setattr__(self, "process", process)
+        self.process: DelayProcess = process
 
     def ages(self, state: BufferState) -> Array:
         """Return the age that the next step reads, for each environment."""
@@ -55,15 +56,20 @@ class _Ring:
             return jnp.full(state.steps.shape, self.process.constant, jnp.int32)
         return self.process.chain.age(state.channel)
 
-    def _empty(self, like: Array, key: Array) -> BufferState:
+    def init(self, like: Array, key: Array) -> BufferState:
+        """Return the state at the start of all episodes.
+
+        `like` has the shape and type of the items, (environments, …).
+        """
         count = like.shape[0]
         slots = jnp.zeros((self.process.longest + 1, *like.shape), like.dtype)
         channel = jnp.zeros(count if self.process.constant is None else 0, jnp.int32)
         zero = jnp.zeros((), jnp.int32)
         state = BufferState(slots, zero, channel, jnp.zeros(count, jnp.int32))
-        return self._started(state, jnp.ones(count, bool), key)
+        return self.reset(state, jnp.ones(count, bool), key)
 
-    def _started(self, state: BufferState, mask: Array, key: Array) -> BufferState:
+    def reset(self, state: BufferState, mask: Array, key: Array) -> BufferState:
+        """Return the state with new episodes in the environments of `mask`."""
         steps = jnp.where(mask, 0, state.steps)
         channel = state.channel
         if self.process.constant is None:
@@ -87,55 +93,54 @@ class _Ring:
 
 
 class ActionBuffer(_Ring):
-    """The pending actions of each environment."""
+    """The pending actions of each environment.
 
-    def init(self, like: Array, key: Array, warmup: Array | float = 0.0) -> BufferState:
-        """Return the state at the start of all episodes.
+    `warmup` is the action that is pending at reset, or K of them along the first axis, oldest
+    first.
+    """
 
-        `like` has the shape and type of the actions, (environments, …). `warmup` is the action that
-        is pending at reset, or K of them along the first axis, oldest first.
-        """
-        state = self._empty(like, key)
-        return self._filled(state, jnp.ones(like.shape[0], bool), warmup)
-
-    def reset(
-        self, state: BufferState, mask: Array, key: Array, warmup: Array | float = 0.0
-    ) -> BufferState:
-        """Return the state with new episodes in the environments of `mask`."""
-        return self._filled(self._started(state, mask, key), mask, warmup)
+    def __init__(self, delay: Delay | str, warmup: Array | float = 0.0):
+        """`delay` is a number of steps, a process of `deadtime.delays` or its text form."""
+        super().__init__(delay)
+        self.warmup = warmup
 
     def push(self, state: BufferState, actions: Array, key: Array) -> tuple[Array, BufferState]:
         """Return the actions to execute now, and the state after `actions` joined the queues."""
         state = self._stored(state, actions)
-        return self._read(state, self.ages(state)), self._advanced(state, key)
+        ages = self.ages(state)
+        if self.process.constant is None:
+            executed = self._read(state, ages)
+        else:
+            executed = state.slots[(state.head + 1) % len(state.slots)]
+        step = state.steps - ages
+        warm = self._of_warmup(state, self.process.longest + step)
+        executed = jnp.where(_wide(step >= 0, executed), executed, warm)
+        return executed, self._advanced(state, key)
 
     def pending(self, state: BufferState) -> Array:
         """Return the K pending actions, oldest first, shape (environments, K, …)."""
-        places = (state.head + 2 + jnp.arange(len(state.slots) - 1)) % len(state.slots)
-        return jnp.moveaxis(state.slots[places], 0, 1)
+        longest = self.process.longest
+        places = jnp.arange(longest)
+        chosen = state.slots[(state.head + 2 + places) % len(state.slots)]
+        chosen = jnp.moveaxis(chosen, 0, 1)
+        step = state.steps[:, None] + places - longest
+        warm = self._of_warmup(state, longest + step)
+        return jnp.where(_wide(step >= 0, chosen), chosen, warm)
 
-    def _filled(self, state: BufferState, mask: Array, warmup: Array | float) -> BufferState:
-        length, _, *shape = state.slots.shape
-        actions = jnp.broadcast_to(jnp.asarray(warmup, state.slots.dtype), (length - 1, *shape))
-        places = (state.head + 2 + jnp.arange(length - 1)) % length
-        chosen = mask.reshape(1, -1, *[1] * len(shape))
-        new = jnp.where(chosen, actions[:, None], state.slots[places])
-        return state._replace(slots=state.slots.at[places].set(new))
+    def _of_warmup(self, state: BufferState, places: Array) -> Array:
+        """Return the warm-up actions at `places`, or the only one."""
+        given = jnp.asarray(self.warmup, state.slots.dtype)
+        if given.ndim < state.slots.ndim - 1:
+            return given
+        return given[jnp.clip(places, 0, max(self.process.longest - 1, 0))]
 
 
 class ObservationBuffer(_Ring):
-    """The last observations of each environment."""
+    """The last observations of each environment.
 
-    def init(self, like: Array, key: Array) -> BufferState:
-        """Return the state at the start of all episodes; `like` has the observations' shape."""
-        return self._empty(like, key)
-
-    def reset(self, state: BufferState, mask: Array, key: Array) -> BufferState:
-        """Return the state with new episodes in the environments of `mask`.
-
-        The next observation pushed is the first one of the episode, and is shown at once.
-        """
-        return self._started(state, mask, key)
+    The first observation pushed after a reset is the first one of the episode, and is shown at
+    once.
+    """
 
     def push(
         self, state: BufferState, observations: Array, key: Array
@@ -148,3 +153,8 @@ class ObservationBuffer(_Ring):
 
 def _uniform(key: Array, count: int) -> Array:
     return jax.random.uniform(key, (count,))
+
+
+def _wide(mask: Array, like: Array) -> Array:
+    """Return a mask with as many axes as `like`."""
+    return mask.reshape(*mask.shape, *[1] * (like.ndim - mask.ndim))

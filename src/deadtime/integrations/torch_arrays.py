@@ -84,7 +84,10 @@ class Ages:
 
 
 class _Ring:
-    """The last K + 1 items of each environment."""
+    """The last K + 1 items of each environment.
+
+    A reset writes no items: the steps since then say which items are of the present episode.
+    """
 
     def __init__(self, delay: Delay | str, like: Tensor, generator: torch.Generator | None = None):
         """Make a buffer for items of the shape, type and device of `like`, one an environment."""
@@ -92,7 +95,15 @@ class _Ring:
         self._length = self.ages.longest + 1
         self._slots = like.new_zeros((self._length, *like.shape))
         self._lanes = torch.arange(like.shape[0], device=like.device)
+        self._steps = torch.zeros_like(self._lanes)
         self._head = 0
+
+    def reset(self, mask: Tensor | None = None) -> None:
+        """Begin an episode in the environments of `mask`, or in all."""
+        if mask is None:
+            mask = torch.ones_like(self._lanes, dtype=torch.bool)
+        self._steps = torch.where(mask, 0, self._steps)
+        self.ages.start(mask)
 
     def _store(self, items: Tensor) -> None:
         self._head = (self._head + 1) % self._length
@@ -100,6 +111,10 @@ class _Ring:
 
     def _read(self, ages: Tensor) -> Tensor:
         return self._slots[(self._head - ages) % self._length, self._lanes]
+
+    def _advance(self) -> None:
+        self._steps = self._steps + 1
+        self.ages.advance()
 
 
 class ActionBuffer(_Ring):
@@ -118,63 +133,65 @@ class ActionBuffer(_Ring):
         the action that is pending at reset, or K of them along the first axis, oldest first.
         """
         super().__init__(delay, like, generator)
-        shape = (self._length - 1, *like.shape[1:])
         given = torch.as_tensor(warmup, dtype=like.dtype, device=like.device)
-        self._warmup = given.expand(shape)
-        self._fill(torch.ones_like(self._lanes, dtype=torch.bool))
+        self._warmup = given.expand((self._length - 1, *like.shape[1:]))
+        self._same = given.ndim < like.ndim
 
     @property
     def pending(self) -> Tensor:
         """The K pending actions, oldest first, shape (environments, K, …)."""
-        newest = self._head + 1
-        ordered = torch.cat([self._slots[newest:], self._slots[:newest]])
-        return ordered[1:].transpose(0, 1)
-
-    def reset(self, mask: Tensor | None = None) -> None:
-        """Begin an episode in the environments of `mask`, or in all."""
-        if mask is None:
-            mask = torch.ones_like(self._lanes, dtype=torch.bool)
-        self._fill(mask)
-        self.ages.start(mask)
-
-    def _fill(self, mask: Tensor) -> None:
-        for i, action in enumerate(self._warmup):
-            slot = self._slots[(self._head + 2 + i) % self._length]
-            chosen = mask.reshape(-1, *[1] * (slot.ndim - 1))
-            slot.copy_(torch.where(chosen, action, slot))
+        longest = self._length - 1
+        places = torch.arange(longest, device=self._lanes.device)
+        chosen = self._slots[(self._head + 2 + places) % self._length].transpose(0, 1)
+        step = self._steps[:, None] + places - longest
+        if not longest:
+            return chosen
+        return torch.where(_wide(step >= 0, chosen), chosen, self._of_warmup(longest + step))
 
     def push(self, actions: Tensor) -> Tensor:
         """Return the actions to execute now; `actions` join the end of the queues."""
         self._store(actions)
-        executed = self._read(self.ages.now)
-        self.ages.advance()
+        ages = self.ages.now
+        if not self.ages.random:
+            executed = self._slots[(self._head + 1) % self._length].clone()
+        else:
+            executed = self._read(ages)
+        if self._length > 1:
+            step = self._steps - ages
+            warm = self._of_warmup(self._length - 1 + step)
+            executed = torch.where(_wide(step >= 0, executed), executed, warm)
+        self._advance()
         return executed
+
+    def _of_warmup(self, places: Tensor) -> Tensor:
+        """Return the warm-up actions at `places`, or the only one."""
+        if self._same:
+            return self._warmup[0]
+        return self._warmup[places.clamp(0, self._length - 2)]
 
 
 class ObservationBuffer(_Ring):
-    """The last observations of each environment."""
+    """The last observations of each environment.
+
+    The first observation pushed after a reset is the first one of the episode, and is shown at
+    once.
+    """
 
     def __init__(self, delay: Delay | str, like: Tensor, generator: torch.Generator | None = None):
         """Make a buffer for observations such as `like`, of shape (environments, …)."""
         super().__init__(delay, like, generator)
-        self._steps = torch.zeros_like(self._lanes)
         self.shown_ages = torch.zeros_like(self._lanes)
         """The ages of the observations that the last `push` returned."""
-
-    def reset(self, mask: Tensor | None = None) -> None:
-        """Begin an episode in the environments of `mask`, or in all.
-
-        The next observation pushed is the first one of the episode, and is shown at once.
-        """
-        if mask is None:
-            mask = torch.ones_like(self._lanes, dtype=torch.bool)
-        self._steps = torch.where(mask, 0, self._steps)
-        self.ages.start(mask)
 
     def push(self, observations: Tensor) -> Tensor:
         """Return the observations to show now, w_t ≤ t steps old."""
         self._store(observations)
         self.shown_ages = torch.minimum(self.ages.now, self._steps)
-        self._steps = self._steps + 1
-        self.ages.advance()
-        return self._read(self.shown_ages)
+        shown = self._read(self.shown_ages)
+        self._advance()
+        return shown
+
+
+def _wide(mask: Tensor, like: Tensor) -> Tensor:
+    """Return a mask with as many axes as `like`."""
+    return mask.reshape(*mask.shape, *[1] * (like.ndim - mask.ndim))

@@ -3,8 +3,9 @@
 from deadtime._support.extras import extras_needed
 
 with extras_needed("sb3"):
+    from deadtime.integrations.forward_model import ForwardModel
     from deadtime.integrations.sb3.algorithms import ProjectedDQN, ProjectedSAC, ProjectedTD3
-    from deadtime.integrations.sb3.forward_model import ForwardModel, LearnForwardModel
+    from deadtime.integrations.sb3.callback import LearnForwardModel
     from deadtime.integrations.sb3.replay import ExecutedReplayBuffer, ProjectedReplayBuffer
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A forward model that is learned while a Stable-Baselines3 agent trains."""
+"""A forward model in PyTorch that is learned while an agent trains (extra `sb3` or `torchrl`)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from safetensors.numpy import load_file, save_file
-from stable_baselines3.common.callbacks import BaseCallback
-from torch import nn
 
-from deadtime.integrations.sb3.action_encoding import ActionEncoding
+from deadtime._support.extras import extras_needed
+from deadtime.integrations.action_encoding import ActionEncoding
+
+with extras_needed("sb3"):
+    import torch
+    from torch import nn
+
+__all__ = ["ForwardModel"]
 
 _SMALL = 1e-6
 
@@ -46,7 +50,7 @@ class ForwardModel:
     """A network that predicts the change of the observation that an action causes.
 
     Called with an observation and an action, it returns the next observation, as
-    `deadtime.PredictObservation` asks. `LearnForwardModel` trains it. It runs on the CPU, and its
+    `deadtime.PredictObservation` asks. Train it with `add` and `update`. It runs on the CPU, and its
     random numbers are its own: they change no other random numbers.
     """
 
@@ -149,32 +153,3 @@ class ForwardModel:
         for i, (weight, bias) in enumerate(self._layers):
             arrays |= {f"layer{i}/weight": weight, f"layer{i}/bias": bias}
         return arrays
-
-
-class LearnForwardModel(BaseCallback):
-    """A callback that trains a `ForwardModel` on each step of the environments."""
-
-    def __init__(self, model: ForwardModel, steps_per_update: int = 1):
-        """`steps_per_update` is how many calls of the environments there are to one update."""
-        super().__init__()
-        self.forward_model = model
-        self._every = steps_per_update
-
-    def _on_training_start(self) -> None:
-        env = self.training_env
-        shown = env.get_attr("forward_model") if env.has_attr("forward_model") else []
-        if not shown or any(model is not self.forward_model for model in shown):
-            raise ValueError(
-                "the model that is trained must be the one that predicts, in this process; got "
-                f"{env}: wrap each environment, PredictObservation(ActionDelay(env, delay), model),"
-                " in a DummyVecEnv if there are several"
-            )
-
-    def _on_step(self) -> bool:
-        for info in self.locals["infos"]:
-            self.forward_model.add(
-                info["last_observation"], info["executed_action"], info["present_observation"]
-            )
-        if self.n_calls % self._every == 0:
-            self.forward_model.update()
-        return True
