@@ -135,7 +135,7 @@ def train(args):
         else:
             action = greedy(network, obs)
 
-        next_obs, reward, terminated, truncated, info = env.step(action)
+        next_obs, reward, terminated, truncated, _ = env.step(action)
         buffer.add(obs, action, reward, next_obs, terminated)
         obs = next_obs
         total += reward

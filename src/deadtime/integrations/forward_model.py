@@ -50,7 +50,7 @@ class ForwardModel:
     """A network that predicts the change of the observation that an action causes.
 
     Called with an observation and an action, it returns the next observation, as
-    `deadtime.PredictObservation` asks. Train it with `add` and `update`. It runs on the CPU, and its
+    `deadtime.PredictObservation` asks. Train it with `add` and `update`. It runs on the CPU. Its
     random numbers are its own: they change no other random numbers.
     """
 
