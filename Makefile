@@ -57,6 +57,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/deep.py
 	$(BIN)/python benchmarks/atari.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/runtime.py
 
 clean:
 	rm -rf .venv .venv-newest out

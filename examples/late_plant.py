@@ -35,6 +35,8 @@ class Task:
     """The actions that the plant repeats in turn until the first command of an episode comes."""
     learn: dict[str, Any]
     """Arguments of `deadtime.train`."""
+    state: Callable[[np.ndarray], np.ndarray]
+    """A function from an observation to the environment's state, to draw it."""
     action_latency: float = 0.050
     observation_latency: float = 0.030
     """Seconds that the link holds a message back."""

@@ -11,7 +11,7 @@ observations back (`late_plant.py`). Nobody tells the agent for how long. The ex
 
 It writes the returns as a figure, and an episode of each as an animation, to out/.
 
-    python examples/late_robot.py [cartpole] [--train-steps N] [--episodes N] [--simulated]
+    python examples/late_robot.py [cartpole|pendulum] [--train-steps N] [--episodes N] [--simulated]
 """
 
 from __future__ import annotations
@@ -39,9 +39,38 @@ from deadtime.runtime import Controller, FixedRate, Policy, Timing, load, save
 OUT = Path("out")
 PHASE = 0.25
 """When the agent decides: the part of a step after the plant."""
+
+
+def angle_and_speed(observation: np.ndarray) -> np.ndarray:
+    """Return the state of Pendulum from its observation."""
+    return np.array([np.arctan2(observation[1], observation[0]), observation[2]])
+
+
 TASKS = {
-    "cartpole": Task("CartPole-v1", 0.02, (0, 1), {"env": "cartpole", "agent": "delayed"}),
+    "cartpole": Task(
+        "CartPole-v1",
+        0.02,
+        neutral=(0, 1),
+        learn={"env": "cartpole", "agent": "delayed", "steps": 60_000},
+        state=np.array,
+    ),
+    "pendulum": Task(
+        "Pendulum-v1",
+        0.05,
+        neutral=((0.0,),),
+        learn={
+            "env": "pendulum",
+            "agent": "delayed",
+            "steps": 15_000,
+            "hidden": (64, 64),
+            "random_steps": 1000,
+        },
+        state=angle_and_speed,
+        action_latency=0.080,
+        observation_latency=0.045,
+    ),
 }
+"""The environments, by the name on the command line."""
 LOG_STEPS = 1500
 _POINTS = {"textcoords": "offset points"}
 Row = dict[str, Any]
@@ -262,7 +291,7 @@ def _pictures(task: Task, name: str, driver: Driver) -> list[Image.Image]:
     rows = [row for row in driver.rows if row["episode"] == len(driver.returns) - 1]
     found = []
     for number, row in enumerate(rows[::2]):
-        env.unwrapped.state = np.array(row["observation"])
+        env.unwrapped.state = task.state(row["observation"])
         picture = Image.fromarray(env.render()).resize((300, 200))
         words = f"{name}: {2 * number * task.period:.1f} s"
         ImageDraw.Draw(picture).text((8, 6), words, "black", font_size=13)
@@ -274,7 +303,7 @@ def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("task", nargs="?", default="cartpole", choices=TASKS)
-    parser.add_argument("--train-steps", type=int, default=60_000)
+    parser.add_argument("--train-steps", type=int, help="default: those of the task")
     parser.add_argument("--log-steps", type=int, default=LOG_STEPS)
     parser.add_argument("--episodes", type=int, default=5)
     parser.add_argument("--simulated", action="store_true", help="use a simulated clock")
@@ -301,7 +330,8 @@ def main() -> None:
     age = usual_age(rows, task.period)
     print(f"an observation is usually {age} steps old when it arrives")
 
-    result = deadtime.train(**task.learn, delay=found.delay, steps=asked.train_steps)
+    learn = task.learn if asked.train_steps is None else task.learn | {"steps": asked.train_steps}
+    result = deadtime.train(**learn, delay=found.delay)
     print(f"greedy return in training's environment: {result.scores.mean():.0f}")
     policy = load(save(result.policy(), OUT / f"late_{asked.task}.safetensors"))
 

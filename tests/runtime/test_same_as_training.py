@@ -16,7 +16,7 @@ from deadtime.learn.frame_networks import named_arrays, new_q, one_hot_queue
 from deadtime.learn.networks import MLP
 from deadtime.learn.q_table import by_queue, find, pack, with_room
 from deadtime.learn.settings import PixelA2C, PixelQ
-from deadtime.runtime import NetworkPolicy
+from deadtime.runtime import NetworkPolicy, to_onnx
 from deadtime.runtime.frame_layers import MOST_ACTIONS
 from deadtime.runtime.queue_keys import KeyIndex, bits_of, key_of, words_of
 from deadtime.runtime.state_laws import rolled_law
@@ -69,6 +69,29 @@ def test_deep_policies_that_predict(kind, members, hidden, delay):
         assert policy.act(obs, queue) == values.argmax() or np.diff(np.sort(values))[-1] < 1e-3
         if delay == 0 and members == 1:
             np.testing.assert_array_equal(policy.predicted_observation(obs), obs)
+
+
+@pytest.mark.parametrize("kind", ["learned", "change"])
+def test_training_numpy_and_onnx_agree_closely(kind):
+    """The networks of preset `best` at m = 25, with models whose predictions stay small."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs pip install 'deadtime[onnx]'")
+    rng = np.random.default_rng(0)
+    arrays = kinds.deep(rng, 4, kind, hidden=(64, 64))
+    arrays |= {name: 0.3 * arrays[name] for name in arrays if name.startswith("model/")}
+    policy = NetworkPolicy(kinds.deep_manifest(delay=25, model=kind), arrays)
+    session = onnxruntime.InferenceSession(to_onnx(policy))
+    q, net = mlp(arrays, "q"), mlp(arrays, "model", 0)
+    model = ModelState(net, scale(arrays, "inputs"), scale(arrays, "changes"))
+    trained = jax.jit(lambda obs, queue: q(rolled(model, net, kind, 3, obs, queue, 25)))
+    for _ in range(20):
+        obs, queue = rng.normal(size=4).astype(np.float32), rng.integers(3, size=25)
+        expected = np.asarray(trained(obs, jnp.asarray(queue, jnp.int32)))
+        values = policy.q_values(obs, queue)
+        action, shown = session.run(None, {"observation": obs, "pending_actions": queue})
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(shown, expected, rtol=1e-5, atol=1e-5)
+        if np.diff(np.sort(expected))[-1] > 1e-5:
+            assert policy.act(obs, queue) == action == expected.argmax()
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
