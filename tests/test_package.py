@@ -46,7 +46,7 @@ def test_the_wheel_holds_every_source_file_and_the_licence(built):
         for path in (ROOT / "src").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"deadtime/py.typed", "deadtime/studies/paper/report.css"} <= sources <= names
+    assert {"deadtime/py.typed", "deadtime/studies/report.css"} <= sources <= names
     others = {name.split("/", 1)[1] for name in names - sources}
     assert others == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 

@@ -44,7 +44,7 @@ from deadtime.learn import checkpoint
 from deadtime.runs import folder_report, pack_archive, packs, records, sweep_file, tensorboard
 from deadtime.runs.record import Record
 from deadtime.runs.result import Result
-from deadtime.studies.paper.report import page
+from deadtime.studies.report import page
 from tests.commands import run
 
 REFUSALS = (ValueError, OSError, MemoryError, ImportError)

@@ -10,7 +10,7 @@ from deadtime.delays import Uniform
 from deadtime.runs import folder_report, records
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.record import Record
-from deadtime.studies.paper.report import page
+from deadtime.studies.report import page
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from deadtime.runs.runner import train_missing, train_recorded
 from deadtime.runs.specs import from_canonical
 from deadtime.runs.store import Store, local_folder
 from deadtime.runs.where import Where
-from deadtime.studies.paper.report import page
+from deadtime.studies.report import page
 from tests.commands import run
 
 TEXT = """environments = ["maze"]

@@ -17,7 +17,7 @@ from deadtime.runs.record import joined
 from deadtime.runs.result import Result
 from deadtime.runs.runner import missing, train_recorded
 from deadtime.runs.store import Store, copied
-from deadtime.studies.paper.report import page
+from deadtime.studies.report import page
 from tests.commands import run
 from tests.runs.pack_helpers import GOOD, archive, content_of, same, tree
 

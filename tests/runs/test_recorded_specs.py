@@ -17,7 +17,7 @@ from deadtime.runs.record import Record
 from deadtime.runs.specs import from_canonical, make_spec
 from deadtime.runs.tabular_specs import TABULAR, TabularSpec
 from deadtime.runs.unit_worker import DONE, FAILED, done
-from deadtime.studies.paper.report import page
+from deadtime.studies.report import page
 from tests.learn import gym_probe
 
 RESULTS = Path(__file__).parents[2] / "results" / "paper"

@@ -14,7 +14,7 @@ from deadtime.runs.record import Record
 from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.result import Result
 from deadtime.runs.specs import from_canonical
-from deadtime.studies.paper.report import page
+from deadtime.studies.report import page
 from tests.forgery import forge, refused, spec_of
 
 

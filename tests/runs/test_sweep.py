@@ -27,7 +27,7 @@ from deadtime.runs.sweep_file import read
 from deadtime.runs.sweep_text import Place, line_of
 from deadtime.runs.tabular_specs import tabular_spec
 from deadtime.runs.where import Where
-from deadtime.studies.paper.report import page
+from deadtime.studies.report import page
 from tests.forgery import refused
 
 GOOD = """environments = ["maze", "noisy-cartpole"]

@@ -17,7 +17,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
-from deadtime.studies.paper.report import page
+from deadtime.studies.report import page
 
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")

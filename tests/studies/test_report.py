@@ -14,9 +14,9 @@ from deadtime.runs import records
 from deadtime.runs.record import Record
 from deadtime.studies.experiment import found
 from deadtime.studies.paper import published
-from deadtime.studies.paper.report import page
 from deadtime.studies.paper.report_comparisons import against
 from deadtime.studies.registry import EXPERIMENTS, chosen
+from deadtime.studies.report import page
 
 pytestmark = pytest.mark.slow
 

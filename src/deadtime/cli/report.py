@@ -36,7 +36,7 @@ class Report:
         from deadtime._support.files import whole  # noqa: PLC0415  (help needs none of these)
         from deadtime.runs.places import is_url  # noqa: PLC0415
         from deadtime.runs.store import copied  # noqa: PLC0415
-        from deadtime.studies.paper.report import check_replaced, page  # noqa: PLC0415
+        from deadtime.studies.report import check_replaced, page  # noqa: PLC0415
 
         if self.out is not None and self.out.suffix != ".html":
             raise ValueError(f"a report is one HTML page; got {self.out}: end the name in .html")

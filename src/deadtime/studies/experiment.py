@@ -98,8 +98,12 @@ def _little(spec: Spec) -> Spec:
         short = replace(spec, steps=60, envs=2, evaluation_episodes=1, settings=settings)
         return replace(short, changes=spec.changes | tiny)
     if isinstance(spec, DeepSpec):
-        small = {"hidden": (8, 8), "batch_size": 16}
-        return replace(spec, steps=150, evaluation_episodes=1, changes=spec.changes | small)
+        small: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16}
+        if "random_steps" in vars(spec.learner):
+            small |= {"random_steps": 20, "buffer_size": 150}
+        every = spec.evaluate_every and 75
+        short = replace(spec, steps=150, evaluation_episodes=1, evaluate_every=every)
+        return replace(short, changes=spec.changes | small)
     return replace(spec, episodes=min(spec.episodes, 30), evaluation_episodes=2)
 
 

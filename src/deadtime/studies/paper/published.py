@@ -229,6 +229,22 @@ SAYS = {
         "that waits for the longest latency.",
         "",
     ),
+    "mujoco": (
+        "SAC on MuJoCo's HalfCheetah, Hopper and Walker2d at 300,000 steps: return of the mean "
+        "action against the delay, and evaluations during training. Other people's returns stand "
+        "in the table.",
+        "",
+    ),
+    "mujoco-million": (
+        "SAC on HalfCheetah at a million steps: return of the mean action against the "
+        "delay, and evaluations during training. Other people's returns stand in the table.",
+        "",
+    ),
+    "mujoco-ant": (
+        "SAC on Ant at 300,000 steps: return of the mean action against the "
+        "delay, and evaluations during training. Other people's returns stand in the table.",
+        "",
+    ),
     "projected": (
         "Greedy return against the delay on CartPole and Acrobot, of the agent that decides from "
         "the state and the queue and values states, beside the others.",
