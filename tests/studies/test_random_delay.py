@@ -1,12 +1,23 @@
 """The study of delays that vary: its numbers are exact, and its words are what they show."""
 
+import json
+from itertools import product
+
 import numpy as np
 import pytest
 
-from deadtime.delays import Uniform
-from deadtime.planning import policy_values, solve
+import deadtime
+from deadtime.cli.reproduce import Reproduce
+from deadtime.delays import GilbertElliott, RandomWalk, Uniform
+from deadtime.envs import make
+from deadtime.planning import MDP, policy_values, solve
 from deadtime.planning.examples import two_state, two_state_optimum
+from deadtime.runs.ceiling import ceiling, mean_ceiling
+from deadtime.runs.specs import from_canonical, make_spec
 from deadtime.studies.random_delay.exact import CASES, centre_chain, exact_rows, values
+from deadtime.studies.random_delay.laws import COLUMNS, LAWS, faced
+from deadtime.studies.random_delay.trained import TASKS
+from deadtime.studies.random_delay.wrong import DELAYS, WRONG
 from deadtime.studies.registry import chosen
 
 
@@ -47,3 +58,67 @@ def test_it_is_reproduced_by_name(tmp_path):
     (experiment,) = chosen(("random-delay-exact",), None)
     assert experiment.draw({}, tmp_path).read_bytes()[:4] == b"\x89PNG"
     assert len(experiment.table({}, tmp_path)) == 11
+
+
+@pytest.mark.parametrize("process", [Uniform(0, 2), RandomWalk(1, 3)], ids=str)
+def test_a_ceiling_under_a_process_is_the_mean_over_warm_ups_and_first_ages(process):
+    env = make("maze", size=3, noise=0.3, maze_seed=2)
+    solution = solve(MDP(*env.model(), 1.0), process, horizon=90)
+    queues = product(range(4), repeat=process.longest)
+    found = ceiling(env, process)
+    assert found.value == pytest.approx(np.mean([solution.value(0, q) for q in queues]), abs=1e-8)
+    assert (found.delay, found.exact) == (process.longest, True)
+    bound = ceiling(env, process, largest=1)
+    assert not bound.exact
+    assert bound.value > found.value
+
+
+def test_a_ceiling_is_exact_only_for_an_agent_that_sees_each_age_first(tmp_path):
+    for process, observed, exact in (
+        (Uniform(0, 2), "now", True),
+        (Uniform(0, 2), "hindsight", False),
+        (GilbertElliott(0, Uniform(0, 2), 0.3, 0.4), "now", False),
+    ):
+        options = {"size": 3, "observed": observed}
+        spec = make_spec("noisy-maze", "augmented", process, options)
+        assert mean_ceiling(tmp_path, spec, [0, 1]).exact == exact
+    late = make_spec("noisy-maze", "augmented", 2, {"size": 3})
+    assert mean_ceiling(tmp_path, late, [0, 1]).exact
+
+
+def test_all_laws_have_the_same_nearest_whole_mean_age():
+    assert {faced(law, "constant") for law in LAWS} == {(3, "now")}
+    assert {faced(law, "buffered")[0] for law in LAWS} == {4, 6}
+    assert faced("wide", "hindsight") == (LAWS["wide"], "hindsight")
+
+
+def test_a_spec_names_the_wrong_delays_under_which_it_is_played():
+    (agent, trained), spec = next(iter(WRONG.runs.items()))
+    assert from_canonical(json.loads(json.dumps(spec.canonical()))) == spec
+    assert len(spec.wrong_delays) == len(DELAYS) - 1
+    with pytest.raises(ValueError, match="its own longest age, 3; got uniform:0-2 in wrong_delays"):
+        make_spec("maze", "delayed", 3, {"wrong_delays": ["uniform:0-2"]})
+
+
+def test_a_wrong_delay_is_played_as_it_is_and_expected_as_it_was():
+    """Under its own delay a policy that is told nothing earns what it earns; else less or more."""
+    walk = RandomWalk(1, 3)
+    wrong = {"wrong_delays": [walk, 3], "size": 4, "episodes": 800, "evaluation_episodes": 2000}
+    found = deadtime.train("noisy-maze", "projected", walk, **wrong)
+    own, constant = found.record.others[0]
+    assert own == pytest.approx(found.scores[0], abs=0.02)
+    assert constant != own
+    told = deadtime.train("noisy-maze", "oblivious", 3, **wrong).record.others[0]
+    assert abs(told[0] - told[1]) > 0.02
+
+
+@pytest.mark.full
+def test_both_studies_run_to_their_figures(tmp_path):
+    options = {"smoke": True, "out": tmp_path}
+    assert Reproduce(("random-delay", "wrong-delay"), **options).run() == 0
+    figures = tmp_path / "smoke" / "figures"
+    rows = (figures / "random-delay-mazes.csv").read_text().splitlines()
+    agents = len(TASKS[0].agents)
+    assert len(rows) == 1 + len(LAWS) * len(COLUMNS) * agents
+    assert len((figures / "wrong-delay.csv").read_text().splitlines()) == 1 + 25 * agents
+    assert (figures / "random-delay-mazes.png").stat().st_size > 10_000
