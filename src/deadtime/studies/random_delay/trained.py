@@ -28,6 +28,8 @@ from deadtime.studies.experiment import Experiment
 from deadtime.studies.random_delay.laws import COLUMN_TITLES, COLUMNS, LAWS, faced
 
 SEEDS = range(10)
+_MAGNIFIED = 0.1
+"""The range of returns below the smallest optimum that the upper panels show."""
 SIZE, NOISE, EPISODES, EPSILON = 6, 0.1, 10_000, 0.05
 
 
@@ -94,30 +96,24 @@ def _best(results: Results, root: Path, law: str, column: str, agent: str) -> Ce
 
 
 def _draw(task: Task, results: Results, root: Path) -> Path:
-    """Draw one panel for each law: the return of each agent against what it faces."""
-    figure, panels = new_figure(13, 4.2, 1, len(LAWS), sharey=True)
-    for axes, law in zip(panels, LAWS, strict=True):
-        for number, agent in enumerate(task.agents):
-            places = [x + 0.13 * (number - (len(task.agents) - 1) / 2) for x in range(len(COLUMNS))]
-            found = [mean_return(results[law, column, agent]) for column in COLUMNS]
-            spread = [[e.value - e.low for e in found], [e.high - e.value for e in found]]
-            axes.errorbar(
-                places,
-                [e.value for e in found],
-                spread,
-                color=COLORS[agent],
-                marker=MARKERS[agent],
-                ls="",
-                ms=5,
-                capsize=2,
-                label=NAMES[agent],
-            )
-        _draw_best(axes, results, root, law, task.agents)
-        axes.set_title(f"{law}, mean age {LAWS[law].mean_age:.1f}", fontsize=10)
-        titles = [COLUMN_TITLES[column] for column in COLUMNS]
-        axes.set_xticks(range(len(COLUMNS)), titles, rotation=35, ha="right", fontsize=8)
-        axes.grid(alpha=0.25, axis="y")
-    panels[0].set_ylabel("greedy return")
+    """Draw each law: the return of each agent against what it faces, magnified and as a whole."""
+    figure, panels = new_figure(
+        13, 6.4, 2, len(LAWS), sharex=True, sharey="row", height_ratios=(3, 2)
+    )
+    for column, law in enumerate(LAWS):
+        best = [_best(results, root, law, name, task.agents[0]) for name in COLUMNS]
+        for axes in panels[:, column]:
+            _draw_returns(axes, results, law, task.agents)
+            _draw_best(axes, best)
+            axes.grid(alpha=0.25, axis="y")
+        values = [one.value for one in best if one is not None]
+        if values:
+            panels[0, column].set_ylim(min(values) - _MAGNIFIED, max(values) + 0.1 * _MAGNIFIED)
+        panels[0, column].set_title(f"{law}, mean age {LAWS[law].mean_age:.1f}", fontsize=10)
+        titles = [COLUMN_TITLES[name] for name in COLUMNS]
+        panels[1, column].set_xticks(range(len(titles)), titles, rotation=35, ha="right", size=8)
+    panels[0, 0].set_ylabel("greedy return, magnified")
+    panels[1, 0].set_ylabel("greedy return")
     shared_legend(figure, panels)
     seeds = len(next(iter(results.values())).seeds)
     figure.suptitle(
@@ -127,15 +123,32 @@ def _draw(task: Task, results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / f"random-delay-{task.name}.png")
 
 
-def _draw_best(axes: Any, results: Results, root: Path, law: str, agents: Sequence[str]) -> None:
-    """Draw the optimum above each column: solid where it is exact, dotted where it is a bound."""
+def _draw_returns(axes: Any, results: Results, law: str, agents: Sequence[str]) -> None:
+    """Draw the mean return and interval of each agent in each column."""
+    for number, agent in enumerate(agents):
+        shift = 0.13 * (number - (len(agents) - 1) / 2)
+        found = [mean_return(results[law, column, agent]) for column in COLUMNS]
+        axes.errorbar(
+            [x + shift for x in range(len(COLUMNS))],
+            [e.value for e in found],
+            [[e.value - e.low for e in found], [e.high - e.value for e in found]],
+            color=COLORS[agent],
+            marker=MARKERS[agent],
+            ls="",
+            ms=5,
+            capsize=2,
+            label=NAMES[agent],
+        )
+
+
+def _draw_best(axes: Any, best: Sequence[Ceiling | None]) -> None:
+    """Draw the optimum of each column: solid where it is exact, dotted where it is a bound."""
     labels = {True: "exact optimum", False: "upper bound on it"}
-    for x, column in enumerate(COLUMNS):
-        best = _best(results, root, law, column, agents[0])
-        if best is not None:
-            style = {"color": "black", "lw": 1.5, "ls": "-" if best.exact else ":"}
-            label = labels.pop(best.exact, None)
-            axes.plot([x - 0.4, x + 0.4], [best.value] * 2, label=label, **style)
+    for x, one in enumerate(best):
+        if one is not None:
+            style = {"color": "black", "lw": 1.5, "ls": "-" if one.exact else ":"}
+            label = labels.pop(one.exact, None)
+            axes.plot([x - 0.4, x + 0.4], [one.value] * 2, label=label, **style)
 
 
 def _table(task: Task, results: Results, root: Path) -> list[dict[str, Any]]:
