@@ -229,6 +229,15 @@ SAYS = {
         "that waits for the longest latency.",
         "",
     ),
+    "random-delay": (
+        "Return of each agent under three laws of the delay: a constant delay, a random one whose "
+        "age is known now, one step later or never, and a receiver that waits.",
+        "",
+    ),
+    "wrong-delay": (
+        "Return of agents that were trained under one delay and play under another.",
+        "",
+    ),
     "mujoco": (
         "SAC on MuJoCo's HalfCheetah, Hopper and Walker2d at 300,000 steps: return of the mean "
         "action against the delay, and evaluations during training. Other people's returns stand "
