@@ -36,8 +36,31 @@ def test_examples_and_pages_import_public_names_only():
     imports = [found for path in SHOWN for found in IMPORT.findall(path.read_text("utf-8"))]
     assert len(imports) > 20
     for module, names in imports:
+        if module.startswith("deadtime.integrations"):
+            continue  # the test of integrations below
         wanted = {name.split()[0] for name in names.strip("()").split(",") if name.strip()}
         assert wanted <= {*import_module(module).__all__}, module
+
+
+@pytest.mark.full
+def test_examples_and_pages_import_public_names_of_integrations_only():
+    pytest.importorskip("stable_baselines3", reason="needs pip install '.[sb3]'")
+    pytest.importorskip("torchrl", reason="needs pip install '.[torchrl]'")
+    imports = [found for path in SHOWN for found in IMPORT.findall(path.read_text("utf-8"))]
+    imports = [found for found in imports if found[0].startswith("deadtime.integrations.")]
+    assert len(imports) > 5
+    for module, names in imports:
+        wanted = {name.split()[0] for name in names.strip("()").split(",") if name.strip()}
+        assert wanted <= {*import_module(module).__all__}, module
+
+
+@pytest.mark.full
+def test_sb3_under_delay(tmp_path):
+    pytest.importorskip("stable_baselines3", reason="needs pip install '.[sb3]'")
+    arguments = ("--steps", "1100", "--seeds", "0", "1", "--delay", "2")
+    printed = run(tmp_path, "sb3_under_delay.py", *arguments)
+    agents = ["plain", "queue", "predicted", "projected"]
+    assert re.findall(r"\| (\w+) \| \d+ \| \d+ to \d+ \| 2 \|", printed) == agents
 
 
 @pytest.mark.full
