@@ -131,16 +131,19 @@ def test_a_constant_process_is_the_constant_delay():
         assert "process" not in one.canonical()
 
 
-@pytest.mark.parametrize(
-    ("agent", "delay", "words"),
-    [
-        ("delayed", "uniform:1-3", "delayed can be trained under constant delays only"),
-        ("shifted", "walk:0-2", "shifted can be trained under constant delays only"),
-    ],
-)
-def test_agents_that_need_a_constant_delay_say_so(agent, delay, words):
+def test_shifted_needs_a_constant_delay():
+    words = "shifted learns what happens m steps after a decision, so its delay is constant; got"
     with pytest.raises(ValueError, match=words):
-        make_spec("cartpole", agent, delay, {})
+        make_spec("cartpole", "shifted", "walk:0-2", {})
+
+
+def test_when_the_age_is_observed_is_kept_for_agents_that_predict_only():
+    for agent, kept in (("delayed", "hindsight"), ("projected", "now"), ("augmented", "now")):
+        spec = make_spec("cartpole", agent, "uniform:1-3", {"observed": "hindsight"})
+        assert spec.observed == kept
+        assert make_spec("cartpole", agent, 3, {"observed": "hindsight"}).observed == "now"
+    with pytest.raises(ValueError, match='observed is "now", "hindsight" or "never"; got'):
+        make_spec("cartpole", "delayed", "uniform:1-3", {"observed": "later"})
 
 
 def test_a_trace_that_ends_is_refused():

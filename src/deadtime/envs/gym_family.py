@@ -99,7 +99,9 @@ class GymFamily(Family[Outside]):
         """Return the environment under a delay and with a time limit."""
         env = environment.make(render_mode)
         limited = env.spec is not None and env.spec.max_episode_steps is not None
-        return ActionDelay(env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE), delay)
+        observed: Any = getattr(policy, "observed", "now")
+        limited_env = env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE)
+        return ActionDelay(limited_env, delay, observed=observed)
 
     def pool(self, lanes: Sequence[Lane], name: str) -> Pool:
         """Make one environment per lane, each under its delay: here, or in worker processes."""

@@ -64,6 +64,7 @@ class LocalPool:
         self._queue = np.zeros((count, longest, *action_shape), self._kind)
         self._earned = [0.0] * count
         self._ages = [0] * count
+        self._age_now = [0] * count
         for i, (obs, info) in enumerate(starts):
             self._keep(i, obs, info)
         self._check_shown()
@@ -100,6 +101,7 @@ class LocalPool:
     def _keep(self, i: int, obs: Any, info: dict[str, Any]) -> None:
         """Show an observation and the pending actions on a lane."""
         self._shown[i] = obs
+        self._age_now[i] = info["action_age"]
         queue = info["pending_actions"]
         self._queue[i, self._queue.shape[1] - len(queue) :] = queue
 
@@ -162,6 +164,7 @@ class LocalPool:
             queue_after,
             np.array(last["action_age"], np.int32),
             np.array(last["next_age"], np.int32),
+            np.array(self._age_now, np.int32),
         )
 
     def save(self) -> list[bytes]:

@@ -51,7 +51,8 @@ class PhysicalFamily(Family[PerturbedSettings]):
         """Return the system as a Gymnasium environment under a delay."""
         settings: dict[str, Any] = {"noise": environment.noise, "perturb": environment.perturb}
         bare = gym.make(self.gymnasium_id, **settings)
-        return ActionDelay(bare, delay, warmup=self.warm_up())
+        observed: Any = getattr(policy, "observed", "now")
+        return ActionDelay(bare, delay, self.warm_up(), observed)
 
     def warm_up(self) -> Any:
         """Return the warm-up rule of the queue: random actions."""

@@ -58,6 +58,8 @@ class Played(NamedTuple):
     next_age: Any = None
     """The age of the action that the next step executes, or would execute if the episode went on;
     None for frames."""
+    age_now: Any = None
+    """The age of the action that the next step executes; None for frames."""
 
     @property
     def over(self) -> Bool[np.ndarray, " n"]:

@@ -36,6 +36,7 @@ COPIED = (
     "queue_after",
     "action_age",
     "next_age",
+    "age_now",
 )
 """The fields of `Played` that workers write."""
 
@@ -111,4 +112,5 @@ def _layout_of(lanes: Sequence[Lane]) -> Layout:
         "queue_after": queue,
         "action_age": ((count,), np.int32),
         "next_age": ((count,), np.int32),
+        "age_now": ((count,), np.int32),
     }

@@ -63,7 +63,8 @@ def program_of(spec: DeepRun, device: str) -> Program:
     capacity = capacity_of(spec.longest_delay, _SHARED if shares else _CAPACITIES)
     own = not shares or view.sees == "history"
     shown = view if own else None
-    return Program(kind, shown, settings, capacity, process=spec.process)
+    process, observed = spec.process, spec.observed
+    return Program(kind, shown, settings, capacity, process=process, observed=observed)
 
 
 def parts_of(

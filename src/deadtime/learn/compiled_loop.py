@@ -26,6 +26,7 @@ from deadtime.envs import channel
 from deadtime.envs.start_queue import start_queue
 from deadtime.learn.credits import action_age, later_history, new_history
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled
+from deadtime.learn.ways import known_after, known_at_start
 
 
 class Run(NamedTuple):
@@ -72,21 +73,26 @@ def fresh(program: Program, setup: Setup, key: Array) -> Actor:
     return actor_at(program, *start(program, setup, key))
 
 
-def actor_at(program: Program, env: Any, obs: Array, queue: Array, channel: Any = ()) -> Actor:
+def actor_at(
+    program: Program, env: Any, obs: Array, queue: Array, channel: Any = (), first_age: Any = ()
+) -> Actor:
     """Return an actor at the start of the given episode."""
     history = new_history(program, obs, queue)
     age = jnp.zeros((), jnp.int32)
     memory = program.learner.new_memory(program)
-    return Actor(env, obs, queue, history, age, memory, channel)
+    known = known_at_start(program, first_age)
+    return Actor(env, obs, queue, history, age, memory, channel, known)
 
 
-def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array, Any]:
-    """Return the start of an episode: environment state, observation, queue, channel."""
+def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array, Any, Any]:
+    """Return the start of an episode: environment state, observation, queue, channel, first age."""
     key_env, key_queue = jax.random.split(key)
     obs, env = program.env.reset_env(key_env, setup.params)
     space = program.env.action_space(program.env.default_params)
     queue = start_queue(program.env, space, obs, key_queue, program.capacity, setup.delay)
-    return env, obs, queue, channel.first_state(program.process, key)
+    ages = channel.first_state(program.process, key)
+    first_age = action_age(program, setup, ages) if program.follows_ways else ()
+    return env, obs, queue, ages, first_age
 
 
 def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
@@ -140,14 +146,17 @@ def actor_after(
     def chosen(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(ended, a, b), new, old)
 
-    _, first_obs, first_queue, _ = start
-    env, obs, queue, channel = chosen(start, (state, done.obs, done.queue, channel))
+    *starting, first_age = start
+    _, first_obs, first_queue, _ = starting
+    env, obs, queue, channel = chosen(tuple(starting), (state, done.obs, done.queue, channel))
     history = actor.history
     if len(history.obs):
         history = chosen(new_history(program, first_obs, first_queue), later_history(actor, done))
     age = jnp.where(ended, 0, actor.age + 1)
     memory = chosen(program.learner.new_memory(program), done.memory)
-    return Actor(env, obs, queue, history, age, memory, channel)
+    later = known_after(program, done.action_age, done.next_age)
+    known = chosen(known_at_start(program, first_age), later)
+    return Actor(env, obs, queue, history, age, memory, channel, known)
 
 
 def turn(
@@ -240,7 +249,8 @@ def held_out(
             )
             earned = earned + jnp.where(going, reward, 0.0)
             going = going & ~terminated & ~env.is_truncated(state, setup.params)
-            actor = Actor(state, obs, queue, actor.history, actor.age, memory, moved)
+            known = known_after(program, age, action_age(program, setup, moved))
+            actor = Actor(state, obs, queue, actor.history, actor.age, memory, moved, known)
             return (actor, earned, going), None
 
         before = fresh(program, setup, key), jnp.zeros(()), jnp.ones((), bool)

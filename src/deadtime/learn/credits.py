@@ -29,6 +29,14 @@ def credited(program: Program, setup: Setup, age: Any, action_age: Any) -> Any:
     return (action_age <= age) | ~jnp.asarray(program.code(setup).executed)
 
 
+def is_fresh(program: Program, setup: Setup, done: Done) -> Any:
+    """Return whether the next step executes another action than this one, where that matters.
+
+    It does not matter for a view that learns from chosen actions.
+    """
+    return (done.next_age != done.action_age + 1) | ~jnp.asarray(program.code(setup).executed)
+
+
 def new_history(program: Program, obs: Array, queue: Array) -> History:
     """Return the history at the start of an episode."""
     shifted = program.view is not None and program.view.credits == "shifted"

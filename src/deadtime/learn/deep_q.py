@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from deadtime.learn import double_q
-from deadtime.learn.credits import credited, projected_row
+from deadtime.learn.credits import credited, is_fresh, projected_row
 from deadtime.learn.double_q import Adam, Batch
 from deadtime.learn.forward_model import SIMULATOR, ForwardModel, TrainedModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never
@@ -23,6 +23,7 @@ from deadtime.learn.program import Actor, Done, Program, Setup
 from deadtime.learn.projection import Projected, deciding, projected_loss, valuing
 from deadtime.learn.replay import Replay, Transition, layout_of, new_replay, sample, store
 from deadtime.learn.settings import forward_model
+from deadtime.learn.ways import on_the_way
 
 
 class Numbers(NamedTuple):
@@ -105,7 +106,8 @@ def predicted(
     """Return the predicted observation at which the next action is executed, for each member."""
     if not program.predicts:
         return actor.obs[None]
-    states = _model(program).predict(program, setup, state.model, actor, key)
+    run, at = on_the_way(program, setup, actor)
+    states = _model(program).predict(program, run, state.model, at, key)
     return states if program.view is not None else jnp.where(setup.view.predicts, states, actor.obs)
 
 
@@ -128,6 +130,8 @@ def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tupl
     if program.view is None or program.view.credits != "shifted":
         action = jnp.where(program.code(setup).executed, done.executed, done.action)
         item = Transition(actor.obs, before, action, done.reward, done.obs, after, done.terminated)
+        if program.process is not None:
+            item = item._replace(fresh=is_fresh(program, setup, done))
         return item, credited(program, setup, actor.age, done.action_age)
     past = program.capacity - setup.delay
     path = jnp.concatenate([actor.history.obs, done.obs[None]])
@@ -188,6 +192,7 @@ def _loss(program: Program, setup: Setup, q: Any, target: MLP, batch: Transition
         batch.action,
         batch.reward,
         batch.terminated,
+        held=None if batch.fresh is None else ~batch.fresh,
     )
     return double_q.batch_loss(q, target, lambda q, seen: values(q, *seen), shown, numbers)
 

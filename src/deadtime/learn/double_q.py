@@ -29,6 +29,8 @@ class Batch(NamedTuple):
     """The weight of each transition in the loss, 0 or 1; None stands for 1."""
     choosing: Any = None
     """The values that choose the next action; None if Q itself chooses."""
+    held: Any = None
+    """Whether the next step executes the same action again; None if that never happens."""
 
 
 def double_q_target(
@@ -88,6 +90,8 @@ def batch_loss(q: Any, target: Any, values: Values, batch: Batch, numbers: Any) 
         reward = jnp.sign(b.reward) if numbers.clip_rewards else b.reward
         reward, discount = measured(reward, ended, numbers.gamma, numbers.centre, numbers.scaled)
         choosing = either(numbers.double, then, aim) if b.choosing is None else b.choosing
+        if b.held is not None:
+            choosing = jnp.where(b.held, jax.nn.one_hot(b.action, len(choosing)), choosing)
         loss = double_q_loss(now, b.action, reward, discount, choosing, aim)
         return loss if b.weight is None else loss * b.weight
 

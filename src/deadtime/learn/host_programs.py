@@ -29,7 +29,8 @@ def program_of(spec: DeepRun, device: str) -> Program:
         settings = bounded_by(spec.length, split_settings(spec.learner)[0])
         view = VIEWS[spec.agent]
         environment = spec.environment(0)
-        return Program(environment, view, settings, spec.delay, spec.envs, spec.process)
+        under = spec.delay, spec.envs, spec.process, spec.observed
+        return Program(environment, view, settings, *under)
     view, settings = VIEWS[spec.agent], spec.learner
     shares = device == "gpu" and view.sees != "history"
     room = max(spec.delay, _SHARED_CAPACITY) if shares else spec.delay * view.sees_queue

@@ -59,7 +59,7 @@ def _policy_score(
     under = spec.channel if delay is None else delay
     policy = policy.at_delay(under)
     held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
-    with closing(spec.family.gymnasium_form(program.env, under)) as env:
+    with closing(spec.family.gymnasium_form(program.env, under, policy)) as env:
         returns = evaluate(policy, env, episodes=episodes, seed=held_out)
         return float(returns.mean())
 

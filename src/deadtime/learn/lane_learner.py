@@ -35,9 +35,13 @@ def _named_keys(program: Program, setup: Setup, t: Array) -> dict[str, Array]:
     return dict(zip(names, keys, strict=True))
 
 
-def _started(program: Program, obs: Any, queue: Any) -> Actor:
-    """Return lanes at the start of new episodes."""
-    return jax.vmap(partial(actor_at, program, ()))(jnp.array(obs), jnp.array(queue))
+def _started(program: Program, obs: Any, queue: Any, ages: Any) -> Actor:
+    """Return lanes at the start of new episodes, whose first steps read `ages`."""
+
+    def one(obs: Array, queue: Array, age: Array) -> Actor:
+        return actor_at(program, (), obs, queue, (), age)
+
+    return jax.vmap(one)(jnp.array(obs), jnp.array(queue), jnp.array(ages))
 
 
 def _chosen(program: Program, setup: Setup, run: LaneRun, t: Array) -> tuple[Array, LaneRun]:
@@ -117,12 +121,13 @@ class LaneLearner:
         lanes = program.lanes
         obs = np.zeros((lanes, program.observation), np.float32)
         shape = lanes, program.capacity, *program.action_shape
-        actors = _started(program, obs, np.zeros(shape, program.action_type))
+        queue = np.zeros(shape, program.action_type)
+        actors = _started(program, obs, queue, np.zeros(lanes, np.int32))
         return LaneRun(actors, _new(program, setups), program.learner.new_replay(program))
 
     def restart(self, program: Program, state: LaneRun, seen: Played) -> LaneRun:
         """Return the run at the start of new episodes."""
-        return state._replace(actors=_started(program, seen.shown, seen.queue))
+        return state._replace(actors=_started(program, seen.shown, seen.queue, seen.age_now))
 
     def choose(
         self, program: Program, setups: Setup, state: LaneRun, seen: Played, t: int
@@ -150,7 +155,7 @@ class LaneLearner:
             after.next_age,
         )
         done = Done(*step)
-        start = (), after.shown, after.queue, ()
+        start = (), after.shown, after.queue, (), after.age_now
         first = np.int32(t - program.lanes)
         actions, state = self._learn_and_choose(setups, state, done, start, first)
         return np.asarray(actions), state

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from deadtime.delays import DelayProcess
+from deadtime.delays.waits import Observed
 from deadtime.learn.box_scale import BoxScale
 from deadtime.learn.learners import LEARNERS
 from deadtime.runtime.views import Code, View
@@ -39,6 +40,8 @@ class Program:
     """The environments of a run, if they are outside the program."""
     process: DelayProcess | None = None
     """The process of the ages; None for constant delays, which each setup holds."""
+    observed: Observed = "now"
+    """When an agent that predicts learns the age of a step."""
 
     @cached_property
     def learner(self) -> Any:
@@ -75,6 +78,11 @@ class Program:
     def predicts(self) -> bool:
         """Whether there is a forward model."""
         return self.view is None or self.view.predicts
+
+    @property
+    def follows_ways(self) -> bool:
+        """Whether predictions depend on the ages that the agent knows."""
+        return self.process is not None and self.predicts
 
     @property
     def projects(self) -> bool:
@@ -146,6 +154,8 @@ class Actor(NamedTuple):
     """The learner's memory of the episode; () if there is none."""
     channel: Any = ()
     """The state of the delay process (see `envs.channel`); () outside the program."""
+    known: Any = ()
+    """1 + the age that the agent knows, 0 if none; () if it needs none (see `ways`)."""
 
 
 class Done(NamedTuple):

@@ -53,8 +53,7 @@ def projected_loss(
     """
 
     def choosing(one: Transition) -> Array:
-        found = decide(q.projection, one.next_seen, one.next_seen_queue)
-        return jnp.where(one.fresh, found, jax.nn.one_hot(one.action, len(found)))
+        return decide(q.projection, one.next_seen, one.next_seen_queue)
 
     def error(one: Transition) -> Array:
         aim = jax.lax.stop_gradient(q.values(one.obs))
@@ -68,6 +67,7 @@ def projected_loss(
         batch.reward,
         batch.terminated,
         choosing=jax.vmap(choosing)(batch),
+        held=~batch.fresh,
     )
     loss = batch_loss(q.values, target, lambda net, obs: net(obs), shown, numbers)
     return loss + weight * jax.vmap(error)(batch).mean()

@@ -15,7 +15,8 @@ from deadtime.learn.program import Program
 class Transition(NamedTuple):
     """A transition; `queue` and `next_queue` are empty if the values do not see the queue.
 
-    The other fields are those of views that project, which learn from executed actions.
+    The other fields are those of views that project. `fresh` is also there for other views of
+    executed actions, if ages vary.
     """
 
     obs: Float[Array, " D"]
@@ -62,7 +63,7 @@ class Layout(NamedTuple):
     decided: int
     """The number of pending actions that decisions see, if the view projects; otherwise -1."""
     varies: bool
-    """Whether ages vary."""
+    """Whether ages vary, and rows are of executed actions."""
 
     @property
     def parts(self) -> dict[str, tuple[int, ...]]:
@@ -76,20 +77,23 @@ class Layout(NamedTuple):
             decided = self.decided, *self.action
             parts |= {"seen": d, "next_seen": d, "seen_queue": decided}
             if self.varies:
-                parts |= {"next_seen_queue": decided, "first": (), "fresh": ()}
+                parts |= {"next_seen_queue": decided, "first": ()}
+        if self.varies:
+            parts |= {"fresh": ()}
         return parts
 
 
 def layout_of(program: Program) -> Layout:
     """Return the form of a program's transitions."""
     projects = program.projects
+    executed = program.view is None or program.view.credits == "executed"
     return Layout(
         program.observation,
         program.action_shape,
         program.action_type,
         0 if projects else program.queue_room,
         program.capacity if projects else -1,
-        program.process is not None,
+        program.process is not None and executed,
     )
 
 
@@ -143,7 +147,7 @@ def transitions(rows: Float[Array, "batch row"], layout: Layout) -> Transition:
         found["terminated"],
     )
     if layout.decided < 0:
-        return item
+        return item._replace(fresh=found["fresh"] > 0) if layout.varies else item
     yes = jnp.ones(len(rows), bool)
     if layout.decided == 0:
         return item._replace(

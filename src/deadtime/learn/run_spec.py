@@ -88,6 +88,10 @@ class DeepRun(Run, Protocol):
         """The longest delay in training or evaluation."""
 
     @property
+    def observed(self) -> Observed:
+        """When an agent that predicts learns the age of a step."""
+
+    @property
     def evaluation_delays(self) -> tuple[int, ...]:
         """Other delays under which the policy is evaluated."""
 

@@ -73,11 +73,15 @@ def check_process(
     """Raise if the agent can't be trained under a delay that varies."""
     view = VIEWS[agent]
     frames = family_of(env).frames
-    if view.predicts or view.credits == "shifted" or frames:
-        who = f"agents on {env}" if frames else agent
+    if frames:
         raise ValueError(
-            f"{who} can be trained under constant delays only; got {process}: pass a "
-            f"whole number such as {process.longest}, or train augmented or oblivious on vectors"
+            f"agents on {env} can be trained under constant delays only; got {process}: pass a "
+            f"whole number such as {process.longest}, or train on vectors"
+        )
+    if view.credits == "shifted":
+        raise ValueError(
+            f"{agent} learns what happens m steps after a decision, so its delay is constant; got "
+            f"{process}: pass a whole number such as {process.longest}, or train another agent"
         )
     if evaluation_delays:
         raise ValueError(

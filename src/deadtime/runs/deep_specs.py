@@ -13,6 +13,7 @@ import numpy as np
 
 from deadtime.delays import Delay, DelayProcess
 from deadtime.delays.convention import check_delay
+from deadtime.delays.waits import Observed
 from deadtime.envs.families import (
     check_options,
     environment_settings,
@@ -37,6 +38,7 @@ from deadtime.runs.deep_spec_checks import (
 from deadtime.runs.spec_checks import (
     check_endless,
     check_executed,
+    check_observed,
     check_recorded,
     differing,
     plain,
@@ -75,6 +77,8 @@ class DeepSpec:
     """Steps between evaluations on 5 held-out episodes during training; None: no evaluations."""
     process: DelayProcess | None = None
     """The process of the ages, of which `delay` is the longest; None for a constant delay."""
+    observed: Observed = "now"
+    """When an agent that predicts learns the age of a step under `process`."""
     action_kind: ActionKind = None  # type: ignore[assignment]
     """The kind of actions; by default the environment's, in a record the family's usual one."""
 
@@ -143,6 +147,9 @@ class DeepSpec:
                 f"{self.agent} learns only from queues of exactly its own delay, {self.delay}; got "
                 f"evaluation_delays {self.evaluation_delays}: leave the others out"
             )
+        check_observed(self.observed)
+        if self.process is None or not VIEWS[self.agent].predicts:  # it would do nothing
+            object.__setattr__(self, "observed", "now")
         if self.process is not None:
             check_process(self.process, self.env, self.agent, self.evaluation_delays)
             if not self._is_recorded:  # type: ignore[attr-defined]
@@ -275,7 +282,9 @@ class DeepSpec:
     @property
     def delay_text(self) -> str:
         """The delay in a line of text."""
-        return f"m={self.delay}" if self.process is None else str(self.process)
+        if self.process is None:
+            return f"m={self.delay}"
+        return str(self.process) + (f", ages {self.observed}" if self.observed != "now" else "")
 
     @property
     def channel(self) -> Delay:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deadtime.delays import DelayProcess, from_json
+from deadtime.delays.waits import OBSERVED
 from deadtime.envs.families import family_of
 
 
@@ -39,6 +40,15 @@ def read_process(process: Any) -> DelayProcess | None:
             f"process is a delay process; got {process!r}: pass one of deadtime.delays"
         )
     return found
+
+
+def check_observed(observed: object) -> None:
+    """Raise if a spec does not say when the agent learns the age of a step."""
+    if observed not in OBSERVED:
+        raise ValueError(
+            f'observed is "now", "hindsight" or "never"; got {observed!r}: '
+            'pass "now" for an agent that knows the age before it chooses'
+        )
 
 
 def check_endless(process: DelayProcess) -> None:

@@ -19,12 +19,18 @@ from deadtime._support.checks import check_count
 from deadtime._support.names import nearest
 from deadtime.delays import Delay, DelayProcess, as_delay, as_process
 from deadtime.delays.convention import check_delay
-from deadtime.delays.waits import OBSERVED, Observed
+from deadtime.delays.waits import Observed
 from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of
 from deadtime.envs.family import Family
 from deadtime.learn.learners import agents_of
 from deadtime.learn.settings import QLearning, with_former_names, with_names_of_today
-from deadtime.runs.spec_checks import check_endless, check_executed, differing, read_process
+from deadtime.runs.spec_checks import (
+    check_endless,
+    check_executed,
+    check_observed,
+    differing,
+    read_process,
+)
 from deadtime.runtime.views import VIEWS
 
 _USUAL_LEARNER = {"walk": QLearning(epsilon=0.1)}
@@ -105,11 +111,7 @@ class TabularSpec:
 
         `observed` keeps its default where the agent uses no ages, so that such runs are one run.
         """
-        if self.observed not in OBSERVED:
-            raise ValueError(
-                f'observed is "now", "hindsight" or "never"; got {self.observed!r}: '
-                'pass "now" for an agent that knows the age before it chooses'
-            )
+        check_observed(self.observed)
         process = read_process(self.process)
         object.__setattr__(self, "process", process)
         self._check_wrong_delays(self.delay if process is None else process.longest)

@@ -87,6 +87,6 @@ def decider_of(policy: Policy) -> Decider:
             f"a Controller runs policies that need no emulator; got {policy!r}, which looks ahead "
             "with one: train an agent such as augmented"
         )
-    if isinstance(policy, NetworkPolicy) and not _sees_ages(policy):
+    if isinstance(policy, NetworkPolicy) and not policy.follows_ways:
         return NetworkDecider(policy)
     return ActDecider(policy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,6 +51,7 @@ class NetworkPolicy(Policy):
             network = network_of(manifest, arrays)
             layout = input_layout_of(manifest, network)
             self.parts = Parts(network, models_of(manifest, arrays), layout, head_of(manifest))
+        self._waits = self._ways_on()
         self.reset()
 
     def reset(self) -> None:
@@ -66,23 +67,26 @@ class NetworkPolicy(Policy):
         observation: ArrayLike,
         pending_actions: ArrayLike = (),
         predicted_observation: ArrayLike | None = None,
+        ages: ArrayLike | None = None,
     ) -> int | np.ndarray:
         """Return the action to choose now, which is executed after the pending actions.
 
         A policy with a memory remembers the observation. A policy with a look-ahead acts on
-        `predicted_observation`.
+        `predicted_observation`. `ages` is the age that the agent knows, -1 if it knows none yet;
+        a policy that predicts under a delay that varies needs it, unless ages are never observed.
         """
-        return self._choice(self.see(observation, pending_actions, predicted_observation))
+        return self._choice(self.see(observation, pending_actions, predicted_observation, ages))
 
     def see(
         self,
         observation: ArrayLike,
         pending_actions: ArrayLike = (),
         predicted_observation: ArrayLike | None = None,
+        ages: ArrayLike | None = None,
     ) -> Float[np.ndarray, " A"]:
         """Return the values, the logits or the bounded action, and update the memory."""
         given = observation, pending_actions, predicted_observation
-        outputs, self._memory = self._step(*given, self._memory)
+        outputs, self._memory = self._step(*given, self._memory, ages)
         return outputs
 
     def decision(self) -> Decision:
@@ -94,21 +98,26 @@ class NetworkPolicy(Policy):
         observation: ArrayLike,
         pending_actions: ArrayLike = (),
         predicted_observation: ArrayLike | None = None,
+        ages: ArrayLike | None = None,
     ) -> Float[np.ndarray, " A"]:
         """Return the value of each action, averaged over the predictions."""
         if self._manifest.head not in ("values", "dueling"):
             rule = "only networks whose head is values or dueling have q_values"
             raise ValueError(f"{rule}; got {self._manifest.head}: use act")
-        return self.see(observation, pending_actions, predicted_observation)
+        return self.see(observation, pending_actions, predicted_observation, ages)
 
     def predicted_observation(
-        self, observation: ArrayLike, pending_actions: ArrayLike = ()
+        self,
+        observation: ArrayLike,
+        pending_actions: ArrayLike = (),
+        ages: ArrayLike | None = None,
     ) -> np.ndarray:
         """Return the observation predicted for the time when the next action is executed.
 
         A policy without a forward model returns the present observation.
         """
         obs, queue = self._checked(observation, pending_actions)
+        queue = self._before(queue, ages)
         if not self.parts.models:
             return obs
         with np.errstate(all="ignore"):
@@ -119,8 +128,9 @@ class NetworkPolicy(Policy):
         observation: ArrayLike,
         pending_actions: ArrayLike,
         memory: Memory | None,
+        age: Any,
     ) -> tuple[int | np.ndarray, Memory | None]:
-        outputs, memory = self._step(observation, pending_actions, None, memory)
+        outputs, memory = self._step(observation, pending_actions, None, memory, age)
         return self._choice(outputs), memory
 
     def _step(
@@ -129,6 +139,7 @@ class NetworkPolicy(Policy):
         pending_actions: ArrayLike,
         ahead: ArrayLike | None,
         memory: Memory | None,
+        ages: ArrayLike | None,
     ) -> tuple[np.ndarray, Memory | None]:
         """Return the values, the logits or the bounded action, and the next memory."""
         if ahead is not None and not self.looks_ahead and np.shape(ahead) != FRAMES:
@@ -137,7 +148,11 @@ class NetworkPolicy(Policy):
         if self.looks_ahead and (self.delay or ahead is not None):
             observation = self._foreseen(ahead)
         obs, queue = self._checked(observation, pending_actions)
-        return self.decision().outputs(obs, queue, memory)
+        return self.decision().outputs(obs, self._before(queue, ages), memory)
+
+    def _before(self, queue: np.ndarray, ages: ArrayLike | None) -> np.ndarray:
+        """Return the actions that are executed before the next action is."""
+        return queue[self._places(self._code(ages))] if self.follows_ways else queue
 
     def _foreseen(self, ahead: ArrayLike | None) -> ArrayLike:
         if ahead is None:

@@ -58,6 +58,8 @@ def _check(policy: Policy) -> None:
         fault = "a table: save it as a file .safetensors"
     elif policy.looks_ahead:
         fault = "a policy that looks ahead with an emulator: export an agent such as augmented"
+    elif policy.follows_ways:
+        fault = "predictions under a delay that varies: save it as a file .safetensors"
     elif policy.parts.inputs.shown is not None:
         fault = "a view with inputs of its own, which are Python: save it as a file .safetensors"
     elif not all(isinstance(model, RolledModel) for model in policy.parts.models):

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike
 
 from deadtime._support.files import printable
 from deadtime.delays import Delay, DelayProcess, as_process
+from deadtime.delays.waits import Observed as WhenObserved
+from deadtime.delays.waits import Waits, waits_of
 from deadtime.runtime.lstm_cell import Memory
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.predict_inputs import Observed, State, joined, memories_of, rows_of
@@ -42,6 +44,9 @@ class Policy:
     """Whether the policy acts only in the game of its training."""
     env: str = ""
     """The name of the environment of the training, if known."""
+    looks_ahead: str = ""
+    """The kind of look-ahead by an emulator; "" if there is none."""
+    _waits: Waits | None = None
     _manifest: Manifest
     _arrays: dict[str, np.ndarray]
     _low: np.ndarray
@@ -78,6 +83,21 @@ class Policy:
         """The process of the ages or, if it is constant, the delay."""
         return self.delay if self.process is None else self.process
 
+    @property
+    def observed(self) -> WhenObserved:
+        """When the policy must be given the age of a step."""
+        return self._manifest.observed
+
+    @property
+    def follows_ways(self) -> bool:
+        """Whether the policy predicts along expected ages, since the delay varies."""
+        return self._waits is not None
+
+    @property
+    def sees_ages(self) -> bool:
+        """Whether the policy needs the age that the agent knows."""
+        return self.follows_ways and self.observed != "never"
+
     def act(self, observation: Any, pending_actions: ArrayLike = ()) -> Any:
         """Return the action to choose now, which is executed after the pending actions."""
         raise NotImplementedError
@@ -94,14 +114,17 @@ class Policy:
         The arguments are those of Stable-Baselines3's `predict`. `observation` is a dict or a flat
         vector, or a batch of them; without a delay it may be the observation alone. `state` is the
         memory that the previous call returned, and None at the start of an episode. It is cleared
-        where `episode_start` is true. The call does not change the memory of `act`.
+        where `episode_start` is true. The call does not change the memory of `act`. A policy that
+        needs ages takes the dict form.
         """
         if not deterministic:
             rule = f"{self.agent} has a greedy policy, which is deterministic"
             raise ValueError(f"{rule}; got deterministic={deterministic!r}: pass True")
         rows, lead = rows_of(self, observation)
         before = memories_of(state, episode_start, self._empty_memory(), lead)
-        decided = [self._decide(*row, memory) for row, memory in zip(rows, before, strict=True)]
+        known = self._known_ages(observation, len(rows))
+        inputs = zip(rows, before, known, strict=True)
+        decided = [self._decide(*row, memory, age) for row, memory, age in inputs]
         actions = [action for action, _ in decided]
         after = joined([memory for _, memory in decided if memory is not None], lead)
         kind = np.float32 if self.action_shape else np.int64
@@ -113,9 +136,23 @@ class Policy:
         observation: ArrayLike,
         pending_actions: ArrayLike,
         memory: Memory | None,
+        age: Any,
     ) -> tuple[Any, Memory | None]:
         """Return the action to choose with this memory, and the next memory."""
-        return self.act(observation, pending_actions), memory
+        ages = {"ages": age} if self.sees_ages else {}
+        return self.act(observation, pending_actions, **ages), memory
+
+    def _known_ages(self, observation: Observed, count: int) -> list[Any]:
+        """Return the known age of each row, or raise if one is needed and missing."""
+        if not self.sees_ages:
+            return [None] * count
+        if not isinstance(observation, Mapping) or "action_age" not in observation:
+            raise ValueError(
+                f"{self.agent} needs the age of the action, observed "
+                f'{self.observed!r}; got an observation without "action_age": pass a dict of '
+                f"AugmentObservation around ActionDelay(env, process, observed={self.observed!r})"
+            )
+        return list(np.asarray(observation["action_age"]).reshape(count, -1)[:, -1])
 
     def _empty_memory(self) -> Memory | None:
         """Return the memory at the start of an episode, or None if the policy has no memory."""
@@ -125,7 +162,11 @@ class Policy:
         """Start an episode: a policy with a memory clears it."""
 
     def at_delay(self, delay: Delay | str) -> Self:
-        """Return the same policy under another delay, at the start of an episode."""
+        """Return the same policy under another delay, at the start of an episode.
+
+        A policy that predicts expects the ages of that delay. A policy that sees the queue has
+        learned its values under the delay of its training.
+        """
         process = as_process(delay)
         if self.sees_queue and process.longest != self.delay:
             raise ValueError(
@@ -137,16 +178,44 @@ class Policy:
         twin = copy(self)
         twin.delay = process.longest
         twin.process = process if process.constant is None else None
+        twin._waits = twin._ways_on()
         twin.reset()
         return twin
 
     def _check_constant(self, process: DelayProcess) -> None:
-        """Raise if the policy predicts the end of the queue and the delay varies."""
-        if self._manifest.predicts and process.constant is None:
+        """Raise if an emulator predicts the end of the queue and the delay varies."""
+        if self.looks_ahead and process.constant is None:
             raise ValueError(
                 f"{self.agent} predicts the end of the queue, so the delay must be constant; got "
                 f"{process}: pass a whole number such as {process.longest}"
             )
+
+    def _ways_on(self) -> Waits | None:
+        """Return the ways to the first execution of an action, if predictions depend on ages."""
+        if self.process is None or not self._manifest.predicts or self.looks_ahead:
+            return None
+        return waits_of(self.process, self.observed, every=self._manifest.sees == "law")
+
+    def _places(self, code: int, way: int = 0) -> np.ndarray:
+        """Return the places in the queue of the actions on a way, from `_code` of the age."""
+        assert self._waits is not None
+        steps = int(self._waits.steps[code, way])
+        return np.arange(steps) + self.delay - self._waits.ages[code, way, :steps]
+
+    def _code(self, ages: ArrayLike | None) -> int:
+        """Return 1 + the known age, 0 if none is known or needed; raise if it does not fit."""
+        if not self.sees_ages:
+            return 0
+        age = np.asarray(-2 if ages is None else ages)
+        known = age.item() if age.size == 1 and age.dtype.kind in "iu" else -2
+        least = 0 if self.observed == "now" else -1
+        if not least <= known <= self.delay:
+            raise ValueError(
+                f"{self.agent} needs the age of the action, {least} to {self.delay}, observed "
+                f"{self.observed!r}; got ages={ages!r}: pass info['action_age'] of "
+                f"ActionDelay(env, process, observed={self.observed!r})"
+            )
+        return known + 1
 
     def fits(self, actions: spaces.Space, observations: spaces.Space) -> bool:
         """Return whether the policy can act with these Gymnasium spaces."""

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from deadtime.delays import Delay, DelayProcess
-from deadtime.delays.waits import Observed as WhenObserved
-from deadtime.delays.waits import Waits, waits_of
+from deadtime.delays import Delay
 from deadtime.runtime.array_checks import Form, check_arrays
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.policy import Policy, fitting
-from deadtime.runtime.predict_inputs import Observed, State, rows_of
 from deadtime.runtime.queue_keys import KeyIndex, key_of, words_of
 from deadtime.runtime.state_laws import rolled_law
 
@@ -85,16 +82,11 @@ class TablePolicy(Policy):
             raise ValueError(f"{rule}; got none: train it again")
 
     @property
-    def observed(self) -> WhenObserved:
-        """When the policy must be given the age of a step."""
-        return self._manifest.observed
-
-    @property
     def sees_ages(self) -> bool:
         """Whether the policy needs the age that the agent knows."""
         if self.sees_queue:
             return self._pending is not None
-        return self._waits is not None and self.observed != "never"
+        return super().sees_ages
 
     def at_delay(self, delay: Delay | str) -> Self:
         """Return a copy of the policy for another delay, with a fresh generator for ties.
@@ -103,18 +95,8 @@ class TablePolicy(Policy):
         learned its values under the delay of its training.
         """
         twin = super().at_delay(delay)
-        twin._waits = twin._ways_on()
         twin._rng = _ties(self._manifest.seed)
         return twin
-
-    def _check_constant(self, process: DelayProcess) -> None:
-        """Accept any delay: a table predicts along the expected ages."""
-
-    def _ways_on(self) -> Waits | None:
-        """Return the ways to the first execution of an action, if predictions depend on ages."""
-        if self.process is None or not self._predicts:
-            return None
-        return waits_of(self.process, self.observed, every=self._sees_law)
 
     def act(
         self,
@@ -127,30 +109,6 @@ class TablePolicy(Policy):
         `ages` is the age that the agent knows, -1 if it knows none yet.
         """
         return best_action(self.q_values(observation, pending_actions, ages), self._rng.random())
-
-    def predict(
-        self,
-        observation: Observed,
-        state: State | None = None,
-        episode_start: ArrayLike | None = None,
-        deterministic: bool = True,
-    ) -> tuple[np.ndarray, State | None]:
-        """Return the action for an observation of `AugmentObservation` (see `Policy.predict`).
-
-        A policy that needs ages takes the dict form.
-        """
-        if not self.sees_ages:
-            return super().predict(observation, state, episode_start, deterministic)
-        if not isinstance(observation, Mapping) or "action_age" not in observation:
-            raise ValueError(
-                f"{self.agent} needs the age of the action, observed "
-                f'{self.observed!r}; got an observation without "action_age": pass a dict of '
-                f"AugmentObservation around ActionDelay(env, process, observed={self.observed!r})"
-            )
-        rows, lead = rows_of(self, observation)
-        ages = np.asarray(observation["action_age"]).reshape(len(rows), -1)[:, -1]
-        actions = [self.act(*row, age) for row, age in zip(rows, ages, strict=True)]
-        return np.array(actions, np.int64).reshape(lead), state
 
     def q_values(
         self,
@@ -208,28 +166,11 @@ class TablePolicy(Policy):
             law += self._waits.weights[code, way] * rolled
         return law
 
-    def _code(self, ages: ArrayLike | None) -> int:
-        """Return 1 + the known age, 0 if none is known or needed; raise if it does not fit."""
-        if not self.sees_ages:
-            return 0
-        age = np.asarray(-2 if ages is None else ages)
-        known = age.item() if age.size == 1 and age.dtype.kind in "iu" else -2
-        least = 0 if self.observed == "now" else -1
-        if not least <= known <= self.delay:
-            raise ValueError(
-                f"{self.agent} needs the age of the action, {least} to {self.delay}, observed "
-                f"{self.observed!r}; got ages={ages!r}: pass info['action_age'] of "
-                f"ActionDelay(env, process, observed={self.observed!r})"
-            )
-        return known + 1
-
     def _before(self, queue: list[int], code: int, way: int) -> list[int]:
         """Return the actions that are executed before the next action is."""
         if self._waits is None:
             return queue
-        steps = int(self._waits.steps[code, way])
-        ages = self._waits.ages[code, way, :steps].tolist()
-        return [queue[j + self.delay - age] for j, age in enumerate(ages)]
+        return [queue[place] for place in self._places(code, way).tolist()]
 
     def _checked(self, observation: ArrayLike, pending_actions: ArrayLike) -> tuple[int, list[int]]:
         """Return the state and the queue as whole numbers, or raise if they do not fit."""

@@ -1,4 +1,4 @@
-"""Rows of the view `projected` in both loops, compared with a log in plain Python."""
+"""Rows of executed actions in both loops, and what agents know of ages, against a plain log."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +11,9 @@ import pytest
 
 import deadtime
 from deadtime.delays import AgeStream, GilbertElliott, Held, PerEpisode, RandomWalk, Trace, Uniform
-from deadtime.envs.pools import LocalPool
+from deadtime.envs.local_pool import LocalPool
 from deadtime.learn import compiled_loop
-from deadtime.learn.credits import projected_row
+from deadtime.learn.deep_q import transition
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.lane_learner import LaneLearner
 from deadtime.learn.learners import LEARNERS, Learner
@@ -73,7 +73,7 @@ class Recorder:
         return jax.random.uniform(keys["explore"], (2,), minval=-2, maxval=2), ()
 
     def record(self, program, setup, state, actor, done):
-        return projected_row(program, setup, actor, done)
+        return transition(program, setup, actor, done)
 
     def update(self, program, setup, state, replay, kept, t, keys):
         item, valid = kept
@@ -90,17 +90,18 @@ RECORDER = Recorder()
 
 @pytest.fixture(autouse=True)
 def _recorder(monkeypatch):
-    entry = Learner(Settings, f"{__name__}:RECORDER", ("queue",), None, projects=True)
+    sees = "queue", "prediction"
+    entry = Learner(Settings, f"{__name__}:RECORDER", sees, None, projects=True)
     monkeypatch.setitem(LEARNERS, "recorder", entry)
 
 
-def program_of(box, delay, room=0, lanes=1):
+def program_of(box, delay, room=0, lanes=1, agent="projected", observed="now"):
     """The program and the setup of a constant delay, or of a process."""
     varies = not isinstance(delay, int)
     longest = delay.longest if varies else delay
     process = delay if varies else None
-    view = VIEWS["projected"]
-    program = Program(Diary(box), view, Settings(), max(longest, room), lanes, process)
+    view = VIEWS[agent]
+    program = Program(Diary(box), view, Settings(), max(longest, room), lanes, process, observed)
     setup = Setup(jax.random.key(3), jnp.int32(longest), (), jnp.int32(STEPS), (), view.code)
     return program, setup
 
@@ -118,7 +119,7 @@ class Step(NamedTuple):
     next_age: int
 
 
-def expected_rows(warm_up, steps):
+def expected_rows(warm_up, steps, view):
     """The rows of one episode, from its warm-up (oldest first) and its steps."""
     room = len(warm_up)
     actions = [*warm_up, *(step.chosen for step in steps)]
@@ -133,9 +134,11 @@ def expected_rows(warm_up, steps):
         at = t - step.age
         np.testing.assert_array_equal(step.executed, actions[room + at])
         follows = t + 1 - step.next_age
-        if at >= 0 and (follows >= 0 or step.terminated):
+        row = step.obs, step.executed, step.reward, step.after, step.terminated
+        if at >= 0 and not view.projects:
+            rows.append((*row, None, None, None, follows != at))
+        elif at >= 0 and (follows >= 0 or step.terminated):
             then = None if step.terminated else decided(follows)
-            row = step.obs, step.executed, step.reward, step.after, step.terminated
             rows.append((*row, decided(at), then, at not in done, follows != at))
         done.add(at)
     return rows
@@ -150,13 +153,23 @@ def check(found: Transition, expected):
         assert found.reward[i] == reward
         np.testing.assert_array_equal(found.next_obs[i], after)
         assert found.terminated[i] == terminated
-        np.testing.assert_array_equal(found.seen[i], seen[0])
-        np.testing.assert_array_equal(found.seen_queue[i].ravel(), np.ravel(seen[1]))
-        assert found.first[i] == first
+        if seen is not None:
+            np.testing.assert_array_equal(found.seen[i], seen[0])
+            np.testing.assert_array_equal(found.seen_queue[i].ravel(), np.ravel(seen[1]))
+            assert found.first[i] == first
         if then is not None:
             np.testing.assert_array_equal(found.next_seen[i], then[0])
             np.testing.assert_array_equal(found.next_seen_queue[i].ravel(), np.ravel(then[1]))
+        if not terminated:
             assert found.fresh[i] == fresh
+
+
+def known_of(steps, observed):
+    """What the agent knows before each step of an episode: 1 + an age, or 0."""
+    ages = [step.age for step in steps]
+    if observed == "now":
+        return [1 + age for age in ages]
+    return [0, *(1 + age for age in ages[:-1])] if observed == "hindsight" else [0] * len(ages)
 
 
 def compiled_rows(program, setup):
@@ -179,21 +192,27 @@ def compiled_rows(program, setup):
             patch.setattr(Recorder, "record", recorded)
             after, _ = compiled_loop.turn(program, setup, run, now)
         (step,) = done
-        return after, (actor.obs, actor.queue, actor.age, chosen, step)
+        return after, (actor.obs, actor.queue, actor.age, chosen, step, actor.known)
 
     run, log = jax.jit(partial(jax.lax.scan, turn))(run, jnp.arange(STEPS))
     log = jax.tree.map(np.asarray, log)
     episodes = []
+    known = []
     for t in range(STEPS):
-        obs, queue, age, chosen, done = jax.tree.map(lambda leaf, t=t: leaf[t], log)
+        obs, queue, age, chosen, done, knows = jax.tree.map(lambda leaf, t=t: leaf[t], log)
         if age == 0:
             episodes.append((list(queue), []))
+        known.append(knows)
         ages = int(done.action_age), int(done.next_age)
         outcome = done.executed, done.reward
         step = Step(obs, chosen, ages[0], *outcome, done.obs, bool(done.terminated), ages[1])
         episodes[-1][1].append(step)
     rows = run.replay.rows[: run.replay.stored]
-    expected = [row for warm_up, steps in episodes for row in expected_rows(warm_up, steps)]
+    if program.follows_ways:
+        wanted = [known_of(steps, program.observed) for _, steps in episodes]
+        assert known == [one for each in wanted for one in each]
+    each = [expected_rows(*episode, program.view) for episode in episodes]
+    expected = [row for rows in each for row in rows]
     return transitions(rows, layout_of(program)), expected
 
 
@@ -237,9 +256,9 @@ class Ages:
         return self.stream.advance(ended) if self.constant is None else self.constant
 
 
-def host_rows(box, delay, lanes):
+def host_rows(box, delay, lanes, agent="projected", observed="now"):
     """The rows that the host loop stored, and those of a log of the environments."""
-    program, setup = program_of(box, delay, lanes=lanes)
+    program, setup = program_of(box, delay, lanes=lanes, agent=agent, observed=observed)
     learner = LaneLearner(program)
     envs = [deadtime.ActionDelay(DiaryEnv(box), delay) for _ in range(lanes)]
     pool = LocalPool(envs, range(lanes), "diary")
@@ -255,14 +274,17 @@ def host_rows(box, delay, lanes):
     for t in range(0, STEPS, lanes):
         pool.send(actions)
         before, chosen = seen, actions
+        knows = np.asarray(state.actors.known)
         seen = pool.receive()
         for i in range(lanes):
             ended = bool(seen.terminated[i] or seen.truncated[i])
             age, now[i] = now[i], ages[i].advance(ended)
             outcome = seen.executed[i], seen.reward[i], seen.after[i], bool(seen.terminated[i])
-            known = len(expected_rows(warm_up[i], steps[i])) if steps[i] else 0
+            count = len(expected_rows(warm_up[i], steps[i], program.view)) if steps[i] else 0
             steps[i].append(Step(before.shown[i], chosen[i], age, *outcome, now[i]))
-            expected += expected_rows(warm_up[i], steps[i])[known:]
+            expected += expected_rows(warm_up[i], steps[i], program.view)[count:]
+            if program.follows_ways:
+                assert knows[i] == known_of(steps[i], observed)[-1]
             if ended:
                 steps[i] = []
                 warm_up[i] = list(seen.queue[i])
@@ -286,3 +308,23 @@ def host_rows(box, delay, lanes):
 )
 def test_rows_of_the_host_loop(box, delay, lanes):
     check(*host_rows(box, delay, lanes))
+
+
+KNOWING = [(PROCESSES[1], "now"), (PROCESSES[2], "hindsight"), (PROCESSES[5], "never")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("delay", "observed"),
+    [KNOWING[1], *[full(*one) for one in (*KNOWING, *((each, "now") for each in PROCESSES))]],
+    ids=str,
+)
+def test_rows_and_knowledge_of_an_agent_that_predicts(delay, observed):
+    found, expected = compiled_rows(*program_of(False, delay, agent="delayed", observed=observed))
+    check(found, expected)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("delay", "observed"), [*KNOWING, (3, "now")], ids=str)
+def test_rows_and_knowledge_of_an_agent_that_predicts_in_the_host_loop(delay, observed):
+    check(*host_rows(False, delay, 3, "delayed", observed))
