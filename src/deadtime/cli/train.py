@@ -33,9 +33,8 @@ class Train:
         str,
         tyro.conf.arg(
             metavar="STEPS|PROCESS",
-            help="Steps between choosing an action and executing it. For agents on maze and walk, "
-            "and for augmented and oblivious on vectors, the delay may vary, such as uniform:2-6 "
-            "or walk:0-8.",
+            help="Steps between choosing an action and executing it. The delay may vary, such as "
+            "uniform:2-6 or walk:0-8, except for shifted and on Atari.",
         ),
     ] = "0"
     seeds: int = 1

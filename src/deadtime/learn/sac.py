@@ -26,6 +26,7 @@ from deadtime.learn.program import Actor, Done, Program, Setup
 from deadtime.learn.replay import Replay, Transition, layout_of, new_replay, sample, store
 from deadtime.learn.settings import forward_model
 from deadtime.learn.squashed_gaussian import gaussian, sampled
+from deadtime.learn.ways import on_the_way
 
 _ADAM = Adam(1e-8, joined=True)
 _CRITICS = 2
@@ -202,7 +203,8 @@ def law_of(program: Program, setup: Setup, state: SacState, actor: Actor, key: A
     """Return the Gaussian of the next action; outputs are averaged over the predictions."""
     net, model = state.weights.actor, _model(program)
     if model is not None:
-        seen = model.predict(program, setup, state.model, actor, key)
+        run, at = on_the_way(program, setup, actor)
+        seen = model.predict(program, run, state.model, at, key)
         outputs = jax.vmap(net)(seen)
         # equal outputs have exactly themselves as this mean
         return gaussian(outputs[0] + (outputs - outputs[0]).mean(axis=0))

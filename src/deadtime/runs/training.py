@@ -28,11 +28,11 @@ def train(
     """Train an agent under a delay; `seeds` is a number or a list.
 
     `delay` is a number of steps or a process of `deadtime.delays`, such as ``Uniform(2, 6)``.
-    Tabular agents can be trained under a process, and deep agents that see the state or the queue.
+    Agents can be trained under a process, except `shifted`, and agents on Atari.
     `observation_delay` is how late the agent sees. It is trained as a delay of actions of the sum,
     which is equivalent if both are constant, or drawn once an episode (`PerEpisode`).
-    `observed` says when a tabular agent learns the age of a step: "now", before it chooses,
-    "hindsight", one step later, or "never".
+    `observed` says when an agent that uses ages learns the age of a step: "now", before it
+    chooses, "hindsight", one step later, or "never".
 
     Options are those of the run (`episodes` and `observed`, or `preset` and `steps`), of the
     learner (`gamma`, `learning_rate`, …) and the environment's own (`size`, `noise`, …; for
