@@ -10,7 +10,10 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
 
-import deadtime  # noqa: E402  (the line above is for the modules of this folder)
+# the line above is for the modules of this folder
+from site_parts import missing_libraries  # noqa: E402
+
+import deadtime  # noqa: E402
 
 project = "deadtime"
 author = "The deadtime developers"
@@ -32,6 +35,7 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_mock_imports = missing_libraries()
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 80

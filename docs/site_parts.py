@@ -17,11 +17,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.ext.autodoc.mock import mock
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
@@ -30,15 +32,30 @@ from deadtime.cli import main as command_line
 
 REFERENCE = Path(__file__).parent / "reference"
 HELP_COLUMNS = 88
+FOREIGN = ("stable_baselines3", "tensordict", "torch", "torchrl")
+"""Libraries of integrations. Where one is not installed, the site imports a mock of it."""
 _CODE = re.compile(r"(``?[^`]+``?)")
 
 
+def missing_libraries() -> list[str]:
+    """Return the libraries of integrations that are not installed."""
+    return [name for name in FOREIGN if find_spec(name) is None]
+
+
 def public_packages() -> Iterator[str]:
-    """Yield the names of the packages that have public names, `deadtime` first."""
+    """Yield the names of the packages that have public names, `deadtime` first.
+
+    Modules of `deadtime.integrations` are public too, one for each library.
+    """
     yield "deadtime"
     walked = pkgutil.walk_packages(deadtime.__path__, "deadtime.")
-    for name in sorted(module.name for module in walked if module.ispkg):
-        if "._" not in name and name != "deadtime.cli" and import_module(name).__all__:
+    for name in sorted(
+        module.name
+        for module in walked
+        if module.ispkg or module.name.rpartition(".")[0] == "deadtime.integrations"
+    ):
+        hidden = "._" in name or name == "deadtime.cli"
+        if not hidden and getattr(import_module(name), "__all__", ()):
             yield name
 
 
@@ -104,7 +121,8 @@ def command_page(name: str) -> str:
 
 def write_reference(app: Sphinx) -> None:
     """Write the reference pages, and remove those of names that are gone."""
-    pages = {name: package_page(name) for name in public_packages()}
+    with mock(missing_libraries()):
+        pages = {name: package_page(name) for name in public_packages()}
     pages |= {f"deadtime-{name}": command_page(name) for name in commands()}
     REFERENCE.mkdir(exist_ok=True)
     for path in REFERENCE.glob("*.md"):
