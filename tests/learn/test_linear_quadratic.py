@@ -8,6 +8,7 @@ import pytest
 import deadtime
 from deadtime.envs import FAMILIES, Family
 from deadtime.envs.functional import delayed
+from tests.commands import full
 from tests.learn.linear_quadratic import (
     LinearQuadratic,
     LqParams,
@@ -18,7 +19,8 @@ from tests.learn.linear_quadratic import (
 )
 
 
-@pytest.mark.parametrize("delay", [0, 1, 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [full(0), full(1), 3])
 def test_the_returns_of_linear_policies_are_exact(delay):
     """Against episodes of the functional environment under its own warm-up."""
     env = LinearQuadratic(LqParams(max_steps_in_episode=12))
@@ -74,6 +76,7 @@ def test_the_fixed_point_of_projected():
     np.testing.assert_allclose(fixed_point(still, 3, 0.99, 0.2), gain, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [2, 3])
 def test_the_fixed_point_is_that_of_regressions_on_a_long_run(delay):
     """The critic of the fixed point satisfies its own regression on a simulated run."""
