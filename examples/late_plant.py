@@ -186,10 +186,21 @@ class Plant:
                 self._command = command
 
 
-def run(task: Task, port: int, start: float, seed: int) -> None:
-    """Run the plant until it is stopped; `port` is that of the agent, `start` a monotonic time."""
+def started(wire: UdpWire) -> float:
+    """Tell the agent that the plant is ready, and return the monotonic time at which it starts."""
+    for _ in range(round(SILENCE / 0.02)):
+        wire.send({"ready": True})
+        time.sleep(0.02)
+        for message in wire.receive():
+            return message["start"]
+    raise TimeoutError("the agent did not start the plant")
+
+
+def run(task: Task, port: int, seed: int) -> None:
+    """Run the plant until it is stopped; `port` is that of the agent, which says when to start."""
     wire = UdpWire(other=port)
     plant = Plant(task, wire, seed)
+    start = started(wire)
     heard = time.monotonic()
 
     def wait(seconds: float) -> None:

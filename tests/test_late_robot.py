@@ -20,7 +20,7 @@ def robot(monkeypatch):
     import late_robot
 
     yield late_robot
-    for name in ("late_robot", "late_plant"):
+    for name in ("late_robot", "late_world", "late_plant"):
         sys.modules.pop(name, None)
 
 

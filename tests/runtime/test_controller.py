@@ -10,7 +10,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadtime import ActionDelay
+from deadtime import ActionDelay, AugmentObservation, ObservationDelay
 from deadtime.delays import Uniform
 from deadtime.runtime import Controller, Manifest, NetworkPolicy, TablePolicy
 from tests.runtime import kinds
@@ -146,6 +146,29 @@ def test_a_late_observation_is_predicted_from_all_actions_since():
     assert counted.ages[1] == counted.fresh
 
 
+@pytest.mark.parametrize("late", [2, Uniform(0, 3)])
+def test_observations_are_late_as_in_the_wrappers(late):
+    """Observation and action delay: the wrappers' queue says which actions are to be predicted.
+
+    The newest stamp is what the stream shows: the wrappers may show an observation twice.
+    """
+    policy = delayed()
+    env = AugmentObservation(ObservationDelay(ActionDelay(Noise(policy), 3), late))
+    shown, info = env.reset(seed=0)
+    controller = Controller(policy, 0)
+    controller.reset(info["pending_actions"])
+    ages = set()
+    for t in range(40):
+        age = int(info["observation_age"])
+        ages.add(age)
+        queue = shown["pending_actions"][-3 - age :]
+        chosen = policy.at_delay(3 + age).act(shown["observation"], queue)
+        assert controller.step(shown["observation"], t - age) == chosen
+        shown, _, _, _, info = env.step(chosen)
+    assert {0, 2} <= ages
+    assert controller.statistics.reordered == 0
+
+
 def test_an_observation_that_came_early_is_predicted_from_fewer_actions():
     policy = delayed()
     controller = Controller(policy, 0, observation_age=2)
@@ -230,14 +253,22 @@ JUNK = st.one_of(
     st.lists(st.floats(-5, 5), min_size=4, max_size=4),
     st.sampled_from([object(), {}, [[1, 2], [3]], np.zeros(4, complex), np.array([None] * 4)]),
 )
-STAMPS = st.one_of(st.none(), st.floats(), st.integers(-5, 60), st.text(max_size=2), st.just([1]))
+STAMPS = st.one_of(
+    st.none(),
+    st.floats(),
+    st.floats(-0.1, 0.6),
+    st.integers(),
+    st.text(max_size=2),
+    st.sampled_from([[1], -1.7e308]),
+)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(JUNK, STAMPS, st.booleans()), max_size=25), st.sampled_from([*POLICIES]))
 def test_nothing_in_a_stream_raises(stream, name):
     policy = POLICIES[name]
-    controller = Controller(policy, safe(policy), timeout=4, observation_age=1)
+    how = {"period": 0.02, "timeout": 4, "observation_age": 1}
+    controller = Controller(policy, safe(policy), **how)
     for observation, stamp, steps in stream:
         if steps:
             action = controller.step(observation, stamp)

@@ -64,11 +64,11 @@ class Controller:
         self._usual = _usual_age(policy, observation_age)
         self._timeout = check_steps(timeout, "timeout")
         self._on_timeout = on_timeout
+        numbers = math.prod(policy.action_shape) * (policy.delay + self._timeout)
+        check_memory("a controller's pending actions", policy.delay, _WINDOW_BYTES * numbers)
         self._counts = Counts(np.zeros(self._usual + self._timeout + 1, np.int64))
         self._inbox = Inbox(policy, self.period, self._counts)
         dtype = np.float32 if policy.action_shape else np.int64
-        numbers = (math.prod(policy.action_shape) or 1) * (policy.delay + self._timeout)
-        check_memory("a controller's pending actions", policy.delay, _WINDOW_BYTES * numbers)
         self._window = ActionWindow(policy.delay + self._timeout + 1, policy.action_shape, dtype)
         self._safe = self._checked_action(safe_action)
         self._decide = decider_of(policy)
@@ -158,10 +158,11 @@ class Controller:
         counts.missing += not fresh
         if math.isinf(inbox.stamp) or (broken and not fresh):
             return self._safe
-        age = max(round((now - inbox.stamp) / self.period), 0)
-        if age > self._usual + self._timeout:
+        exact = (now - inbox.stamp) / self.period
+        if exact > self._usual + self._timeout + 0.5:
             counts.timeouts += 1
             return self._window.newest() if self._on_timeout == "hold" else self._safe
+        age = max(round(exact), 0)
         counts.ages[age] += 1
         counts.late += age > self._usual
         more = age - self._usual if self._looks_further else 0

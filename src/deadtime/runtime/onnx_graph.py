@@ -7,9 +7,6 @@ Inputs are `observation`, and where the policy uses them `pending_actions`, `mem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from deadtime._support.extras import extras_needed
@@ -17,10 +14,8 @@ from deadtime.runtime.forward_models import ForwardModel, RolledModel
 from deadtime.runtime.frame_layers import CONVOLUTIONS, patches
 from deadtime.runtime.lstm_cell import Norm
 from deadtime.runtime.network_policy import NetworkPolicy
+from deadtime.runtime.onnx_nodes import Graph
 from deadtime.runtime.policy import Policy
-
-if TYPE_CHECKING:
-    from onnx import NodeProto, TensorProto, ValueInfoProto
 
 OPSET = 18
 _IR_VERSION = 9
@@ -36,7 +31,7 @@ def to_onnx(policy: Policy) -> bytes:
     with extras_needed("onnx"):
         import onnx  # noqa: PLC0415  (extra)
 
-    graph = _Graph()
+    graph = Graph()
     _build(graph, policy)
     model = onnx.helper.make_model(
         onnx.helper.make_graph(
@@ -68,75 +63,7 @@ def _check(policy: Policy) -> None:
         raise ValueError(f"ONNX takes networks whose parts are all built in; got {fault}")
 
 
-class _Graph:
-    """The nodes, constants, inputs and outputs of a graph that is being built."""
-
-    def __init__(self) -> None:
-        self.nodes: list[NodeProto] = []
-        self.constants: list[TensorProto] = []
-        self.inputs: list[ValueInfoProto] = []
-        self.outputs: list[ValueInfoProto] = []
-        self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        """The names of constants by their content."""
-
-    def add(self, op: str, *inputs: str, name: str = "", **attributes: Any) -> str:
-        """Add a node with one output, and return the name of the output."""
-        return self.split(op, *inputs, names=[name], **attributes)[0]
-
-    def split(self, op: str, *inputs: str, names: Sequence[str], **attributes: Any) -> list[str]:
-        """Add a node with several outputs, and return their names; "" asks for a new one."""
-        import onnx  # noqa: PLC0415
-
-        start = len(self.nodes)
-        found = [name or f"{op.lower()}_{start}_{i}" for i, name in enumerate(names)]
-        self.nodes.append(onnx.helper.make_node(op, inputs, found, **attributes))
-        return found
-
-    def constant(self, array: Any) -> str:
-        """Add a constant, and return its name."""
-        import onnx  # noqa: PLC0415
-
-        array = np.array(array, order="C")
-        key = array.dtype.str, array.shape, array.tobytes()
-        if key not in self._names:
-            self._names[key] = f"constant_{len(self.constants)}"
-            self.constants.append(onnx.numpy_helper.from_array(array, self._names[key]))
-        return self._names[key]
-
-    def input(self, name: str, kind: type[np.generic], *shape: int) -> str:
-        """Add an input of the graph, and return its name."""
-        self.inputs.append(_info(name, kind, shape))
-        return name
-
-    def output(self, name: str, kind: type[np.generic], *shape: int) -> None:
-        """Declare a value as an output of the graph."""
-        self.outputs.append(_info(name, kind, shape))
-
-    def dense(self, x: str, weight: np.ndarray, bias: np.ndarray | str) -> str:
-        """Add a layer; the bias is an array, or the name of a value with one row."""
-        added = bias if isinstance(bias, str) else self.constant(bias)
-        return self.add("Gemm", x, self.constant(weight), added, transB=1)
-
-    def reshaped(self, x: str, *shape: int, name: str = "") -> str:
-        """Add a change of shape."""
-        return self.add("Reshape", x, self.constant(np.array(shape, np.int64)), name=name)
-
-    def normalised(self, x: str, norm: Norm | None) -> str:
-        """Add a layer normalisation, if there is one."""
-        if norm is None:
-            return x
-        gain, shift = (self.constant(part) for part in norm)
-        return self.add("LayerNormalization", x, gain, shift, epsilon=1e-5)
-
-
-def _info(name: str, kind: type[np.generic], shape: tuple[int, ...]) -> ValueInfoProto:
-    import onnx  # noqa: PLC0415
-
-    element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-    return onnx.helper.make_tensor_value_info(name, element, shape)
-
-
-def _build(graph: _Graph, policy: NetworkPolicy) -> None:
+def _build(graph: Graph, policy: NetworkPolicy) -> None:
     """Add all of a policy to a graph."""
     seen = _observed(graph, policy)
     queue = ""
@@ -165,7 +92,7 @@ def _build(graph: _Graph, policy: NetworkPolicy) -> None:
             graph.output(name, np.float32, units)
 
 
-def _observed(graph: _Graph, policy: NetworkPolicy) -> str:
+def _observed(graph: Graph, policy: NetworkPolicy) -> str:
     """Add the observation, and the convolutions if it is frames; return a row of numbers."""
     shape = policy.observation_shape
     torso = policy.parts.network.torso
@@ -193,9 +120,7 @@ def _kernel(weight: np.ndarray, size: int, stride: int) -> np.ndarray:
     return kernel.reshape(size, size, channels, outputs).transpose(3, 2, 0, 1)
 
 
-def _rolled(
-    graph: _Graph, policy: NetworkPolicy, model: ForwardModel, seen: str, queue: str
-) -> str:
+def _rolled(graph: Graph, policy: NetworkPolicy, model: ForwardModel, seen: str, queue: str) -> str:
     """Add a forward model that follows the pending actions; return the prediction."""
     assert isinstance(model, RolledModel)
     layers = model.layers
@@ -221,7 +146,7 @@ def _rolled(
 
 
 def _pushed(
-    graph: _Graph,
+    graph: Graph,
     policy: NetworkPolicy,
     model: RolledModel,
     weight: np.ndarray,
@@ -236,7 +161,7 @@ def _pushed(
     return graph.dense(queue, weight, bias)
 
 
-def _inputs(graph: _Graph, policy: NetworkPolicy, seen: str, queue: str) -> str:
+def _inputs(graph: Graph, policy: NetworkPolicy, seen: str, queue: str) -> str:
     """Add the inputs of the first layer: the observation, unused inputs, the pending actions."""
     layout = policy.parts.inputs
     torso = policy.parts.network.torso
@@ -257,7 +182,7 @@ def _inputs(graph: _Graph, policy: NetworkPolicy, seen: str, queue: str) -> str:
 
 
 def _outputs(
-    graph: _Graph, policy: NetworkPolicy, x: str, memory: list[str] | None
+    graph: Graph, policy: NetworkPolicy, x: str, memory: list[str] | None
 ) -> tuple[str, list[str] | None]:
     """Add the network; return its outputs and the next memory."""
     network = policy.parts.network
@@ -270,7 +195,7 @@ def _outputs(
     return graph.dense(x, *network.last), memory
 
 
-def _remembered(graph: _Graph, policy: NetworkPolicy, x: str, memory: list[str]) -> list[str]:
+def _remembered(graph: Graph, policy: NetworkPolicy, x: str, memory: list[str]) -> list[str]:
     """Add one step of the memory; return the next cell and output."""
     lstm = policy.parts.network.lstm
     assert lstm is not None
@@ -288,7 +213,7 @@ def _remembered(graph: _Graph, policy: NetworkPolicy, x: str, memory: list[str])
     return [cell, graph.add("Mul", show, shown)]
 
 
-def _head(graph: _Graph, policy: NetworkPolicy, outputs: str) -> None:
+def _head(graph: Graph, policy: NetworkPolicy, outputs: str) -> None:
     """Add the action, and the values or logits."""
     head = policy.parts.head
     total = len(policy.parts.network.last[1])
@@ -312,7 +237,7 @@ def _head(graph: _Graph, policy: NetworkPolicy, outputs: str) -> None:
     graph.output(name, np.float32, head.outputs)
 
 
-def _slice(graph: _Graph, x: str, start: int, end: int) -> str:
+def _slice(graph: Graph, x: str, start: int, end: int) -> str:
     """Add a part of a vector."""
     ends = [graph.constant(np.array([place], np.int64)) for place in (start, end)]
     return graph.add("Slice", x, *ends)
