@@ -66,7 +66,7 @@ class ActDecider:
         if count not in self._at:
             self._at[count] = self._at[self._delay].at_delay(count)
         policy = self._at[count]
-        ages = {"ages": age} if _sees_ages(policy) else {}
+        ages = {"ages": age} if policy.sees_ages else {}
         return policy.act(observation, queue, **ages)
 
     def reset(self) -> None:
@@ -75,14 +75,9 @@ class ActDecider:
             policy.reset()
 
 
-def _sees_ages(policy: Policy) -> bool:
-    """Return whether the policy needs the age of the action that is executed now."""
-    return bool(getattr(policy, "sees_ages", False))
-
-
 def decider_of(policy: Policy) -> Decider:
     """Return the decisions of a policy, or raise if it needs an environment."""
-    if getattr(policy, "looks_ahead", ""):
+    if policy.looks_ahead:
         raise ValueError(
             f"a Controller runs policies that need no emulator; got {policy!r}, which looks ahead "
             "with one: train an agent such as augmented"
