@@ -414,9 +414,9 @@ def test_frames_are_learned_from_while_the_next_turn_is_played(monkeypatch):
     """So a choice knows nothing yet of the turn before it."""
     order, choose, learn = [], FrameQ.choose, FrameQ.learn
 
-    def chosen(self, program, setups, state, seen, t):
+    def chosen(self, program, setups, state, seen, t, turn):
         order.append(("choose", t // program.lanes))
-        return choose(self, program, setups, state, seen, t)
+        return choose(self, program, setups, state, seen, t, turn)
 
     def learned(self, program, setups, state, turn, index):
         order.append(("learn", index))

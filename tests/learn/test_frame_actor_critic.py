@@ -403,9 +403,9 @@ def breakout():
     pytest.importorskip("ale_py")
     order, choose, learn = [], FrameActorCritic.choose, FrameActorCritic.learn
 
-    def chosen(self, program, setups, state, seen, t):
+    def chosen(self, program, setups, state, seen, t, turn):
         order.append(("choose", t // program.lanes))
-        return choose(self, program, setups, state, seen, t)
+        return choose(self, program, setups, state, seen, t, turn)
 
     def learned(self, program, setups, state, turn, index):
         order.append(("learn", index))

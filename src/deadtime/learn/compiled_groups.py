@@ -35,7 +35,7 @@ Finished = tuple[DeepRun, Outcome]
 CHUNK_STEPS = 2000
 WRITE_EVERY_SECONDS = 60.0
 _CAPACITIES = (0, 2, 5, 10, 15, 20, 25, 32, 40, 50, 64, 80, 100)
-_SHARED = (25, *_CAPACITIES[7:])
+SHARED = (25, *_CAPACITIES[7:])
 _BYTES_A_RUN: dict[Program, int] = {}
 
 
@@ -60,7 +60,7 @@ def program_of(spec: DeepRun, device: str) -> Program:
     mixes = LEARNERS[settings.kind].mixes_views
     own_rows = view.credits == "shifted" or view.projects
     shares = device == "gpu" and mixes and not own_rows and view.shown is None
-    capacity = capacity_of(spec.longest_delay, _SHARED if shares else _CAPACITIES)
+    capacity = capacity_of(spec.longest_delay, SHARED if shares else _CAPACITIES)
     own = not shares or view.sees == "history"
     shown = view if own else None
     process, observed = spec.process, spec.observed

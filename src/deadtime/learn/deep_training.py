@@ -32,7 +32,7 @@ def run_deep(
     """Train pairs, and yield the outcome of each as its group is done (see `trainer`).
 
     On a GPU, pairs share a program if they can. With `together` they do so on a CPU too, which
-    compiles less and steps more slowly.
+    compiles less and steps small networks more slowly.
     """
     keep_compiled()
     device = jax.default_backend()
@@ -55,4 +55,5 @@ def _workers(compiled: list[CompiledGroup], outside: list[HostGroup], device: st
         return min(count, cores())
     if any(group.program.env is None for group in outside):
         return 2
-    return 1 if compiled else count
+    shares = compiled or any(group.program.together for group in outside)
+    return 1 if shares else count

@@ -157,11 +157,18 @@ class FrameActorCritic(LearnsByTurn):
     begin = staticmethod(begin)
 
     def choose(
-        self, program: Program, setups: Setup, state: State, seen: Played, t: int
+        self,
+        program: Program,
+        setups: Setup,
+        state: State,
+        seen: Played,
+        t: int,
+        turn: Turn | None = None,
     ) -> tuple[Int[Array, "R E"], State]:
         """Return actions drawn from the policy, after an update if a rollout is complete."""
-        first, turn = seen.age == 0, t // program.lanes
-        if turn and turn % program.settings.rollout == 0:
+        first = seen.age == 0
+        index = t // program.lanes
+        if index and index % program.settings.rollout == 0:
             state = _updated(program, setups, state, seen.shown, np.int32(t))
         now = state.memory, state.seen, seen.shown, first, np.int32(t)
         memory, rollout, actions = _acted(program, setups, state.learner.net, *now)

@@ -155,7 +155,13 @@ class FrameQ(LearnsByTurn):
     begin = staticmethod(begin)
 
     def choose(
-        self, program: Program, setups: Setup, state: FrameQState, seen: Played, t: int
+        self,
+        program: Program,
+        setups: Setup,
+        state: FrameQState,
+        seen: Played,
+        t: int,
+        turn: Turn | None = None,
     ) -> tuple[Any, FrameQState]:
         """Return the actions of all lanes."""
         seeing = seen.shown, seen.queue

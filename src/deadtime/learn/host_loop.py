@@ -2,10 +2,10 @@
 
 In a turn the learner chooses an action for every lane, the pool makes a step, and the learner
 learns from it. A learner that overlaps does so while the environments play the next step; others
-learn before they choose. On a GPU, runs on frames are trained together, even with different games,
-agents, delays and seeds. On a CPU, and on numbers, each run is trained alone. Runs on numbers are
-trained on the CPU even if there is a GPU: their networks are chains of small operations, and a GPU
-would spend its time launching them.
+learn before they choose. On a CPU each run is trained alone. On a GPU, runs on frames are trained
+together, even with different games, agents, delays and seeds. So are runs on numbers with large
+networks, if they differ in seed and delay only. Runs with small networks are trained on the CPU
+even if there is a GPU (see `host_programs.is_large`).
 
 If the pool can save its environments, a checkpoint holds them too, and a resumed run has the bits
 of an uninterrupted one. Other checkpoints hold learner and replay buffer only. Their runs resume
@@ -37,11 +37,14 @@ from deadtime.learn.host_programs import (
     hosted,
     lanes_of,
     program_of,
+    run_of,
     seen_of,
     setups_of,
+    trains_together,
 )
 from deadtime.learn.host_scores import present_scores, scores_under
 from deadtime.learn.host_turn import Turn
+from deadtime.learn.memory import most_at_once
 from deadtime.learn.outcome import Outcome, deep_outcome, status_of
 from deadtime.learn.program import Program
 from deadtime.learn.run_spec import DeepRun
@@ -55,7 +58,9 @@ _BURST_SECONDS = 0.2
 _FRAMES_SCORED_PART = 0.05
 """The part of the training episodes, the last ones, whose mean is the paper's score on Atari."""
 _MOST_RUNS = 8
-"""The runs of a group on a GPU; more would wait for emulators and take memory."""
+"""The runs of a group on frames; more would wait for emulators and take memory."""
+_MOST_TOGETHER = 128
+"""The runs of a group on numbers; more make an update no faster."""
 
 
 def groups_of(pairs: Sequence[Pair], device: str) -> list[HostGroup]:
@@ -64,22 +69,36 @@ def groups_of(pairs: Sequence[Pair], device: str) -> list[HostGroup]:
     On a GPU, two groups of runs on frames are trained at a time: while the emulators of one group
     wait for their next actions, those of the other group play.
     """
-    halves = [half for part in parts_of(pairs, device) for half in (part[::2], part[1::2]) if half]
-    return [HostGroup(program_of(half[0][0], device), half) for half in halves]
+    found = []
+    for part in parts_of(pairs, device):
+        program = program_of(part[0][0], device)
+        halves = (part[::2], part[1::2]) if program.env is None else (part,)
+        found += [HostGroup(program, half) for half in halves if half]
+    return found
 
 
 def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[RunT, int]]]:
-    """Return the pairs of the one or two groups that are trained at a time.
+    """Return the pairs that are trained together; on frames, those of two groups.
 
-    On a CPU, and if agents see numbers, each pair is alone.
+    On a CPU each pair is alone.
     """
     found: dict[Any, list[tuple[RunT, int]]] = {}
     for i, (spec, seed) in enumerate(pairs):
-        shares = device == "gpu" and spec.family.frames
+        shares = trains_together(spec, device)
         place = (program_of(spec, device), spec.length) if shares else i
         found.setdefault(place, []).append((spec, seed))
-    most = 2 * _MOST_RUNS
-    return [mine[i : i + most] for mine in found.values() for i in range(0, len(mine), most)]
+    parts = []
+    for place, mine in found.items():
+        most = 1 if isinstance(place, int) else _most_runs(place[0], mine)
+        parts += [mine[i : i + most] for i in range(0, len(mine), most)]
+    return parts
+
+
+def _most_runs(program: Program, pairs: Sequence[Pair]) -> int:
+    """Return the most runs of a part."""
+    if program.env is None:
+        return 2 * _MOST_RUNS
+    return max(1, min(_MOST_TOGETHER, most_at_once(bytes_of(program, pairs[:1]))))
 
 
 class HostGroup:
@@ -92,6 +111,7 @@ class HostGroup:
         self.length = pairs[0][0].length
         self.done = 0
         self._frames = program.env is None
+        self._action_shape = () if self._frames else program.action_shape
         self.write_every_seconds = (5 if self._frames else 1) * WRITE_EVERY_SECONDS
         self._learner = hosted(program)
         self._ended = [np.zeros((0, 3))]
@@ -106,7 +126,8 @@ class HostGroup:
     def name(self) -> str:
         """The name of the group's checkpoint."""
         runs = [(spec.id, seed) for spec, seed in self.pairs]
-        text = f"host {jax.default_backend()} {self.program.capacity} {runs}"
+        kind = "together" if self.program.together else "host"
+        text = f"{kind} {jax.default_backend()} {self.program.capacity} {runs}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -116,12 +137,14 @@ class HostGroup:
 
     @property
     def bytes(self) -> int:
-        """The size of the group's state on the device; 0 for numbers, which are on the CPU."""
-        return bytes_of(self.program, self.pairs) if self._frames else 0
+        """The size of the group's state on the device; 0 for a run alone, which is on the CPU."""
+        return bytes_of(self.program, self.pairs) if self.program.stacked else 0
 
     def device(self) -> AbstractContextManager[Any]:
-        """Return the context in which the group is trained: the CPU for runs on numbers."""
-        return nullcontext() if self._frames else jax.default_device(jax.devices("cpu")[0])
+        """Return the context in which the group is trained: the CPU for a run alone."""
+        if self.program.stacked:
+            return nullcontext()
+        return jax.default_device(jax.devices("cpu")[0])
 
     def begin(self) -> None:
         """Start the environments and a new learner."""
@@ -196,12 +219,9 @@ class HostGroup:
         self._choose()
         chosen = np.asarray(self._actions)
         self._actions = None
-        self._pool.send(chosen.ravel() if self._frames else chosen)
-        if self._turn is not None:
-            self._state = self._learner.learn(
-                self.program, self._setups, self._state, self._turn, self._index
-            )
-            self._turn = None
+        lead = chosen.ndim - len(self._action_shape)
+        self._pool.send(chosen.reshape(-1, *chosen.shape[lead:]))
+        self._learn()
         played = self._pool.receive()
         before, self._seen = self._seen, self._looked(played)
         self._turn = Turn(before, chosen, self._seen)
@@ -213,7 +233,7 @@ class HostGroup:
     def _evaluate(self) -> None:
         """Evaluate the policies, after learning from the last turn."""
         if self.done < self.length:
-            self._choose()
+            self._choose_and_learn()
         else:
             self._finish()
         scores = present_scores(self.program, self.pairs, self._state.learner)
@@ -240,10 +260,25 @@ class HostGroup:
             return
         now = self.program, self._setups, self._state
         if self._turn is None or self._learner.overlaps:
-            self._actions, self._state = self._learner.choose(*now, self._seen, self.done)
+            self._actions, self._state = self._learner.choose(
+                *now, self._seen, self.done, self._turn
+            )
         else:
             self._actions, self._state = self._learner.learn_and_choose(*now, self._turn, self.done)
             self._turn = None
+
+    def _learn(self) -> None:
+        """Learn from the last turn, after the actions that follow it were chosen."""
+        if self._turn is not None:
+            self._state = self._learner.learn(
+                self.program, self._setups, self._state, self._turn, self._index
+            )
+            self._turn = None
+
+    def _choose_and_learn(self) -> None:
+        """Choose and learn now what the next step would, in the same order."""
+        self._choose()
+        self._learn()
 
     def _finish(self) -> None:
         """Learn from the last turn, and wait for the result."""
@@ -275,7 +310,7 @@ class HostGroup:
             turn = self._turn._replace(after=after._replace(lost=after.lost | restarted))
             extra |= {f"turn/{i}": part for i, part in enumerate(jax.tree.leaves(turn))}
         elif self._turn is not None:
-            self._choose()  # new episodes follow, so the learner uses this turn now
+            self._choose_and_learn()  # new episodes follow, so the learner uses this turn now
         arrays = {
             "ended": np.concatenate(self._ended),
             "lost": self._lost,
@@ -295,12 +330,12 @@ class HostGroup:
         self.close()
         learned = jax.tree.map(np.asarray, self._state.learner)
         scores = scores_under(self.program, self.pairs, self._setups, self._state.learner, stop)
-        if stop.is_set() and self._frames:
+        if stop.is_set() and self.program.stacked:
             return []
         ended = np.concatenate(self._ended)
         found = []
         for i, (spec, seed) in enumerate(self.pairs):
-            mine = jax.tree.map(lambda leaf, i=i: leaf[i], learned) if self._frames else learned
+            mine = run_of(self.program, learned, i)
             inside = (ended[:, 0] == i) & (ended[:, 1] < spec.length)
             outcome = deep_outcome(
                 spec,
@@ -328,12 +363,12 @@ class HostGroup:
     def _device_name(self) -> str:
         cores = f"{os.cpu_count()} cores"
         device = jax.devices()[0]
-        on_cpu = device.platform == "cpu" or not self._frames
+        on_cpu = device.platform == "cpu" or not self.program.stacked
         return f"CPU, {cores}" if on_cpu else f"{device.device_kind}, {cores}"
 
     def _notes(self, i: int) -> dict[str, Any]:
         notes: dict[str, Any] = {"capacity": self.program.capacity}
-        if self._frames:
+        if self.program.stacked:
             notes = {"width": len(self.pairs)} | notes
         if self._lost[i]:
             notes["lost_episodes"] = int(self._lost[i])

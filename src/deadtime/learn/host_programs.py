@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from deadtime.envs.pools import Lane, Played
+from deadtime.learn.compiled_groups import SHARED, capacity_of
 from deadtime.learn.host_turn import HostedLearner
 from deadtime.learn.lane_learner import LaneLearner
 from deadtime.learn.program import Program, Setup, bounded_by, split_settings
 from deadtime.learn.run_spec import DeepRun
+from deadtime.learn.together_learner import TogetherLearner, begin_all
 from deadtime.runtime.views import VIEWS, Code
 
 Pair = tuple[DeepRun, int]
-_SHARED_CAPACITY = 25
+LARGE_PRODUCTS = 1_000_000
+"""The products in the hidden layers of an update from which it is worth a GPU (see `is_large`)."""
+
+
+def is_large(settings: Any) -> bool:
+    """Return whether an update of these settings is worth a GPU.
+
+    Smaller networks are chains of small operations, and a GPU would spend its time launching them.
+    """
+    widths = settings.hidden if isinstance(settings.hidden, tuple) else (settings.hidden,)
+    products = sum(one * other for one, other in pairwise(widths))
+    return products * settings.batch_size >= LARGE_PRODUCTS
+
+
+def trains_together(spec: DeepRun, device: str) -> bool:
+    """Return whether a run shares a GPU with others."""
+    return device == "gpu" and (spec.family.frames or is_large(spec.learner))
 
 
 def program_of(spec: DeepRun, device: str) -> Program:
@@ -25,49 +45,54 @@ def program_of(spec: DeepRun, device: str) -> Program:
 
     Programs have no room for a queue that is not seen, unless runs share them.
     """
-    if not spec.family.frames:
-        settings = bounded_by(spec.length, split_settings(spec.learner)[0])
-        view = VIEWS[spec.agent]
-        environment = spec.environment(0)
-        under = spec.delay, spec.envs, spec.process, spec.observed
-        return Program(environment, view, settings, *under)
     view, settings = VIEWS[spec.agent], spec.learner
+    if not spec.family.frames:
+        settings = bounded_by(spec.length, split_settings(settings)[0])
+        together = trains_together(spec, device)
+        room = capacity_of(spec.delay, SHARED) if together else spec.delay
+        environment = spec.environment(0)
+        under = room, spec.envs, spec.process, spec.observed
+        return Program(environment, view, settings, *under, together)
     shares = device == "gpu" and view.sees != "history"
-    room = max(spec.delay, _SHARED_CAPACITY) if shares else spec.delay * view.sees_queue
+    room = max(spec.delay, SHARED[0]) if shares else spec.delay * view.sees_queue
     if hasattr(settings, "model"):  # emulators predict, not the program
         settings = replace(settings, model=type(settings).model)
     return Program(None, None, settings, room, spec.envs)
 
 
 def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:
-    """Return the setups of runs, stacked; on numbers the setup of the only run."""
-    if program.env is not None:
-        ((spec, seed),) = pairs
+    """Return the setups of runs, stacked; of a run alone on numbers, its setup."""
+    each = [_setup_of(program, *pair) for pair in pairs]
+    if not program.stacked:
+        return each[0]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+
+
+def _setup_of(program: Program, spec: DeepRun, seed: int) -> Setup:
+    numbers: Any = ()
+    actions: Any = ()
+    if program.env is None:
+        actions = jnp.int32(spec.environment(seed).num_actions)
+    else:
         numbers = split_settings(spec.learner)[1]
-        return Setup(
-            jax.random.key(seed),
-            jnp.int32(spec.delay),
-            (),
-            jnp.int32(spec.length),
-            type(numbers)(*map(jnp.float32, numbers)),
-            Code(*map(jnp.int32, VIEWS[spec.agent].code)),
-        )
-    codes = [VIEWS[spec.agent].code for spec, _ in pairs]
+        numbers = type(numbers)(*map(jnp.float32, numbers))
     return Setup(
-        jax.vmap(jax.random.key)(jnp.array([seed for _, seed in pairs], jnp.uint32)),
-        jnp.array([spec.delay for spec, _ in pairs], jnp.int32),
+        jax.random.key(seed),
+        jnp.int32(spec.delay),
         (),
-        jnp.array([spec.length for spec, _ in pairs], jnp.int32),
-        (),
-        Code(*(jnp.array(part, jnp.int32) for part in zip(*codes, strict=True))),
-        jnp.array([spec.environment(seed).num_actions for spec, seed in pairs], jnp.int32),
+        jnp.int32(spec.length),
+        numbers,
+        Code(*map(jnp.int32, VIEWS[spec.agent].code)),
+        actions,
     )
 
 
 def hosted(program: Program) -> HostedLearner:
     """Return the learner of a program with the interface of the host loop."""
-    plays_outside = hasattr(program.learner, "learn_and_choose")
-    return program.learner if plays_outside else LaneLearner(program)  # type: ignore[return-value]
+    if hasattr(program.learner, "learn_and_choose"):
+        return program.learner
+    kind = TogetherLearner if program.together else LaneLearner
+    return kind(program)  # type: ignore[return-value]
 
 
 def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: int | None = None) -> list[Lane]:
@@ -93,33 +118,44 @@ def seeds_of(spec: DeepRun, seed: int, at: int, count: int) -> list[int]:
     return [int(one) for one in sequence.generate_state(count)]
 
 
+def run_of(program: Program, learners: Any, i: int) -> Any:
+    """Return the state of the learner of a group's run i."""
+    if not program.stacked:
+        return learners
+    return jax.tree.map(lambda leaf: leaf[i], learners)
+
+
 def bytes_of(program: Program, pairs: Sequence[Pair]) -> int:
-    """Return the size of the state of a group that learns from frames."""
-    state = program.learner.begin.eval_shape(program, setups_of(program, pairs))
+    """Return the size of the state of a group of runs."""
+    begin: Any = begin_all if program.together else program.learner.begin
+    state = begin.eval_shape(program, setups_of(program, pairs))
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
 def fitted(queue: np.ndarray, room: int) -> np.ndarray:
-    """Return a queue with room for the last `room` actions."""
-    if room <= queue.shape[-1]:
-        return queue[..., queue.shape[-1] - room :]
-    padding = np.zeros((*queue.shape[:-1], room - queue.shape[-1]), queue.dtype)
-    return np.concatenate([padding, queue], axis=-1)
+    """Return queues, one per lane, with room for the last `room` actions."""
+    length = queue.shape[1]
+    if room <= length:
+        return queue[:, length - room :]
+    padding = np.zeros((len(queue), room - length, *queue.shape[2:]), queue.dtype)
+    return np.concatenate([padding, queue], axis=1)
 
 
 def seen_of(program: Program, runs: int, played: Played) -> Played:
     """Return a step of a pool in the form that the learner of a program takes.
 
-    On frames it is a copy with the axes (run, lane) and the program's room for the queue, since the
-    next step overwrites the pool's memory. A lost lane has no end of an episode, even if its dead
-    worker wrote one.
+    For several runs the arrays have the axes (run, lane) and the program's room for the queue. They
+    are copies, since the next step may overwrite the pool's memory. A lost lane has no end of an
+    episode, even if its dead worker wrote one.
     """
-    if program.env is not None:
+    if not program.stacked:
         return played
     known = ~played.lost
     ends = {
         name: getattr(played, name) & known for name in ("terminated", "truncated", "life_lost")
     }
     played = played._replace(queue=fitted(played.queue, program.capacity), **ends)
+    if played.queue_after is not None:
+        played = played._replace(queue_after=fitted(played.queue_after, program.capacity))
     shape = runs, len(known) // runs
     return jax.tree.map(lambda part: part.reshape(*shape, *part.shape[1:]).copy(), played)

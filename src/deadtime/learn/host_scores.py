@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import closing
 from threading import Event
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,7 +16,7 @@ from deadtime.envs.pools import Played
 from deadtime.learn.a2c import forget
 from deadtime.learn.evaluate import evaluate, play
 from deadtime.learn.evaluations import EPISODES
-from deadtime.learn.host_programs import Pair, hosted, lanes_of, seen_of
+from deadtime.learn.host_programs import Pair, hosted, lanes_of, run_of, seen_of
 from deadtime.learn.policies import policy_of
 from deadtime.learn.program import Program, Setup
 
@@ -28,13 +30,8 @@ def scores_under(
     """Return the scores of runs under their own delay and under the delays in their specs."""
     delays = {m for spec, _ in pairs for m in spec.evaluation_delays}
     if program.env is not None:
-        ((spec, seed),) = pairs
-        arrays = program.learner.policy_arrays(program, learner)
-        policy = policy_of(spec, seed, arrays)
-        count = spec.evaluation_episodes
         return {
-            m: [_policy_score(program, spec, seed, policy, m, count)]
-            for m in (None, *sorted(delays))
+            m: _policy_scores(program, pairs, learner, m, None) for m in (None, *sorted(delays))
         }
     episodes = max(spec.evaluation_episodes for spec, _ in pairs)
     found: Scores = {}
@@ -47,21 +44,34 @@ def scores_under(
 
 def present_scores(program: Program, pairs: Sequence[Pair], learner: Any) -> list[float]:
     """Return the mean score of each run on numbers for an evaluation during its training."""
-    ((spec, seed),) = pairs
-    policy = policy_of(spec, seed, program.learner.policy_arrays(program, learner))
-    return [_policy_score(program, spec, seed, policy, None, EPISODES)]
+    return _policy_scores(program, pairs, learner, None, EPISODES)
 
 
-def _policy_score(
-    program: Program, spec: Any, seed: int, policy: Any, delay: int | None, episodes: int
-) -> float:
-    """Return the mean score of a policy on held-out episodes."""
-    under = spec.channel if delay is None else delay
-    policy = policy.at_delay(under)
-    held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
-    with closing(spec.family.gymnasium_form(program.env, under, policy)) as env:
-        returns = evaluate(policy, env, episodes=episodes, seed=held_out)
-        return float(returns.mean())
+def _policy_scores(
+    program: Program,
+    pairs: Sequence[Pair],
+    learner: Any,
+    delay: int | None,
+    episodes: int | None,
+) -> list[float]:
+    """Return the mean score of each run's policy on held-out episodes, by default its spec's.
+
+    A run whose spec does not name a `delay` has NaN there.
+    """
+    learner = jax.tree.map(np.asarray, learner)
+    found = []
+    for i, (spec, seed) in enumerate(pairs):
+        if delay is not None and delay not in spec.evaluation_delays:
+            found.append(math.nan)
+            continue
+        arrays = program.learner.policy_arrays(program, run_of(program, learner, i))
+        under = spec.channel if delay is None else delay
+        policy = policy_of(spec, seed, arrays).at_delay(under)
+        held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
+        count = spec.evaluation_episodes if episodes is None else episodes
+        with closing(spec.family.gymnasium_form(program.env, under, policy)) as env:
+            found.append(float(evaluate(policy, env, episodes=count, seed=held_out).mean()))
+    return found
 
 
 def scores_of(

@@ -14,8 +14,8 @@ from deadtime.learn.program import Program, Setup
 class Turn(NamedTuple):
     """A step of every lane: the observations before it, the chosen actions, and the outcome.
 
-    Runs on frames have two axes first, run (R) and lane (E). A run on numbers has only the lane
-    axis.
+    Runs that are trained together have two axes first, run (R) and lane (E). A run alone has only
+    the lane axis.
     """
 
     before: Played
@@ -36,9 +36,18 @@ class HostedLearner(Protocol):
         """Return the state at the start of new episodes."""
 
     def choose(
-        self, program: Program, setups: Setup, state: Any, seen: Played, t: int
+        self,
+        program: Program,
+        setups: Setup,
+        state: Any,
+        seen: Played,
+        t: int,
+        turn: Turn | None = None,
     ) -> tuple[Any, Any]:
-        """Return the actions of all lanes at environment step t, and the new state."""
+        """Return the actions of all lanes at environment step t, and the new state.
+
+        `turn` is the last turn, if the learner has not learned from it.
+        """
 
     def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
         """Return the state after learning from the turn `index`."""
@@ -72,9 +81,18 @@ class LearnsByTurn:
         raise NotImplementedError
 
     def choose(
-        self, program: Program, setups: Setup, state: Any, seen: Played, t: int
+        self,
+        program: Program,
+        setups: Setup,
+        state: Any,
+        seen: Played,
+        t: int,
+        turn: Turn | None = None,
     ) -> tuple[Any, Any]:
-        """Return the actions of all lanes at environment step t, and the new state."""
+        """Return the actions of all lanes at environment step t, and the new state.
+
+        `turn` is the last turn, if the learner has not learned from it.
+        """
         raise NotImplementedError
 
     def learn_and_choose(

@@ -24,14 +24,24 @@ def bytes_a_run(begin_all: Any, program: Any, setups: Setup) -> int:
 def check_memory(bytes_at_once: int, runs: int) -> None:
     """Raise, before anything is allocated, if the states of runs and their copy would not fit."""
     needed = 2 * bytes_at_once
-    stats = jax.devices()[0].memory_stats() or {}
-    on_device = "bytes_limit" in stats
-    free = 0.9 * (stats["bytes_limit"] - stats["bytes_in_use"] if on_device else free_memory())
+    free = _free()
     if needed > free:
         raise MemoryError(
             f"{runs} runs at once need {needed / 2**30:.3g} GiB; {free / 2**30:.3g} GiB are free: "
             "train fewer seeds at a time, or with a smaller buffer_size"
         )
+
+
+def most_at_once(bytes_a_run: int) -> int:
+    """Return the number of runs whose states, and their copies, fit."""
+    return int(_free() / (2 * bytes_a_run))
+
+
+def _free() -> float:
+    """Return the bytes of the device's memory that runs may take."""
+    stats = jax.devices()[0].memory_stats() or {}
+    on_device = "bytes_limit" in stats
+    return 0.9 * (stats["bytes_limit"] - stats["bytes_in_use"] if on_device else free_memory())
 
 
 def keep_compiled() -> None:

@@ -42,6 +42,13 @@ class Program:
     """The process of the ages; None for constant delays, which each setup holds."""
     observed: Observed = "now"
     """When an agent that predicts learns the age of a step."""
+    together: bool = False
+    """Whether runs on numbers whose environments are outside the program are trained together."""
+
+    @property
+    def stacked(self) -> bool:
+        """Whether the host loop's arrays have an axis of runs first."""
+        return self.env is None or self.together
 
     @cached_property
     def learner(self) -> Any:

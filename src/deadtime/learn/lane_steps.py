@@ -1,0 +1,116 @@
+"""Steps of a run's lanes, for learners of numbers: what a turn leaves, and how it is learned from.
+
+The functions take one run. Each lane is an actor, and all lanes share one learner.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from deadtime.learn.compiled_loop import actor_after, actor_at
+from deadtime.learn.host_turn import Turn
+from deadtime.learn.program import Actor, Done, Program, Setup
+
+_NEVER = np.int32(2**31 - 2)
+"""A step after every training, at which nothing is learned."""
+
+
+class Steps(NamedTuple):
+    """The last step of each lane."""
+
+    done: Done
+    start: Any
+    """The start of the next episode, for lanes whose episode ended."""
+    lost: Any
+    """Whether the episode was lost, so that nothing is learned from the step."""
+
+
+def steps_of(turn: Turn) -> Steps:
+    """Return the steps of a turn; a lost episode counts as ended."""
+    after = turn.after
+    ended = after.terminated | after.truncated | after.lost
+    step: Any = (
+        turn.chosen,
+        after.executed,
+        after.reward,
+        after.terminated,
+        ended,
+        after.after,
+        after.queue_after,
+        None,
+        after.action_age,
+        after.next_age,
+    )
+    start = (), after.shown, after.queue, (), after.age_now
+    return Steps(Done(*step), start, after.lost)
+
+
+def new_learner(program: Program, setup: Setup) -> Any:
+    """Return the state of a new learner."""
+    key_learner, _ = jax.random.split(jax.random.fold_in(setup.key, 0))
+    return program.learner.init(program, setup, key_learner)
+
+
+def started(program: Program, obs: Any, queue: Any, ages: Any) -> Actor:
+    """Return lanes at the start of new episodes, whose first steps read `ages`."""
+
+    def one(obs: Array, queue: Array, age: Array) -> Actor:
+        return actor_at(program, (), obs, queue, (), age)
+
+    return jax.vmap(one)(jnp.array(obs), jnp.array(queue), jnp.array(ages))
+
+
+def chosen(
+    program: Program, setup: Setup, learner: Any, actors: Actor, t: Array
+) -> tuple[Array, Actor]:
+    """Return an action for each lane, at the steps t, t + 1, …, and the lanes with new memories."""
+
+    def one(t: Array, actor: Actor) -> tuple[Array, Any]:
+        return program.learner.act(program, setup, learner, actor, _named_keys(program, setup, t))
+
+    numbered = t + jnp.arange(len(actors.obs))
+    actions, memory = jax.vmap(one)(numbered, actors)
+    return actions, actors._replace(memory=memory)
+
+
+def learned(
+    program: Program,
+    setup: Setup,
+    learner: Any,
+    replay: Any,
+    actors: Actor,
+    steps: Steps,
+    t: Any,
+) -> tuple[Any, Any]:
+    """Return learner and replay buffer after the steps t, t + 1, … that the lanes made."""
+    done = steps.done._replace(memory=actors.memory)
+
+    def one(state: Any, row: tuple[Array, Actor, Done, Array]) -> tuple[Any, None]:
+        t, actor, done, lost = row
+        learner, replay = state
+        kept = program.learner.record(program, setup, learner, actor, done)
+        keys = _named_keys(program, setup, t)
+        at = jnp.where(lost, _NEVER, t)
+        return program.learner.update(program, setup, learner, replay, kept, at, keys), None
+
+    rows = t + jnp.arange(len(done.action)), actors, done, steps.lost
+    return jax.lax.scan(one, (learner, replay), rows)[0]
+
+
+def followed(program: Program, actors: Actor, steps: Steps) -> Actor:
+    """Return the lanes after their steps."""
+    done = steps.done._replace(memory=actors.memory)
+    return jax.vmap(partial(actor_after, program))(actors, done, (), (), steps.start)
+
+
+def _named_keys(program: Program, setup: Setup, t: Array) -> dict[str, Array]:
+    """Return the random keys of environment step t, the same as in the compiled loop."""
+    names = *program.learner.keys, "reset"
+    keys = jax.random.split(jax.random.fold_in(setup.key, t + 1), len(names))
+    return dict(zip(names, keys, strict=True))

@@ -1,0 +1,192 @@
+"""Learners of numbers in the host loop: several runs in lock step, each with all its lanes.
+
+The functions of one run are mapped over runs. In a turn one compiled call chooses the actions of
+all lanes of all runs. Another one learns from the turn before while the environments play. So a run
+acts with the networks from before its last update, which a run alone does not.
+
+What a turn leaves goes to the device as one array. A run's numbers depend on the other runs of its
+group by rounding only.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from deadtime.envs.pools import Played
+from deadtime.learn.host_turn import Turn
+from deadtime.learn.lane_learner import check_updates
+from deadtime.learn.lane_steps import (
+    Steps,
+    chosen,
+    followed,
+    learned,
+    new_learner,
+    started,
+    steps_of,
+)
+from deadtime.learn.program import Actor, Done, Program, Setup, compiled, compiled_products
+
+_FLAGS = ("terminated", "ended", "lost")
+
+
+class TogetherRuns(NamedTuple):
+    """Runs between two turns; each leaf has an axis of runs first."""
+
+    actors: Actor
+    behind: Actor
+    """The lanes before the turn that is learned from next."""
+    learner: Any
+    replay: Any
+
+
+def _layout(program: Program) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Return the shape and the type of each part of a lane's step."""
+    action = program.action_shape, program.action_type
+    seen = (program.observation,), np.float32
+    queue = (program.capacity, *program.action_shape), program.action_type
+    number, flag, age = ((), np.float32), ((), np.bool_), ((), np.int32)
+    parts = {"action": action, "executed": action, "reward": number}
+    parts |= dict.fromkeys(_FLAGS, flag)
+    parts |= {"obs": seen, "queue": queue, "action_age": age, "next_age": age}
+    return parts | {"start_obs": seen, "start_queue": queue, "start_age": age}
+
+
+def packed(program: Program, steps: Steps) -> Float[np.ndarray, "R E numbers"]:
+    """Return the steps of all lanes as one array of single precision."""
+    _, start_obs, start_queue, _, start_age = steps.start
+    parts = steps.done._asdict() | {"lost": steps.lost}
+    parts |= {"start_obs": start_obs, "start_queue": start_queue, "start_age": start_age}
+    lead = steps.lost.shape
+    rows = [np.asarray(parts[name], np.float32).reshape(*lead, -1) for name in _layout(program)]
+    return np.concatenate(rows, axis=-1)
+
+
+def unpacked(program: Program, rows: Float[Array, "E numbers"]) -> Steps:
+    """Return the steps of one run from their numbers."""
+    found: dict[str, Array] = {}
+    first = 0
+    for name, (shape, kind) in _layout(program).items():
+        part = rows[:, first : first + prod(shape)].reshape(len(rows), *shape)
+        found[name] = part > 0 if name in _FLAGS else part.astype(kind)
+        first += prod(shape)
+    start = (), found.pop("start_obs"), found.pop("start_queue"), (), found.pop("start_age")
+    lost = found.pop("lost")
+    return Steps(Done(memory=None, **found), start, lost)
+
+
+@partial(compiled, static_argnums=0)
+def begin_all(program: Program, setups: Setup) -> TogetherRuns:
+    """Return new runs, whose lanes show zeros."""
+
+    def one(setup: Setup) -> TogetherRuns:
+        obs = jnp.zeros((program.lanes, program.observation))
+        shape = program.lanes, program.capacity, *program.action_shape
+        queue = jnp.zeros(shape, program.action_type)
+        actors = started(program, obs, queue, jnp.zeros(program.lanes, jnp.int32))
+        learner = new_learner(program, setup)
+        return TogetherRuns(actors, actors, learner, program.learner.new_replay(program))
+
+    return jax.vmap(one)(setups)
+
+
+def _followed_and_chosen(
+    program: Program, setup: Setup, learner: Any, actors: Actor, rows: Array, t: Array
+) -> tuple[Array, Actor]:
+    actors = followed(program, actors, unpacked(program, rows))
+    return chosen(program, setup, learner, actors, t)
+
+
+def _learned(
+    program: Program, setup: Setup, both: Any, actors: Actor, rows: Array, t: Array
+) -> tuple[Any, Any]:
+    learner, replay = both
+    return learned(program, setup, learner, replay, actors, unpacked(program, rows), t)
+
+
+class _Functions(NamedTuple):
+    """The compiled functions of a program, for all runs of a group."""
+
+    restart: Any
+    choose: Any
+    follow_and_choose: Any
+    learn: Any
+
+
+@cache
+def _functions(program: Program) -> _Functions:
+    def mapped(function: Any, *axes: int | None) -> Any:
+        return jax.vmap(partial(function, program), in_axes=axes)
+
+    return _Functions(
+        compiled(mapped(started, 0, 0, 0)),
+        compiled(mapped(chosen, 0, 0, 0, None)),
+        compiled(mapped(_followed_and_chosen, 0, 0, 0, 0, None)),
+        compiled_products(mapped(_learned, 0, 0, 0, 0, None), donate_argnums=1),
+    )
+
+
+class TogetherLearner:
+    """A learner of `learner_code` for several runs (see `host_turn.HostedLearner`)."""
+
+    overlaps = True
+
+    def __init__(self, program: Program):
+        """Look up the compiled functions once, since hashing a program takes long."""
+        check_updates(program)
+        self._do = _functions(program)
+
+    def begin(self, program: Program, setups: Setup) -> TogetherRuns:
+        """Return new runs."""
+        return begin_all(program, setups)
+
+    def restart(self, program: Program, state: TogetherRuns, seen: Played) -> TogetherRuns:
+        """Return the runs at the start of new episodes."""
+        return state._replace(actors=self._do.restart(seen.shown, seen.queue, seen.age_now))
+
+    def choose(
+        self,
+        program: Program,
+        setups: Setup,
+        state: TogetherRuns,
+        seen: Played,
+        t: int,
+        turn: Turn | None = None,
+    ) -> tuple[Any, TogetherRuns]:
+        """Return the actions of all lanes, after `turn` was played and before it is learned."""
+        now = setups, state.learner, state.actors
+        if turn is None:
+            actions, actors = self._do.choose(*now, np.int32(t))
+        else:
+            rows = packed(program, steps_of(turn))
+            actions, actors = self._do.follow_and_choose(*now, rows, np.int32(t))
+        return actions, state._replace(actors=actors, behind=state.actors)
+
+    def learn(
+        self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, index: int
+    ) -> TogetherRuns:
+        """Learn from the turn `index`, after the actions that follow it were chosen."""
+        both = state.learner, state.replay
+        rows = packed(program, steps_of(turn))
+        first = np.int32(index * program.lanes)
+        learner, replay = self._do.learn(setups, both, state.behind, rows, first)
+        return state._replace(learner=learner, replay=replay)
+
+    def learn_and_choose(
+        self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
+    ) -> tuple[Any, TogetherRuns]:
+        """Raise: this learner chooses before it learns."""
+        raise NotImplementedError
+
+    def finish(
+        self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
+    ) -> TogetherRuns:
+        """Learn from the last turn of the training."""
+        before = state._replace(behind=state.actors)
+        return self.learn(program, setups, before, turn, t // program.lanes - 1)

@@ -1,0 +1,208 @@
+"""Several runs on numbers in lock step: their equality with one run, their order, lost episodes."""
+
+import os
+import signal
+from contextlib import closing
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from deadtime.envs import gym_family
+from deadtime.learn import host_loop, host_programs
+from deadtime.learn.deep_training import run_deep
+from deadtime.learn.lane_steps import chosen, followed, learned, new_learner, started, steps_of
+from deadtime.learn.memory import most_at_once
+from deadtime.learn.settings import DoubleQ, PixelQ
+from deadtime.runs.deep_specs import DeepSpec
+from tests.commands import recorded
+
+DIARY = "gym:tests.learn.gym_probe:deadtime-test/Diary-v0"
+SMALL = {"hidden": (8, 8), "batch_size": 8, "buffer_size": 30, "skipped_delays": 0}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def every_network_is_large(monkeypatch):
+    monkeypatch.setattr(host_programs, "LARGE_PRODUCTS", 0)
+
+
+def spec_of(agent="augmented", delay=2, steps=60, envs=2, **how):
+    return DeepSpec(
+        DIARY,
+        agent,
+        delay,
+        "paper",
+        steps,
+        changes=SMALL,
+        envs=envs,
+        **{"evaluation_episodes": 2} | how,
+    )
+
+
+def group_of(pairs):
+    (group,) = host_loop.groups_of(pairs, "gpu")
+    assert group.program.together
+    return group
+
+
+def trained(pairs):
+    group = group_of(pairs)
+    with closing(group):
+        group.begin()
+        while group.done < group.length:
+            group.advance()
+    return group
+
+
+def check_close(one, other, tolerance=2e-4):
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    for a, b in pairs:
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def in_one_process(spec, seed, program):
+    """The learner and the replay buffer of a run by a plain loop, one turn behind."""
+    setup = host_programs.setups_of(program, [(spec, seed)])
+    setup = jax.tree.map(lambda leaf: leaf[0], setup)
+    start, follow, choose, learn = (
+        jax.jit(partial(function, program)) for function in (started, followed, chosen, learned)
+    )
+    learner = jax.jit(partial(new_learner, program))(setup)
+    replay = program.learner.new_replay(program)
+    lanes = host_programs.lanes_of([(spec, seed)], spec.envs, 0)
+    pool = gym_family.local_pool(DIARY, (), lanes, program.capacity)
+    actors, turn = None, None
+    with closing(pool):
+        seen = pool.reset()
+        for t in range(0, spec.length, spec.envs):
+            behind = actors
+            if turn is None:
+                actors = start(seen.shown, seen.queue, seen.age_now)
+            else:
+                actors = follow(behind, steps_of(turn))
+            actions, actors = choose(setup, learner, actors, jnp.int32(t))
+            if turn is not None:
+                before = jnp.int32(t - spec.envs)
+                learner, replay = learn(setup, learner, replay, behind, steps_of(turn), before)
+            pool.send(np.asarray(actions))
+            after = pool.receive()
+            turn = host_loop.Turn(seen, np.asarray(actions), after)
+            seen = after
+        last = jnp.int32(t)
+        return learn(setup, learner, replay, actors, steps_of(turn), last)
+
+
+PAIRS = ((2, 0), (1, 5), (2, 7))
+"""The delays and the seeds of a group."""
+
+
+def test_a_run_chooses_before_it_learns_from_the_last_turn():
+    """A group against the plain loop, for one run of it."""
+    group = trained([(spec_of(delay=delay), seed) for delay, seed in PAIRS[:2]])
+    state = group._state
+    mine = jax.tree.map(lambda leaf: leaf[1], (state.learner, state.replay))
+    check_close(mine, in_one_process(*group.pairs[1], group.program))
+    assert (state.learner.updates > 20).all()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("agent", ["augmented", "delayed", "projected"])
+def test_a_run_is_the_same_alone_and_beside_others(agent):
+    pairs = [(spec_of(agent, delay), seed) for delay, seed in PAIRS]
+    group = trained(pairs)
+    state = group._state
+    for i, (spec, seed) in enumerate(pairs):
+        mine = jax.tree.map(lambda leaf, i=i: leaf[i], (state.learner, state.replay))
+        alone = trained([(spec, seed)])._state
+        check_close(mine, jax.tree.map(lambda leaf: leaf[0], (alone.learner, alone.replay)))
+        check_close(mine, in_one_process(spec, seed, group.program))
+
+
+def test_what_is_trained_together():
+    one, other = spec_of(delay=2), spec_of(delay=3)
+    longer, blind = spec_of(delay=2, steps=61), spec_of("oblivious")
+    pairs = [(one, 0), (longer, 1), (other, 2), (blind, 3), (one, 4)]
+    parts = host_loop.parts_of(pairs, "gpu")
+    assert [[seed for _, seed in part] for part in parts] == [[0, 2, 4], [1], [3]]
+    assert [len(part) for part in host_loop.parts_of(pairs, "cpu")] == [1] * 5
+    assert host_programs.program_of(one, "gpu").capacity == 25
+
+
+def test_memory_limits_a_group(monkeypatch):
+    pairs = [(spec_of(), seed) for seed in range(5)]
+    size = host_programs.bytes_of(host_programs.program_of(pairs[0][0], "gpu"), pairs[:1])
+    group = trained(pairs[:2])
+    state = jax.tree.leaves(group._state)
+    assert 2 * size == sum(leaf.nbytes for leaf in state) == group.bytes
+    monkeypatch.setattr("deadtime.learn.memory._free", lambda: 4.5 * size)
+    assert most_at_once(size) == 2
+    assert [len(part) for part in host_loop.parts_of(pairs, "gpu")] == [2, 2, 1]
+
+
+def test_large_updates(monkeypatch):
+    monkeypatch.setattr(host_programs, "LARGE_PRODUCTS", 1_000_000)
+    sizes = {((24, 24), 32): False, ((64, 64), 128): False, ((256, 256), 256): True}
+    for (hidden, batch), large in sizes.items():
+        settings = DoubleQ(hidden=hidden, batch_size=batch)
+        assert host_programs.is_large(settings) == large
+    assert not host_programs.is_large(PixelQ())  # runs on frames share a GPU anyway
+
+
+def test_a_checkpoint_changes_nothing(tmp_path):
+    """A group that writes checkpoints has the bits of one that does not; a resumed one goes on."""
+    pairs = [(spec_of(steps=48), 0), (spec_of(steps=48), 1)]
+    expected = trained(pairs)._state
+    group = group_of(pairs)
+    with closing(group):
+        group.begin()
+        while group.done < group.length:
+            group._step()
+            group.save(tmp_path / f"{group.done}", 1.0)
+        group._finish()
+    made = group._state
+    check_close((made.learner, made.replay), (expected.learner, expected.replay), 0)
+    again = group_of(pairs)
+    with closing(again):
+        again.resume(tmp_path / "24")
+        assert again.done == 24
+        assert (again._state.replay.stored == 24).all()
+        while again.done < again.length:
+            again.advance()
+    assert (again._state.replay.stored == 48).all()
+
+
+def test_lost_episodes_are_not_learned_from(monkeypatch):
+    """The worker of the first run dies once; the run has two steps less, one per lane."""
+    monkeypatch.setattr(gym_family, "_LEAST_IN_PROCESSES", 1)
+    monkeypatch.setattr(gym_family, "cores", lambda: 2)
+    monkeypatch.setattr("deadtime.envs.process_pool.cores", lambda: 2)
+    group = group_of([(spec_of(steps=40), 0), (spec_of(steps=40), 1)])
+    with closing(group):
+        group.begin()
+        for turn in range(20):
+            if turn == 10:
+                worker = group._pool._workers[0]
+                os.kill(worker.pid, signal.SIGKILL)
+                worker.wait()
+            group._step()
+        group._finish()
+    assert group._lost.tolist() == [2, 0]
+    assert group._state.replay.stored.tolist() == [38, 40]
+
+
+def test_records_of_runs_together():
+    spec, other = spec_of(delay=1, evaluation_episodes=3), spec_of(evaluate_every=30)
+    steps = []
+    found = list(run_deep([(spec, 0), (other, 4)], steps.append, together=True))
+    assert sum(steps) == 2 * 60
+    assert [(one.id, outcome.seed) for one, outcome in found] == [(spec.id, 0), (other.id, 4)]
+    for one, outcome in found:
+        assert outcome.status == "complete"
+        assert outcome.notes == {"width": 2, "capacity": 25}
+        assert np.isfinite(outcome.score)
+        assert len(outcome.evaluations) == (2 if one is other else 0)
+    assert recorded(found)[0].episodes == [found[0][1].episodes]
