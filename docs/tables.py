@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from deadtime.delays.waits import OBSERVED
 from deadtime.studies.experiment import found
 from deadtime.studies.paper import published as paper
 from deadtime.studies.paper import summary
+from deadtime.studies.random_delay.laws import COLUMN_TITLES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
@@ -180,6 +182,54 @@ def random_delay() -> str:
         values = (number(row[key], 3) for key in named)
         lines.append([row["problem"], latency, number(row["mean_age"], 2), *values])
     return table(["problem", "latency", "mean age", *named.values()], lines)
+
+
+def random_delay_trained() -> str:
+    """Returns of agents trained in mazes under delays that vary, beside the optimum."""
+    found = rows("random-delay-mazes")
+    agents = [*dict.fromkeys(row["agent"] for row in found)]
+    lines = []
+    for law in dict.fromkeys(row["law"] for row in found):
+        for column, title in COLUMN_TITLES.items():
+            here = [row for row in found if (row["law"], row["column"]) == (law, column)]
+            of = {row["agent"]: row for row in here}
+            bound = "" if here[0]["optimum_is"] == "exact" else "≤ "
+            cells = [number(of[agent]["return"], 3) for agent in agents]
+            lines.append([law, title, *cells, bound + number(here[0]["optimum"], 3)])
+    names = [f"`{agent}`" for agent in agents]
+    return table(["delay", "the agent faces", *names, "optimum"], lines)
+
+
+def knowing_and_waiting() -> str:
+    """How much more an agent earns without waiting than with a receiver that waits."""
+    lines = []
+    for row in rows("random-delay-mazes"):
+        if row["column"] in OBSERVED and row["agent"] in ("projected", "distribution", "delayed"):
+            gain = interval(row, "minus_waiting", 3, "difference")
+            lines.append((row["law"], f"`{row['agent']}`", row["column"], gain))
+    laws = dict.fromkeys(law for law, *_ in lines)
+    agents = dict.fromkeys(agent for _, agent, *_ in lines)
+    shown = [
+        [law, agent, *(gain for one, other, _, gain in lines if (one, other) == (law, agent))]
+        for law in laws
+        for agent in agents
+    ]
+    return table(["delay", "agent", *(COLUMN_TITLES[column] for column in OBSERVED)], shown)
+
+
+def wrong_delay() -> str:
+    """Returns of agents that are trained under one delay and played under another."""
+    found = rows("wrong-delay")
+    played = [*dict.fromkeys(row["played_under"] for row in found)]
+    lines = []
+    for agent in ("projected", "delayed"):
+        for trained in dict.fromkeys(row["trained_under"] for row in found):
+            mine = [
+                row for row in found if (row["agent"], row["trained_under"]) == (agent, trained)
+            ]
+            of = {row["played_under"]: number(row["return"], 2) for row in mine}
+            lines.append([f"`{agent}`", trained, *(of[name] for name in played)])
+    return table(["agent", "trained under", *played], lines)
 
 
 def mazes() -> str:
@@ -404,6 +454,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "mazes": mazes,
     "maze-sizes": maze_sizes,
     "random-delay": random_delay,
+    "random-delay-trained": random_delay_trained,
+    "knowing-and-waiting": knowing_and_waiting,
+    "wrong-delay": wrong_delay,
     "whole-law": whole_law,
     "point-estimates": point_estimates,
     "physical-paper": lambda: physical("paper", "training"),

@@ -21,6 +21,7 @@ import pytest
 from deadtime._support import machine
 from deadtime._support.timeouts import limited_steps
 from deadtime.cli.status import Status
+from deadtime.delays import Uniform
 from deadtime.learn import checkpoint, compiled_groups
 from deadtime.runs import driver, engines, estimates, records, store, unit_worker, units
 from deadtime.runs.deep_specs import DeepSpec
@@ -111,6 +112,26 @@ def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monke
     assert (shown["units"], shown["done"], shown["work"], shown["work_done"]) == (4, 4, 1400, 1400)
     assert (shown["driven"], shown["failed"], shown["running"]) == (False, [], [])
     assert train_missing(ASKED, tmp_path) == 0  # nothing is left, so nothing is started
+
+
+@pytest.mark.slow
+def test_a_delay_that_varies_gives_the_same_records_in_processes(tmp_path):
+    late = TabularSpec(
+        "noisy-maze",
+        "projected",
+        episodes=60,
+        settings={"size": 4},
+        evaluation_episodes=3,
+        process=Uniform(1, 3),
+        observed="hindsight",
+        wrong_delays=(3,),
+    )
+    for engine in ("inline", "local"):
+        assert train_missing([(late, range(9))], tmp_path / engine, Where(engine)) == 0
+    assert everything(tmp_path / "inline") == everything(tmp_path / "local")
+    one, other = (records.read(tmp_path / name / late.name) for name in ("inline", "local"))
+    np.testing.assert_array_equal(one.others, other.others)
+    assert one.others.shape == (9, 1)
 
 
 @pytest.mark.slow

@@ -16,12 +16,13 @@ state, with the number N.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from deadtime.delays import DelayProcess
+from deadtime.delays.waits import Observed
 from deadtime.planning.augmented import Operator
 from deadtime.planning.channel import Channel, channel_of, check_channel_memory, check_queue
 from deadtime.planning.channel_operator import ChannelOperator
@@ -31,7 +32,6 @@ from deadtime.planning.mdp import MDP, check_index
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-Observed = Literal["now", "hindsight", "never"]
 _HIDDEN = (
     "exact for an agent that sees the channel's state; ages alone do not tell it, so for an agent "
     "that sees ages the values are an upper bound"

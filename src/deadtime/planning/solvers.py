@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from deadtime.delays import DelayProcess, as_process
+from deadtime.delays.waits import Observed
 from deadtime.planning import iteration
 from deadtime.planning.augmented import Operator
 from deadtime.planning.beliefs import solve_beliefs
 from deadtime.planning.channel import channel_of
 from deadtime.planning.channel_operator import ChannelOperator
-from deadtime.planning.channel_solution import Observed, solve_process
+from deadtime.planning.channel_solution import solve_process
 from deadtime.planning.iteration import BellmanOperator, solve_augmented
 from deadtime.planning.mdp import MDP
 

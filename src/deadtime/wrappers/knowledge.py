@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from deadtime.delays.process import DelayProcess
-from deadtime.delays.waits import OBSERVED, Observed
+from deadtime.delays.waits import OBSERVED, Observed, pending_counts
 
 NOT_YET = -1
 """The age shown where there is none yet: in hindsight, before the first step."""
@@ -37,8 +37,7 @@ class AgeKnowledge:
         """True if the info of a reset differs from that of a step."""
         self._counts = np.zeros(0, np.int64)
         if self.shown:
-            now, after = process.chain.pending_now, process.chain.pending_after
-            self._counts = now if observed == "now" else after
+            self._counts = pending_counts(process, observed)[1:]
 
     def at_reset(self, age: Any) -> dict[str, Any]:
         """Return the info of a reset; the first step will read `age`."""
