@@ -33,6 +33,23 @@ def test_too_much_is_refused_before_it_starts(monkeypatch, tmp_path):
         deadtime.train("cartpole", steps=10, seeds=8, buffer_size=10**6)
 
 
+def test_programs_in_the_cache_are_noted(tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    one, same, other = (
+        compiled_groups.program_of(DeepSpec("cartpole", agent, delay), "cpu")
+        for agent, delay in (("delayed", 3), ("delayed", 4), ("oblivious", 3))
+    )
+    try:
+        jax.config.update("jax_compilation_cache_dir", str(tmp_path / "cache"))
+        assert not memory.has_compiled(one)
+        memory.note_compiled(one)
+        assert memory.has_compiled(one)
+        assert memory.has_compiled(same)
+        assert not memory.has_compiled(other)
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
 def test_a_users_choice_of_cache_stays(monkeypatch, tmp_path):
     before = jax.config.jax_compilation_cache_dir
     try:

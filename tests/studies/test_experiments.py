@@ -15,6 +15,7 @@ from deadtime._support.terminal import counted
 from deadtime.cli.reproduce import Reproduce
 from deadtime.envs import make
 from deadtime.envs.walk import Walk
+from deadtime.learn import compiled_groups, memory
 from deadtime.planning import MDP, solve
 from deadtime.runs import driver, estimates, records, runner, statistics
 from deadtime.runs.ceiling import ceiling, mean_ceiling
@@ -256,18 +257,32 @@ def test_more_gpus_share_the_groups():
 
 def test_estimates_count_start_and_compilation(monkeypatch):
     """A command that hardly trains takes seconds to start, and to compile without a cache."""
-    tiny = [(DeepSpec("cartpole", "delayed", 3, "paper", 10), [0])]
-    monkeypatch.setattr(estimates, "_compile_seconds", estimates.LOADED_IN_SECONDS.get)
-    cached = estimates.seconds_needed(tiny, 0)
-    monkeypatch.setattr(estimates, "_compile_seconds", estimates.COMPILED_IN_SECONDS.get)
-    new = estimates.seconds_needed(tiny, 0)
+    monkeypatch.setattr(estimates, "cores", lambda: 1)
+    tiny, same, other = (
+        (DeepSpec("cartpole", "delayed", delay, "paper", 10), [0]) for delay in (3, 4, 6)
+    )
     start = estimates.STARTED_IN_SECONDS["deep"]
-    assert cached == pytest.approx(start + estimates.LOADED_IN_SECONDS["deep"], abs=0.01)
-    assert new == pytest.approx(start + estimates.COMPILED_IN_SECONDS["deep"], abs=0.01)
+    cached = [compiled_groups.program_of(tiny[0], "cpu")]
+    monkeypatch.setattr(memory, "has_compiled", cached.__contains__)
+    compiled, loaded = estimates.COMPILED_IN_SECONDS["deep"], estimates.LOADED_IN_SECONDS["deep"]
+    expected = (
+        ([tiny], start + loaded),
+        ([other], start + compiled),
+        ([tiny, same, other], 2 * start + loaded + compiled),
+    )
+    for runs, seconds in expected:
+        assert estimates.seconds_needed(runs, 0) == pytest.approx(seconds, abs=0.01)
+
+
+def test_estimates_count_figures():
+    tiny = [(TabularSpec("maze", "delayed", 0, 10, {"size": 3}), [0])]
+    for runs in ([], tiny):
+        without, drawn = (estimates.seconds_needed(runs, 0, figures=n) for n in (0, 5))
+        assert drawn - without == pytest.approx(5 * estimates.DRAWN_IN_SECONDS)
 
 
 def test_estimates_in_words(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(estimates, "_compile_seconds", lambda kind: 0.0)
+    monkeypatch.setattr(estimates, "_tabular_compile_seconds", lambda: 0.0)
     monkeypatch.setattr(estimates, "cores", lambda: 2)
     tiny = [(TabularSpec("maze", "delayed", 0, 10, {"size": 3}), [0])]
     assert estimates.time_needed(tiny) == estimates.time_needed([]) == "a few seconds"
@@ -275,5 +290,6 @@ def test_estimates_in_words(tmp_path, capsys, monkeypatch):
     assert estimates.time_needed([(long, [0])]) == "about 2 min"
     runner.train_missing(tiny, tmp_path / "one")
     runner.train_missing(tiny, tmp_path / "other", how=runner.How(together=True))
-    assert capsys.readouterr().err == "1 run to do, a few seconds\n" * 2
+    shown = [line for line in capsys.readouterr().err.splitlines() if "to do" in line]
+    assert shown == ["1 run to do, a few seconds"] * 2
     assert counted(1234, "run") == "1,234 runs"

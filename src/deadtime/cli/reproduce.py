@@ -98,6 +98,7 @@ class Reproduce:
         first = {experiment.seeds[0] for experiment in experiments if experiment.runs}
         keep = Keep(tuple(sorted(first)), KEPT_POLICY_BYTES)
         how = How(together=True) if self.smoke else How(keep)
+        how = replace(how, figures=len(experiments))
         if self.minutes is not None:
             how = replace(how, until=monotonic() + 60 * self.minutes)
         lost = train_missing(runs, out, self.where, None if self.smoke else store, how=how)
@@ -174,5 +175,5 @@ def _listed(root: Path) -> Table:
         left = count(missing(wanted, root))
         done = f"{100 * (count(wanted) - left) // count(wanted)}%" if wanted else "exact"
         runs = str(count(wanted))
-        table.add_row(experiment.name, experiment.title, runs, time_needed(wanted), done)
+        table.add_row(experiment.name, experiment.title, runs, time_needed(wanted, figures=1), done)
     return table

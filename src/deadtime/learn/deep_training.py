@@ -13,8 +13,9 @@ from deadtime._support.machine import cores
 from deadtime.learn import compiled_groups, host_loop
 from deadtime.learn.compiled_groups import CompiledGroup
 from deadtime.learn.host_loop import HostGroup
-from deadtime.learn.memory import check_memory, keep_compiled
+from deadtime.learn.memory import check_memory, keep_compiled, note_compiled
 from deadtime.learn.outcome import Outcome
+from deadtime.learn.program import Program
 from deadtime.learn.run_spec import DeepRun
 from deadtime.learn.trainer import Progress, train_groups
 
@@ -45,7 +46,17 @@ def run_deep(
     sizes = sorted(((group.bytes, len(group.pairs)) for group in groups), reverse=True)[:workers]
     check_memory(sum(size for size, _ in sizes), sum(runs for _, runs in sizes))
     found = train_groups(groups, workers, progress, keep_policies, checkpoints, stopped)
-    return cast("Iterator[tuple[RunT, Outcome]]", found)
+    programs = {(spec.id, seed): group.program for group in groups for spec, seed in group.pairs}
+    return _noted(cast("Iterator[tuple[RunT, Outcome]]", found), programs)
+
+
+def _noted(
+    found: Iterator[tuple[RunT, Outcome]], programs: dict[tuple[str, int], Program]
+) -> Iterator[tuple[RunT, Outcome]]:
+    """Yield finished runs, and note that the cache holds their programs."""
+    for spec, outcome in found:
+        note_compiled(programs[spec.id, outcome.seed])
+        yield spec, outcome
 
 
 def _workers(compiled: list[CompiledGroup], outside: list[HostGroup], device: str) -> int:

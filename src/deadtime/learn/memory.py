@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from deadtime._support.machine import free_memory
-from deadtime.learn.program import Setup
+from deadtime._support.version import __version__
+from deadtime.learn.program import Program, Setup
 
 
 def bytes_a_run(begin_all: Any, program: Any, setups: Setup) -> int:
@@ -52,11 +55,35 @@ def keep_compiled() -> None:
         config.update("jax_compilation_cache_dir", str(Path(base) / "deadtime"))
 
 
-def has_compiled() -> bool:
-    """Return whether the cache of compiled programs holds any."""
+def note_compiled(program: Program) -> None:
+    """Note beside the cache of compiled programs that it holds this one, for estimates of time."""
+    if (mark := _mark(program)) is not None:
+        with suppress(OSError):
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+
+
+def has_compiled(program: Program) -> bool:
+    """Return whether the cache of compiled programs holds this one, as far as is noted."""
+    mark = _mark(program)
+    return mark is not None and mark.exists()
+
+
+def _mark(program: Program) -> Path | None:
+    """Return the path of the note on a program, or None if there is no cache in a folder."""
     keep_compiled()
-    folder = getattr(jax.config, "jax_compilation_cache_dir")  # noqa: B009  (mypy knows no settings)
-    return folder is not None and any(Path(folder).glob("jit_*"))
+    config: Any = jax.config
+    folder = config.jax_compilation_cache_dir
+    if not folder or "://" in folder or not config.jax_enable_compilation_cache:
+        return None
+    facts = (
+        __version__,
+        jax.__version__,
+        jax.default_backend(),
+        config.values["jax_disable_most_optimizations"],
+    )
+    text = re.sub(r" at 0x\w+", "", f"{facts} {program}")
+    return Path(folder) / "programs" / hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
     sweep = Sweep(units, root, where.retries, how, store)
     try:
         with sweep.checkpoints_noted(), closing(engine), _compiling(how):
-            seconds = seconds_needed(left, gpus, how.together)
+            seconds = seconds_needed(left, gpus, how.together, how.figures)
             if how.alone or seconds >= _LONG_SECONDS:
                 console(stderr=True).print(f"{counted(count(left), 'run')} to do, {about(seconds)}")
             failed = sweep.run(engine)
@@ -104,6 +104,8 @@ class How:
     Otherwise several may add to the folder at once, and the first error ends the command."""
     together: bool = False
     """Whether runs are very short: they then share programs that are compiled faster."""
+    figures: int = 0
+    """The figures that are drawn from the runs, for the estimate of the time."""
     until: float = math.inf
     """The time by `monotonic` at which unfinished units write checkpoints and stop."""
 

@@ -27,9 +27,10 @@ STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
 """Seconds until a process has imported what it needs."""
 COMPILED_IN_SECONDS = {"tabular": 12.0, "deep": 12.0}
 """Seconds to compile tabular learning, once, or one program of deep agents."""
-LOADED_IN_SECONDS = {"tabular": 0.0, "deep": 4.0}
-"""Seconds to load such a program from the cache of compiled programs. Whether the cache has a given
-program is not known, so the time of a deep one lies between compiling it and loading it."""
+LOADED_IN_SECONDS = {"tabular": 0.0, "deep": 1.0}
+"""Seconds to load such a program from the cache of compiled programs."""
+DRAWN_IN_SECONDS = 0.8
+"""Seconds to draw a figure and write its numbers."""
 # The rates are rounded from the records in `results`: the sum of `seconds` in their run.json, by
 # device, preset and environment. `test_estimates_agree_with_the_records` compares the two. On a GPU
 # a step is a chain of small kernels: its time hardly depends on how many runs share it. Preset best
@@ -39,12 +40,10 @@ program is not known, so the time of a deep one lies between compiling it and lo
 # 22,000 (docs/benchmarks.md). Both rates lie between the two.
 
 
-def time_needed(runs: Runs, gpus: int | None = None, together: bool = False) -> str:
-    """Return the estimated time of runs in words, on this machine or on a number of GPUs.
-
-    `together` is for runs that share programs on a CPU too.
-    """
-    return about(seconds_needed(runs, _gpus(runs) if gpus is None else gpus, together))
+def time_needed(runs: Runs, gpus: int | None = None, figures: int = 0) -> str:
+    """Return the estimated time of runs in words, on this machine or on a number of GPUs."""
+    gpus = _gpus(runs) if gpus is None else gpus
+    return about(seconds_needed(runs, gpus, figures=figures))
 
 
 def fitting(runs: Runs, seconds: float) -> Runs:
@@ -65,49 +64,71 @@ def _gpus(runs: Runs) -> int:
     return int(jax.default_backend() == "gpu")
 
 
-def seconds_needed(runs: Runs, gpus: int, together: bool = False) -> float:
-    """Estimate the seconds that runs take on this machine's cores and a number of GPUs."""
+def seconds_needed(runs: Runs, gpus: int, together: bool = False, figures: int = 0) -> float:
+    """Estimate the seconds that runs take on this machine's cores and a number of GPUs.
+
+    `together` is for runs that share programs on a CPU too, and `figures` is the number of figures
+    that are drawn from the runs.
+    """
+    drawing = DRAWN_IN_SECONDS * figures
     if not runs:
-        return 0.0
+        return drawing
     kinds = {"tabular" if isinstance(spec, TabularSpec) else "deep" for spec, _ in runs}
-    compiling = {kind: _compile_seconds(kind) for kind in kinds}
-    alone = [compiling.get("tabular", 0.0)]
+    alone = [_tabular_compile_seconds() if "tabular" in kinds else 0.0]
     shared = _seconds_of_groups(runs) if gpus else [0.0]
-    compiled = set()
+    on_cores: list[tuple[DeepSpec, int]] = []
     for spec, seeds in runs:
         if isinstance(spec, TabularSpec):
-            part = 1 if spec.until_return is None else 1 / 20  # most stop long before
-            rate = TABULAR_STEPS_A_SECOND.get(spec.agent, TABULAR_STEPS_A_SECOND["delayed"])
-            longest = spec.environment(0).finite().max_steps
-            alone += [part * spec.episodes * longest / rate] * len(seeds)
+            alone += [_tabular_seconds(spec)] * len(seeds)
         elif gpus and spec.family.frames:
             shared.append(len(seeds) * spec.length / STEPS_A_SECOND["atari-gpu"])
         elif not gpus or spec.outside:
-            own = () if together else (spec.agent, spec.delay_text)
-            program = spec.family.name, spec.preset, *own
-            each = spec.length / STEPS_A_SECOND["atari" if spec.family.frames else spec.preset]
-            if not VIEWS[spec.agent].predicts:
-                each /= FASTER_WITHOUT_PREDICTIONS
-            alone += [each] * len(seeds)
-            alone[-1] += compiling["deep"] * (program not in compiled)
-            compiled.add(program)
+            on_cores.append((spec, len(seeds)))
+    alone += _seconds_on_cores(on_cores, together)
     on_gpus = max(*shared, sum(shared) / (gpus or 1))
     start = max(STARTED_IN_SECONDS[kind] for kind in kinds)
     processes = 1 if together or len(alone) <= 2 else 2  # the driver starts before its workers
-    return processes * start + on_gpus + max(*alone, sum(alone) / cores())
+    return processes * start + on_gpus + max(*alone, sum(alone) / cores()) + drawing
 
 
-def _compile_seconds(kind: str) -> float:
-    """Estimate the seconds to compile a program, less if this machine has compiled some before."""
-    if kind == "tabular":
-        folder = os.environ.get("NUMBA_CACHE_DIR") or Path(tabular_q.__file__).parent
-        found = any(Path(folder).rglob("tabular_q.*.nbi"))
-    else:
-        with uninterrupted():
-            from deadtime.learn import memory  # noqa: PLC0415  (JAX takes a while to load)
+def _tabular_seconds(spec: TabularSpec) -> float:
+    """Estimate the seconds of one seed of a tabular spec."""
+    part = 1 if spec.until_return is None else 1 / 20  # most stop long before
+    rate = TABULAR_STEPS_A_SECOND.get(spec.agent, TABULAR_STEPS_A_SECOND["delayed"])
+    return part * spec.episodes * spec.environment(0).finite().max_steps / rate
 
-        found = memory.has_compiled()
-    return (LOADED_IN_SECONDS if found else COMPILED_IN_SECONDS)[kind]
+
+def _tabular_compile_seconds() -> float:
+    """Estimate the seconds to compile tabular learning, unless this machine has compiled it."""
+    folder = os.environ.get("NUMBA_CACHE_DIR") or Path(tabular_q.__file__).parent
+    found = any(Path(folder).rglob("tabular_q.*.nbi"))
+    return (LOADED_IN_SECONDS if found else COMPILED_IN_SECONDS)["tabular"]
+
+
+def _seconds_on_cores(specs: list[tuple[DeepSpec, int]], together: bool) -> list[float]:
+    """Estimate the seconds of each deep run on one core, given specs and numbers of seeds.
+
+    The first run of a program also compiles it, or loads it from the cache.
+    """
+    if not specs:
+        return []
+    with uninterrupted():
+        from deadtime.learn import compiled_groups, host_programs, memory  # noqa: PLC0415  (JAX)
+
+    known = set()
+    found = []
+    for spec, seeds in specs:
+        programs = host_programs if spec.outside else compiled_groups
+        program = programs.program_of(spec, "gpu" if together else "cpu")
+        each = spec.length / STEPS_A_SECOND["atari" if spec.family.frames else spec.preset]
+        if not VIEWS[spec.agent].predicts:
+            each /= FASTER_WITHOUT_PREDICTIONS
+        found += [each] * seeds
+        if program not in known:
+            there = memory.has_compiled(program)
+            found[-1] += (LOADED_IN_SECONDS if there else COMPILED_IN_SECONDS)["deep"]
+            known.add(program)
+    return found
 
 
 def _seconds_of_groups(runs: Runs) -> list[float]:
