@@ -32,6 +32,21 @@ def test_a_link_holds_each_message_for_its_latency(robot):
     assert [link.take(now) for now in (1.05, 1.1, 1.3, 1.5)] == [[], ["b", "c"], [], ["a"]]
 
 
+def test_datagrams_cross_the_loopback_interface(robot):
+    """An end learns the other's port from the first datagram."""
+    plant = sys.modules["late_plant"]
+    agent = plant.UdpWire()
+    machine = plant.UdpWire(other=agent.port)
+    agent.send({"lost": True})  # nobody is known yet
+    for sender, receiver in ((machine, agent), (agent, machine)):
+        sender.send({"action": [0.5]})
+        while not (found := receiver.receive()):
+            pass
+        assert found == [{"action": [0.5]}]
+    agent.close()
+    machine.close()
+
+
 def test_the_delay_is_found_in_the_log(robot):
     """Latencies of 30 and 50 ms at 50 Hz are 5 steps, 2 of them before the agent sees."""
     world = robot.SimulatedTime(robot.TASKS["cartpole"])

@@ -65,6 +65,9 @@ def policies():
         kinds.recurrent_manifest(),
         {k: v for k, v in arrays_of("recurrent").items() if "norm" not in k},
     )
+    found["no dimension"] = NetworkPolicy(
+        kinds.deep_manifest("oblivious", "state", 2, 5), wide | {"capacity": np.array(5)}
+    )
     found["box"] = box_policy("state")
     found["box queue"] = box_policy("queue", 3)
     found["box learned"] = box_policy("prediction", model="learned")
@@ -183,6 +186,9 @@ def test_a_file_holds_the_whole_policy(name, tmp_path):
     again = load(save(policy, tmp_path / "new" / "policy.safetensors"))
     assert again.manifest == policy.manifest
     assert repr(again) == repr(policy)
+    assert {*again.arrays} == {*policy.arrays}
+    for part, array in policy.arrays.items():
+        np.testing.assert_array_equal(again.arrays[part], array, strict=True)
     if policy.num_states:
         policy = policy.at_delay(policy.channel)  # a fresh generator for ties
     policy.reset()

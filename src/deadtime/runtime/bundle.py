@@ -28,7 +28,7 @@ def save(policy: Policy, path: str | Path) -> Path:
     from safetensors.numpy import save as to_bytes  # noqa: PLC0415  (acting needs none)
 
     path = Path(path)
-    arrays = {name: np.ascontiguousarray(array) for name, array in policy.arrays.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in policy.arrays.items()}
     content = to_bytes(arrays, {_KEY: policy.manifest.to_json()})
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
