@@ -4,8 +4,8 @@
 prediction of a forward model, which it learns. `projected` values states, and acts on a projection
 of these values to the observation and the queue. All have the same settings.
 
-Each run adds one line of JSON to the record, and prints it. With `--table` the script prints the
-table of a record instead.
+Each run adds one line of JSON to the record. The table of the runs in the repository is in
+docs/sb3.md.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from pathlib import Path
 from time import perf_counter
 
 import gymnasium as gym
-import numpy as np
 import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -46,8 +45,6 @@ SETTINGS = {
     "policy_kwargs": {"net_arch": [64, 64]},
 }
 EPISODES = 20
-T_QUANTILES = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 10: 2.26}
-"""The 97.5% quantile of Student's t for a mean over so many seeds."""
 
 
 def trained(agent: str, delay: int, steps: int, seed: int) -> tuple[DQN, gym.Env]:
@@ -84,20 +81,6 @@ def run(agent: str, delay: int, steps: int, seed: int) -> dict:
     }
 
 
-def table(path: Path) -> str:
-    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = ["| agent | mean return | 95% interval | seeds |", "| --- | --- | --- | --- |"]
-    for agent in AGENTS:
-        scores = np.array([record["return"] for record in records if record["agent"] == agent])
-        count = len(scores)
-        if count < 2:
-            continue
-        reach = T_QUANTILES[count] * scores.std(ddof=1) / count**0.5
-        low, high = max(scores.mean() - reach, 0), min(scores.mean() + reach, 500)
-        lines.append(f"| {agent} | {scores.mean():.0f} | {low:.0f} to {high:.0f} | {count} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--agents", nargs="+", default=AGENTS, choices=AGENTS)
@@ -105,18 +88,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--record", type=Path, default=Path("out/sb3_under_delay.jsonl"))
-    parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     arguments.record.parent.mkdir(parents=True, exist_ok=True)
-    if not arguments.table:
-        for seed in arguments.seeds:
-            for agent in arguments.agents:
-                found = json.dumps(run(agent, arguments.delay, arguments.steps, seed))
-                print(found, flush=True)
-                with arguments.record.open("a", encoding="utf-8") as file:
-                    file.write(found + "\n")
-    print(table(arguments.record))
+    for seed in arguments.seeds:
+        for agent in arguments.agents:
+            found = run(agent, arguments.delay, arguments.steps, seed)
+            print(f"{agent}, seed {seed}: mean return {found['return']:.0f}", flush=True)
+            with arguments.record.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

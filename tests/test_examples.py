@@ -57,10 +57,10 @@ def test_examples_and_pages_import_public_names_of_integrations_only():
 @pytest.mark.full
 def test_sb3_under_delay(tmp_path):
     pytest.importorskip("stable_baselines3", reason="needs pip install '.[sb3]'")
-    arguments = ("--steps", "1100", "--seeds", "0", "1", "--delay", "2")
+    arguments = ("--steps", "1100", "--seeds", "0", "--delay", "2")
     printed = run(tmp_path, "sb3_under_delay.py", *arguments)
     agents = ["plain", "queue", "predicted", "projected"]
-    assert re.findall(r"\| (\w+) \| \d+ \| \d+ to \d+ \| 2 \|", printed) == agents
+    assert re.findall(r"(\w+), seed 0: mean return \d+", printed) == agents
 
 
 @pytest.mark.full

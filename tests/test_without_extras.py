@@ -23,6 +23,10 @@ EXTRAS = (
     "PIL",
     "ray",
     "scipy",
+    "stable_baselines3",
+    "tensordict",
+    "torch",
+    "torchrl",
 )
 BLOCK = f"""
 import sys
@@ -84,6 +88,9 @@ def test_a_command_names_the_extra_that_it_needs(arguments, extra, packages, tmp
         ("import deadtime.planning", "plan", ("numba", "scipy")),
         ("import deadtime.envs; deadtime.envs.make('cartpole')", "learn", ("jax",)),
         ("import deadtime.envs; deadtime.envs.make('maze')", "learn", ("jax",)),
+        ("import deadtime.integrations.sb3", "sb3", ("torch",)),
+        ("import deadtime.integrations.torchrl", "torchrl", ("torch",)),
+        ("import deadtime.integrations.jax_arrays", "learn", ("jax",)),
     ],
 )
 def test_python_names_the_extra_that_it_needs(code, extra, packages):

@@ -109,11 +109,16 @@ class ProjectedDQN(_Projected, DQN):
         self.logger.record("train/loss", np.mean(losses))
 
     def _losses(self, rows: ReplayBufferSamples) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss of Q and the loss of F."""
+        """Return the loss of Q and the loss of F.
+
+        F chooses the next action of a target, as it chooses all actions. Where F is Q, the target
+        network chooses, as in DQN.
+        """
         now, then = rows.observations, rows.next_observations
         actions = rows.actions.long()
         with torch.no_grad():
-            chosen = self.q_net_target.projected(then.seen).argmax(dim=1, keepdim=True)
+            choosing = self.q_net_target if self.q_net.projection is None else self.q_net
+            chosen = choosing.projected(then.seen).argmax(dim=1, keepdim=True)
             if then.fixed is not None:
                 chosen = torch.where(then.fixed, then.action.long(), chosen)
             next_values = torch.gather(self.q_net_target(then.state), dim=1, index=chosen)
