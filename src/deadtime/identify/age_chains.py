@@ -186,6 +186,7 @@ def _kept(law: np.ndarray) -> tuple[float, ...]:
     """Return the law without improbable outcomes, rounded."""
     kept = np.where(law >= _LEAST, law, 0.0)
     rounded = np.round(kept / kept.sum(), 4)
-    rounded[rounded.argmax()] += 1 - rounded.sum()
+    most = rounded.argmax()
+    rounded[most] = round(rounded[most] + 1 - rounded.sum(), 4)
     last = int(np.flatnonzero(rounded)[-1])
     return tuple(float(one) for one in rounded[: last + 1])

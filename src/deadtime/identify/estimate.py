@@ -15,12 +15,17 @@ from deadtime.identify.evidence import interval_of, posterior_of, tempered
 from deadtime.identify.features import Form
 from deadtime.identify.lag_scores import best_scores
 from deadtime.identify.log import Log, make_log
-from deadtime.identify.reasons import Why, before_fitting, no_effect, several_lags
+from deadtime.identify.reasons import LEAST_ROWS, Why, before_fitting, no_effect, several_lags
 from deadtime.identify.responses import Fraction, fraction_between
 from deadtime.identify.result import Identification
 from deadtime.identify.stamps import split_delay
 from deadtime.identify.transitions import MOST_ROWS, Transitions, transitions
-from deadtime.identify.varying_ages import Ages, constant_evidence, varying_ages
+from deadtime.identify.varying_ages import (
+    Ages,
+    constant_evidence,
+    decorrelated,
+    varying_ages,
+)
 
 MOST_LAGS = 200
 """The longest delay that can be looked for, in steps."""
@@ -111,17 +116,18 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
         model=lag.form.label,
         posterior=tuple(lag.posterior.tolist()),
     )
-    constant = constant_evidence(data, lag.form, data.lagged[best], data.known[best])
-    ages = varying_ages(data, lag.form)
-    part = _part_of_a_step(data, lag, constant)
+    mixed = decorrelated(data, lag.form, best)
+    constant = constant_evidence(mixed, lag.form, data.lagged[best], data.known[best])
+    ages = varying_ages(mixed, lag.form)
+    part = _part_of_a_step(data, mixed, lag, constant)
     lags = None if log.discrete else actuator_lags(data, lag.form, best)
     rival = constant
     if lags is not None:
-        moved = moved_actions(data, lags)
-        rival = constant_evidence(data, lag.form, moved, data.known[-1])
+        moved = moved_actions(mixed, lags)
+        rival = constant_evidence(mixed, lag.form, moved, data.known[-1])
     elif part is not None:
-        rival = _mixed_evidence(data, lag.form, part)
-    if _varies(ages, rival, lag, data):
+        rival = _mixed_evidence(mixed, lag.form, part)
+    if lag.effect >= _SURE and _varies(ages, rival, lag, mixed):
         return _varying(empty, ages, level)
     if lag.effect < _SURE:
         return _unknown(empty, no_effect(data))
@@ -182,13 +188,15 @@ def _unknown(empty: Identification, why: Why) -> Identification:
     return replace(empty, reason=why.reason, advice=why.advice)
 
 
-def _part_of_a_step(data: Transitions, lag: _Lag, constant: np.ndarray) -> Fraction | None:
+def _part_of_a_step(
+    data: Transitions, mixed: Transitions, lag: _Lag, constant: np.ndarray
+) -> Fraction | None:
     """Return the delay with its part of a step, or None if a whole delay explains as much."""
     found: list[tuple[float, Fraction]] = []
     for low in (lag.best - 1, lag.best):
-        if 0 <= low < data.lags - 1:
+        if 0 <= low < data.lags - 1 and data.known[low + 1].sum() >= LEAST_ROWS:
             part = fraction_between(data, lag.form, low)
-            evidence = _mixed_evidence(data, lag.form, part) - constant
+            evidence = _mixed_evidence(mixed, lag.form, part) - constant
             inside = _LEAST_SHARE < part.share < 1 - _LEAST_SHARE
             sure = min(part.share, 1 - part.share) > 3 * part.error
             if inside and sure and tempered(evidence) > _SURE:

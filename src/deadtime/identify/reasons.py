@@ -15,6 +15,7 @@ LEAST_ROWS = 50
 _FEEDBACK = 0.98
 _SLOW = 0.95
 _LONG = 500
+_FEW = 0.2
 _EXCITE = "add a small random number to each action (dither), or log random actions"
 
 
@@ -48,6 +49,13 @@ def no_effect(data: Transitions) -> Why:
     share = predictability(data)
     if share > _FEEDBACK:
         return Why(_feedback(share), _EXCITE)
+    shown = float(data.known[-1].mean())
+    if shown < _FEW:
+        return Why(
+            f"episodes are short, {data.rows / data.starts.sum():.0f} steps on average, and no "
+            "action has a visible effect within them",
+            "log longer episodes: with an easier start, or a controller that keeps them going",
+        )
     if data.rows < _LONG:
         return Why(
             f"the log is too short: no action has a visible effect in {data.rows} transitions",

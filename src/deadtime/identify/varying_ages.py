@@ -12,7 +12,7 @@ import numpy as np
 
 from deadtime.identify.age_chains import AgeChain, Anew, Counts, Drifting, NewestArrival, OneAge
 from deadtime.identify.features import Form, state_features, with_gain
-from deadtime.identify.lag_scores import log_density, ridge_fits, scales
+from deadtime.identify.lag_scores import FLOOR, log_density, ridge_fits, scales
 from deadtime.identify.responses import responses
 from deadtime.identify.transitions import Transitions
 
@@ -51,6 +51,22 @@ def varying_ages(data: Transitions, form: Form) -> Ages:
             best = found
     assert best is not None
     return best
+
+
+def decorrelated(data: Transitions, form: Form, lag: int) -> Transitions:
+    """Return the data with changes combined so that the residuals at `lag` are uncorrelated.
+
+    Otherwise outputs with common disturbances would count as evidence several times.
+    """
+    features = np.concatenate(
+        [state_features(data, form), with_gain(data.lagged[lag], data, form)], axis=1
+    )
+    use = data.known[lag]
+    left = data.change - features @ ridge_fits(features, data.change, use, max(form.ridge, 1e-4))
+    covariance = left[use].T @ left[use] / max(int(use.sum()), 1)
+    sizes, directions = np.linalg.eigh(covariance)
+    rotated = data.change @ directions / np.sqrt(np.maximum(sizes, FLOOR**2))
+    return replace(data, change=rotated / rotated.std(0))
 
 
 def constant_evidence(

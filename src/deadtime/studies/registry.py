@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from deadtime._support.names import nearest
 from deadtime.learn.presets import PRESETS
-from deadtime.studies import mujoco, random_delay
+from deadtime.studies import identify, mujoco, random_delay
 from deadtime.studies.experiment import Experiment
 from deadtime.studies.paper import atari, physical, summary, tabular
 from deadtime.studies.paper.stationarity import STATIONARITY
@@ -23,6 +23,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         random_delay.EXPERIMENTS,
         (PROJECTED,),
         mujoco.EXPERIMENTS,
+        identify.EXPERIMENTS,
     )
     for one in group
 }
