@@ -35,6 +35,12 @@ _LEAST_SHARE = 0.03
 """The smallest part of a step that is reported."""
 _LEAST_OTHER = 0.1
 """The smallest share of steps with other ages at which a delay is said to vary."""
+_LEAST_CERTAINTY = 0.2
+"""The least that a log must say of the ages of single steps, of which 1 is all."""
+_LEAST_SEEN = 0.3
+"""The least share of steps whose episode has an action of the longest age."""
+_RARE = 0.02
+"""Ages with a smaller share are not counted as the longest."""
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 
 
@@ -127,7 +133,7 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
         rival = constant_evidence(mixed, lag.form, moved, data.known[-1])
     elif part is not None:
         rival = _mixed_evidence(mixed, lag.form, part)
-    if lag.effect >= _SURE and _varies(ages, rival, lag, mixed):
+    if _varies(ages, rival, lag, mixed):
         return _varying(empty, ages, level)
     if lag.effect < _SURE:
         return _unknown(empty, no_effect(data))
@@ -217,13 +223,17 @@ def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool
     than a mixture in which all ages but one have the actions of another part of the log.
     """
     penalty = ages.chain.numbers / 2 * math.log(data.rows)
-    other = 1 - float(ages.law.max())
-    if other < _LEAST_OTHER or tempered(ages.evidence - rival) - penalty < _SURE:
+    longest = int(np.flatnonzero(ages.law > _RARE)[-1])
+    seen = data.known[longest]  # before that, steps execute actions that the log does not have
+    sure = ages.certainty > _LEAST_CERTAINTY and seen.mean() > _LEAST_SEEN
+    if not sure or 1 - float(ages.law.max()) < _LEAST_OTHER:
+        return False
+    if tempered((ages.evidence - rival) * seen) - penalty < _SURE:
         return False
     elsewhere = np.roll(data.lagged, data.rows // 2, axis=1)
     elsewhere[lag.best] = data.lagged[lag.best]
     placebo = varying_ages(replace(data, lagged=elsewhere), lag.form)
-    return bool(tempered(ages.evidence - placebo.evidence) - penalty > _SURE)
+    return bool(tempered((ages.evidence - placebo.evidence) * seen) - penalty > _SURE)
 
 
 def _varying(empty: Identification, ages: Ages, level: float) -> Identification:

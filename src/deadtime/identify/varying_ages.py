@@ -33,6 +33,8 @@ class Ages:
     """The share of steps with each age 0 … K."""
     evidence: np.ndarray
     """Log-density of each row, given the rows before."""
+    certainty: float
+    """How much the log says of the age of a step: 0 as much as the law, 1 all."""
 
 
 def varying_ages(data: Transitions, form: Form) -> Ages:
@@ -43,7 +45,7 @@ def varying_ages(data: Transitions, form: Form) -> Ages:
     weights = np.tile(law[:, None], (1, data.rows)) * data.known
     law = model.alternate(weights, law)
     if law.max() > _CONSTANT:
-        return Ages(Anew(law), law, model.evidence(law))
+        return Ages(Anew(law), law, model.evidence(law), 1.0)
     best: Ages | None = None
     for first in _chains(law, data):
         found = model.explain(first)
@@ -151,7 +153,9 @@ class _Model:
             if turn == _LAW_STEPS:
                 self.fit(posterior * self.data.known)
         evidence, posterior, counts = self._smooth(chain)
-        return Ages(chain, posterior.mean(1), evidence)
+        law = posterior.mean(1)
+        certainty = 1 - float(_entropy(posterior).mean() / max(_entropy(law), 1e-9))
+        return Ages(chain, law, evidence, certainty)
 
     def _smooth(self, chain: AgeChain) -> tuple[np.ndarray, np.ndarray, Counts]:
         """Run the forward-backward algorithm over all episodes."""
@@ -178,3 +182,8 @@ class _Model:
         pairs = moves * (forward[later - 1].T @ ahead)
         counts = Counts(pairs, posterior[starts].sum(0))
         return np.log(evidence) + top, posterior.T, counts
+
+
+def _entropy(law: np.ndarray) -> np.ndarray:
+    """Return the entropy over the first axis."""
+    return -(law * np.log(np.maximum(law, 1e-300))).sum(0)

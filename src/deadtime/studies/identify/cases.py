@@ -66,13 +66,14 @@ class Case:
 
 
 def all_cases() -> list[Case]:
-    """Return all cases, seeds below 1,000."""
+    """Return all cases, seeds below 1,000; the first ones cover all environments and delays."""
+    others = [delay for delay in _DELAYS if delay not in _LONG_DELAYS]
     whole = [
         Case("whole", environment, policy, str(delay), steps, 100 * place + delay)
-        for steps, delays in ((SHORT, _DELAYS), (LONG, _LONG_DELAYS))
+        for steps, delays in ((SHORT, _LONG_DELAYS), (SHORT, others), (LONG, _LONG_DELAYS))
+        for delay in delays
         for place, environment in enumerate(ENVIRONMENTS)
         for policy in ("random", "feedback")
-        for delay in delays
     ]
     still = [
         Case("constant actions", environment, "constant", "3", SHORT, 20 + 100 * place)

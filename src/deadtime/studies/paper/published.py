@@ -259,6 +259,11 @@ SAYS = {
         "the state and the queue and values states, beside the others.",
         "",
     ),
+    "identification": (
+        "Share of logs whose whole delay is found, by environment and policy, beside ARX order "
+        "search and the peak of the cross-correlation.",
+        "",
+    ),
     "convergence": (
         "Return during training in mazes, under several noises and delays.",
         "Delayed-Q outperforms the rest for all delays; Oblivious-Q fails for every m > 0; "
