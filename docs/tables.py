@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from deadtime.delays.waits import OBSERVED
+from deadtime.runs.statistics import mean
 from deadtime.studies.experiment import found
 from deadtime.studies.paper import published as paper
 from deadtime.studies.paper import summary
@@ -444,6 +446,24 @@ def _imported(path: Path) -> Iterable[str]:
             yield from inside[:1] or [name.name for name in node.names]
 
 
+def sb3() -> str:
+    """Stable-Baselines3's DQN on CartPole under delay, in four ways."""
+    path = ROOT / "results" / "integrations" / "sb3-cartpole.jsonl"
+    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = []
+    for agent in ("plain", "queue", "predicted", "projected"):
+        scores = [record["return"] for record in records if record["agent"] == agent]
+        if not scores:
+            lines.append((agent, "not run", "–", "–"))
+            continue
+        estimate = mean(scores, (0, 500))
+        each = ", ".join(number(str(score), 0) for score in scores)
+        low, high = number(str(estimate.low), 0), number(str(estimate.high), 0)
+        ends = f"{low} to {high}" if len(scores) > 2 else "–"
+        lines.append((agent, number(str(estimate.value), 0), ends, each))
+    return table(("agent", "mean return", "95% interval", "each seed"), lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "imports": imports,
     "standing": standing,
@@ -465,6 +485,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "atari": atari,
     "atari-sticky": atari_sticky,
     "rnn": rnn,
+    "stable-baselines": sb3,
 }
 _PLACE = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(?:(?!<!--).*?\n)??(<!-- end -->)", re.DOTALL)
 
