@@ -28,7 +28,7 @@ from deadtime.learn.settings import forward_model
 from deadtime.learn.squashed_gaussian import gaussian, sampled
 from deadtime.learn.ways import on_the_way
 
-_ADAM = Adam(1e-8, joined=True)
+_ADAM = Adam(1e-8)
 _CRITICS = 2
 
 
@@ -303,12 +303,17 @@ class SoftActorCritic:
             seen = keep & (state.diverged_at < 0)
             trained = cast("TrainedModel", model)
             state = state._replace(model=trained.seen(state.model, step.item, seen))
-        key_batch, key_noise = jax.random.split(keys["batch"])
-        batch = sample(replay, key_batch, program.settings.batch_size, layout)
-        new, finite = updated(program, setup, state, batch, key_noise)
         started = t + 1 >= setup.numbers.random_steps
         usable = live & started & (replay.stored >= program.settings.batch_size)
-        return kept(new, state, finite, t, usable), replay
+
+        def learn(state: SacState) -> SacState:
+            key_batch, key_noise = jax.random.split(keys["batch"])
+            batch = sample(replay, key_batch, program.settings.batch_size, layout)
+            new, finite = updated(program, setup, state, batch, key_noise)
+            return kept(new, state, finite, t)
+
+        # outside a map over runs, the random steps then cost no update
+        return jax.lax.cond(usable, learn, lambda state: state, state), replay
 
     def policy_arrays(self, program: Program, state: SacState) -> dict[str, np.ndarray]:
         """Return the arrays of a policy, whose networks see actions in the environment's units."""
