@@ -3,6 +3,7 @@
 import os
 import signal
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -13,7 +14,9 @@ import pytest
 from deadtime.envs import gym_family
 from deadtime.learn import host_loop, host_programs
 from deadtime.learn.deep_training import run_deep
+from deadtime.learn.host_programs import run_of
 from deadtime.learn.lane_steps import chosen, followed, learned, new_learner, started, steps_of
+from deadtime.learn.learners import LEARNERS
 from deadtime.learn.memory import most_at_once
 from deadtime.learn.settings import DoubleQ, PixelQ
 from deadtime.runs.deep_specs import DeepSpec
@@ -119,7 +122,7 @@ def test_a_run_is_the_same_alone_and_beside_others(agent):
         mine = jax.tree.map(lambda leaf, i=i: leaf[i], (state.learner, state.replay))
         alone = trained([(spec, seed)])._state
         check_close(mine, jax.tree.map(lambda leaf: leaf[0], (alone.learner, alone.replay)))
-        check_close(mine, in_one_process(spec, seed, group.program))
+        check_close(mine, in_one_process(spec, seed, group.program), 2e-3)
 
 
 def test_what_is_trained_together():
@@ -129,7 +132,7 @@ def test_what_is_trained_together():
     parts = host_loop.parts_of(pairs, "gpu")
     assert [[seed for _, seed in part] for part in parts] == [[0, 2, 4], [1], [3]]
     assert [len(part) for part in host_loop.parts_of(pairs, "cpu")] == [1] * 5
-    assert host_programs.program_of(one, "gpu").capacity == 25
+    assert host_programs.program_of(one, "gpu").capacity == 10
 
 
 def test_memory_limits_a_group(monkeypatch):
@@ -202,7 +205,83 @@ def test_records_of_runs_together():
     assert [(one.id, outcome.seed) for one, outcome in found] == [(spec.id, 0), (other.id, 4)]
     for one, outcome in found:
         assert outcome.status == "complete"
-        assert outcome.notes == {"width": 2, "capacity": 25}
+        assert outcome.notes == {"width": 2, "capacity": 10}
         assert np.isfinite(outcome.score)
         assert len(outcome.evaluations) == (2 if one is other else 0)
     assert recorded(found)[0].episodes == [found[0][1].episodes]
+
+
+AGENTS = ("projected", "augmented", "delayed", "oblivious")
+
+
+def sac_group(agents, delays, steps=70):
+    changes = {"hidden": (8, 8), "batch_size": 8, "random_steps": 20, "learning_rate": 1e-2}
+    how = {"changes": changes, "evaluation_episodes": 2, "action_kind": "box"}
+    pairs = [
+        (DeepSpec("gym:Pendulum-v1", agent, m, steps=steps, **how), seed)
+        for seed, agent in enumerate(agents)
+        for m in delays
+    ]
+    return group_of(pairs)
+
+
+def of_one_view(program, mixed, like):
+    """The learner of a run in a program of its own view: without the inputs that it ignores."""
+    d, n, room = program.observation, program.actions.size, program.capacity
+    blind = jnp.r_[:d, d + n * room : d + n * room + n]
+
+    def cut(path, leaf, shape):
+        wide = leaf.shape[-1] != shape.shape[-1]
+        names = {getattr(key, "name", getattr(key, "key", "")) for key in path}
+        if not wide:
+            return leaf
+        return leaf[..., blind] if names & {"critics", "targets"} else leaf[..., :d]
+
+    return jax.tree_util.tree_map_with_path(cut, mixed, like)
+
+
+def weights_of(learner):
+    """The weights, the target networks and the counters, without the forward model."""
+    weights = learner.weights._asdict()
+    del weights["model"]
+    return weights | {"targets": learner.targets, "updates": learner.updates}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_runs_of_several_views_share_a_program(agent, monkeypatch):
+    """A run beside runs of other views, against one in a program of its own view.
+
+    Both begin with the same weights, so they make the same steps and updates.
+    """
+    mixed = sac_group(AGENTS, (2, 1))
+    monkeypatch.setitem(LEARNERS, "sac", replace(LEARNERS["sac"], mixes_outside=False))
+    seed = AGENTS.index(agent)
+    own = sac_group((agent,), (2, 1))
+    own.pairs = [(spec, seed) for spec, _ in own.pairs]
+    with closing(mixed), closing(own):
+        mixed.begin()
+        own.begin()
+        mine = slice(2 * seed, 2 * seed + 2)
+        first = jax.tree.map(lambda leaf: leaf[mine], mixed._state.learner)
+        like = own._state.learner
+        weights = first.weights._replace(model=like.weights.model)
+        first = first._replace(weights=weights, model=like.model, moments=like.moments)
+        if agent == "delayed":
+            everything = jax.tree.map(lambda leaf: leaf[mine], mixed._state.learner)
+            first = everything._replace(moments=like.moments)
+        own._state = own._state._replace(learner=of_one_view(mixed.program, first, like))
+        for _ in range(40):
+            mixed._step()
+            own._step()
+            np.testing.assert_allclose(mixed._turn.chosen[mine], own._turn.chosen, atol=1e-4)
+        found = jax.tree.map(lambda leaf: leaf[mine], weights_of(mixed._state.learner))
+        expected = weights_of(own._state.learner)
+        assert (expected["updates"] == 20).all()
+        check_close(of_one_view(mixed.program, found, expected), expected, 1e-3)
+        arrays = mixed._policy(
+            run_of(mixed.program, mixed._state.learner, 2 * seed), *mixed.pairs[2 * seed]
+        )
+        theirs = own._policy(run_of(own.program, own._state.learner, 0), *own.pairs[0])
+        assert arrays.keys() == theirs.keys()
+        for name, array in theirs.items():
+            np.testing.assert_allclose(arrays[name], array, rtol=1e-3, atol=1e-3, err_msg=name)

@@ -21,7 +21,15 @@ from deadtime.learn.learner_code import Keys, kept, learning_rate, never
 from deadtime.learn.networks import MLP, layer_arrays, new_mlp
 from deadtime.learn.program import Actor, Done, Program, Setup
 from deadtime.learn.projection import Projected, deciding, projected_loss, valuing
-from deadtime.learn.replay import Replay, Transition, layout_of, new_replay, sample, store
+from deadtime.learn.replay import (
+    DECIDED,
+    Replay,
+    Transition,
+    layout_of,
+    new_replay,
+    sample,
+    store,
+)
 from deadtime.learn.settings import forward_model
 from deadtime.learn.ways import on_the_way
 
@@ -123,7 +131,7 @@ def greedy(
 
 def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tuple[Transition, Any]:
     """Return the transition that the view learns from, and whether there is one at this step."""
-    if program.projects:
+    if program.projects and program.view is not None:
         return projected_row(program, setup, actor, done)
     nothing = jnp.zeros(0, jnp.int32)
     before, after = (actor.queue, done.queue) if program.queue_room else (nothing, nothing)
@@ -132,7 +140,12 @@ def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tupl
         item = Transition(actor.obs, before, action, done.reward, done.obs, after, done.terminated)
         if program.process is not None:
             item = item._replace(fresh=is_fresh(program, setup, done))
-        return item, credited(program, setup, actor.age, done.action_age)
+        valid = credited(program, setup, actor.age, done.action_age)
+        if not program.projects:
+            return item, valid
+        row, follows = projected_row(program, setup, actor, done)
+        decided = {name: getattr(row, name) for name in DECIDED}
+        return item._replace(**decided), valid & (follows | (program.code(setup).projects == 0))
     past = program.capacity - setup.delay
     path = jnp.concatenate([actor.history.obs, done.obs[None]])
     ends = done.executed, done.reward, path[past + 1], after, done.terminated

@@ -36,6 +36,7 @@ from deadtime.learn.host_programs import (
     bytes_of,
     hosted,
     lanes_of,
+    program_alone,
     program_of,
     run_of,
     seen_of,
@@ -236,7 +237,7 @@ class HostGroup:
             self._choose_and_learn()
         else:
             self._finish()
-        scores = present_scores(self.program, self.pairs, self._state.learner)
+        scores = present_scores(self.program, self.pairs, self._setups, self._state.learner)
         self._evaluations.note(self.done, scores)
 
     def _note(self, played: Played) -> None:
@@ -355,7 +356,8 @@ class HostGroup:
         return found
 
     def _policy(self, learner: Any, spec: DeepRun, seed: int) -> dict[str, np.ndarray]:
-        arrays = self.program.learner.policy_arrays(self.program, learner)
+        program = program_alone(self.program, spec)
+        arrays = program.learner.policy_arrays(program, learner)
         if self._frames:  # a network has outputs for the actions of all games
             arrays |= {"actions": np.array(spec.environment(seed).num_actions)}
         return arrays

@@ -15,12 +15,15 @@ from deadtime.envs.pools import Lane, Played
 from deadtime.learn.compiled_groups import SHARED, capacity_of
 from deadtime.learn.host_turn import HostedLearner
 from deadtime.learn.lane_learner import LaneLearner
+from deadtime.learn.learners import LEARNERS
 from deadtime.learn.program import Program, Setup, bounded_by, split_settings
 from deadtime.learn.run_spec import DeepRun
 from deadtime.learn.together_learner import TogetherLearner, begin_all
 from deadtime.runtime.views import VIEWS, Code
 
 Pair = tuple[DeepRun, int]
+TOGETHER = (10, *SHARED)
+"""The lengths of the queues of runs on numbers that are trained together."""
 LARGE_PRODUCTS = 1_000_000
 """The products in the hidden layers of an update from which it is worth a GPU (see `is_large`)."""
 
@@ -49,15 +52,22 @@ def program_of(spec: DeepRun, device: str) -> Program:
     if not spec.family.frames:
         settings = bounded_by(spec.length, split_settings(settings)[0])
         together = trains_together(spec, device)
-        room = capacity_of(spec.delay, SHARED) if together else spec.delay
+        room = capacity_of(spec.longest_delay, TOGETHER) if together else spec.delay
+        mixes = together and LEARNERS[settings.kind].mixes_outside and spec.process is None
         environment = spec.environment(0)
         under = room, spec.envs, spec.process, spec.observed
-        return Program(environment, view, settings, *under, together)
+        return Program(environment, None if mixes else view, settings, *under, together)
     shares = device == "gpu" and view.sees != "history"
     room = max(spec.delay, SHARED[0]) if shares else spec.delay * view.sees_queue
     if hasattr(settings, "model"):  # emulators predict, not the program
         settings = replace(settings, model=type(settings).model)
     return Program(None, None, settings, room, spec.envs)
+
+
+def program_alone(program: Program, spec: DeepRun) -> Program:
+    """Return a program on numbers for the view of one run."""
+    shared = program.env is not None and program.view is None
+    return replace(program, view=VIEWS[spec.agent]) if shared else program
 
 
 def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:

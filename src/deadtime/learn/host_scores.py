@@ -16,7 +16,7 @@ from deadtime.envs.pools import Played
 from deadtime.learn.a2c import forget
 from deadtime.learn.evaluate import evaluate, play
 from deadtime.learn.evaluations import EPISODES
-from deadtime.learn.host_programs import Pair, hosted, lanes_of, run_of, seen_of
+from deadtime.learn.host_programs import Pair, hosted, lanes_of, seen_of
 from deadtime.learn.policies import policy_of
 from deadtime.learn.program import Program, Setup
 
@@ -29,7 +29,7 @@ def scores_under(
 ) -> Scores:
     """Return the scores of runs under their own delay and under the delays in their specs."""
     delays = {m for spec, _ in pairs for m in spec.evaluation_delays}
-    if program.env is not None:
+    if not program.stacked:
         return {
             m: _policy_scores(program, pairs, learner, m, None) for m in (None, *sorted(delays))
         }
@@ -42,9 +42,13 @@ def scores_under(
     return found
 
 
-def present_scores(program: Program, pairs: Sequence[Pair], learner: Any) -> list[float]:
+def present_scores(
+    program: Program, pairs: Sequence[Pair], setups: Setup, learner: Any
+) -> list[float]:
     """Return the mean score of each run on numbers for an evaluation during its training."""
-    return _policy_scores(program, pairs, learner, None, EPISODES)
+    if not program.stacked:
+        return _policy_scores(program, pairs, learner, None, EPISODES)
+    return scores_of(program, pairs, setups, learner, EPISODES, Event()).mean(axis=1).tolist()
 
 
 def _policy_scores(
@@ -60,11 +64,11 @@ def _policy_scores(
     """
     learner = jax.tree.map(np.asarray, learner)
     found = []
-    for i, (spec, seed) in enumerate(pairs):
+    for spec, seed in pairs:
         if delay is not None and delay not in spec.evaluation_delays:
             found.append(math.nan)
             continue
-        arrays = program.learner.policy_arrays(program, run_of(program, learner, i))
+        arrays = program.learner.policy_arrays(program, learner)
         under = spec.channel if delay is None else delay
         policy = policy_of(spec, seed, arrays).at_delay(under)
         held_out = int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
@@ -88,6 +92,7 @@ def scores_of(
         setups = setups._replace(delay=jnp.full(len(pairs), delay, jnp.int32))
     memory: Any = None
     learner_code = hosted(program)
+    shape = () if program.env is None else program.action_shape
 
     def act(played: Played) -> np.ndarray:
         nonlocal memory
@@ -95,7 +100,7 @@ def scores_of(
             memory = forget(memory, played.lost.reshape(len(pairs), episodes, 1).copy())
         seen = seen_of(program, len(pairs), played)
         actions, memory = learner_code.decide(program, setups, learner, memory, seen)
-        return np.asarray(actions).ravel()
+        return np.asarray(actions).reshape(len(played.age), *shape)
 
     spec = pairs[0][0]
     with closing(spec.family.pool(lanes_of(pairs, episodes, 1, delay), spec.env)) as pool:

@@ -41,6 +41,8 @@ class Learner:
     """Whether it can have a view with inputs of its own (see `views.Shown`)."""
     mixes_views: bool = False
     """Whether runs of several views can share a compiled program, as they do on a GPU."""
+    mixes_outside: bool = False
+    """The same for runs whose environments are outside the program, views that project included."""
     offline: bool = False
     """Whether it can solve a model after a phase of random actions."""
     projects: bool = False
@@ -104,6 +106,7 @@ LEARNERS: dict[str, Learner] = {
         manifests.of_sac,
         ("chosen", "executed"),
         action_kind="box",
+        mixes_outside=True,
         projects=True,
     ),
     "pixel-q": Learner(

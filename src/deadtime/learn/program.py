@@ -31,7 +31,8 @@ class Program:
     env: Any
     """The environment with default parameters; setups have those of runs. None for frames."""
     view: View | None
-    """The view of all runs; None if each setup has its own."""
+    """The view of all runs; None if each setup has its own. Then values and decisions may have
+    different inputs if the runs are trained `together`."""
     settings: Any
     """The learner's settings, with defaults for those that a setup holds."""
     capacity: int
@@ -93,8 +94,8 @@ class Program:
 
     @property
     def projects(self) -> bool:
-        """Whether values are of states, and decisions of other inputs."""
-        return self.view is not None and self.view.projects
+        """Whether values of some runs are of states, and their decisions of other inputs."""
+        return self.together if self.view is None else self.view.projects
 
     @property
     def queue_room(self) -> int:

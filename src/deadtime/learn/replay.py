@@ -11,6 +11,9 @@ from jaxtyping import Array, Float, Int
 
 from deadtime.learn.program import Program
 
+DECIDED = ("seen", "seen_queue", "next_seen", "next_seen_queue")
+"""The parts of a transition that its actions were decided from, for views that project."""
+
 
 class Transition(NamedTuple):
     """A transition; `queue` and `next_queue` are empty if the values do not see the queue.
@@ -85,14 +88,14 @@ class Layout(NamedTuple):
 
 def layout_of(program: Program) -> Layout:
     """Return the form of a program's transitions."""
-    projects = program.projects
+    apart = program.projects and program.view is not None
     executed = program.view is None or program.view.credits == "executed"
     return Layout(
         program.observation,
         program.action_shape,
         program.action_type,
-        0 if projects else program.queue_room,
-        program.capacity if projects else -1,
+        0 if apart else program.queue_room,
+        program.capacity if program.projects else -1,
         program.process is not None and executed,
     )
 

@@ -98,26 +98,36 @@ def _model(program: Program) -> ForwardModel | None:
     return forward_model(program.settings.model) if program.predicts else None
 
 
-def inputs(program: Program, setup: Setup, obs: Array, queue: Array) -> Float[Array, " inputs"]:
-    """Return an observation and its pending actions, as a network sees them."""
+def inputs(
+    program: Program, setup: Setup, obs: Array, queue: Array, sees: Any
+) -> Float[Array, " inputs"]:
+    """Return an observation and, if the network `sees` them, its pending actions."""
     capacity = len(queue)
     if capacity == 0:
         return obs
-    pending = jnp.arange(capacity) >= capacity - setup.delay
+    pending = (jnp.arange(capacity) >= capacity - setup.delay) & sees
     shown = jnp.where(pending[:, None], _scale(program).inward(queue), 0.0)
     return jnp.concatenate([obs, shown.ravel()])
 
 
 def inputs_of(program: Program, setup: Setup, batch: Transition) -> Inputs:
     """Return the inputs of the networks for a batch."""
-    shown = jax.vmap(partial(inputs, program, setup))
+    code = program.code(setup)
+    shown = jax.vmap(partial(inputs, program, setup), in_axes=(0, 0, None))
     action = _scale(program).inward(batch.action)
-    valued = shown(batch.obs, batch.queue)
-    then = shown(batch.next_obs, batch.next_queue)
+    before = batch.obs, batch.queue
+    after = batch.next_obs, batch.next_queue
+    valued, then = (shown(*place, code.values_queue) for place in (before, after))
     if not program.projects:
         return Inputs(valued, valued, then, then, action)
-    decided = shown(batch.seen, batch.seen_queue)
-    return Inputs(decided, valued, shown(batch.next_seen, batch.next_seen_queue), then, action)
+    decided = batch.seen, batch.seen_queue
+    decided_next = batch.next_seen, batch.next_seen_queue
+    if program.view is None:
+        decided, decided_next = jax.tree.map(
+            partial(jnp.where, code.projects), (decided, decided_next), (before, after)
+        )
+    first, second = (shown(*place, code.sees_queue) for place in (decided, decided_next))
+    return Inputs(first, valued, second, then, action)
 
 
 def values(critics: MLP, valued: Array, action: Array) -> Float[Array, "2 B"]:
@@ -182,7 +192,8 @@ def updated(
         total += sum(actor_losses(weights, batch, given, noise[1], wanted))
         if model is not None and model.learns:
             trained = cast("TrainedModel", model)
-            total += trained.loss(program, state.model, weights.model, batch)
+            off = trained.loss(program, state.model, weights.model, batch)
+            total += off if program.view is not None else jnp.where(setup.view.predicts, off, 0.0)
         return total
 
     found, gradient = jax.value_and_grad(loss)(state.weights)
@@ -201,15 +212,21 @@ def updated(
 
 def law_of(program: Program, setup: Setup, state: SacState, actor: Actor, key: Array) -> Any:
     """Return the Gaussian of the next action; outputs are averaged over the predictions."""
-    net, model = state.weights.actor, _model(program)
-    if model is not None:
-        run, at = on_the_way(program, setup, actor)
-        seen = model.predict(program, run, state.model, at, key)
-        outputs = jax.vmap(net)(seen)
-        # equal outputs have exactly themselves as this mean
-        return gaussian(outputs[0] + (outputs - outputs[0]).mean(axis=0))
+    net, model, code = state.weights.actor, _model(program), program.code(setup)
     queue = actor.queue if program.queue_room else actor.queue[:0]
-    return gaussian(net(inputs(program, setup, actor.obs, queue)))
+
+    def outputs_at(obs: Array) -> Array:
+        return net(inputs(program, setup, obs, queue, code.sees_queue))
+
+    if model is None:
+        return gaussian(outputs_at(actor.obs))
+    run, at = on_the_way(program, setup, actor)
+    seen = model.predict(program, run, state.model, at, key)
+    if program.view is None:
+        seen = jnp.where(code.predicts, seen, actor.obs)
+    outputs = jax.vmap(outputs_at)(seen)
+    # equal outputs have exactly themselves as this mean
+    return gaussian(outputs[0] + (outputs - outputs[0]).mean(axis=0))
 
 
 class SoftActorCritic:
@@ -231,11 +248,13 @@ class SoftActorCritic:
         """Return the state of a new learner."""
         key_actor, key_critics, key_model = jax.random.split(key, 3)
         hidden, d, n = program.settings.hidden, program.observation, _scale(program).size
-        used = d + n * setup.delay * (program.queue_room > 0)
+        code = program.code(setup)
+        used = d + n * setup.delay * code.sees_queue
         actor = new_mlp(key_actor, (d + n * program.queue_room, *hidden, 2 * n), used)
-        room = 0 if program.projects else program.queue_room
+        apart = program.projects and program.view is not None
+        room = 0 if apart else program.queue_room
         widths = d + n * room + n, *hidden, 1
-        fan_in = d + n * setup.delay * (room > 0) + n
+        fan_in = d + n * setup.delay * code.values_queue + n
         critics = jax.vmap(lambda k: new_mlp(k, widths, fan_in))(
             jax.random.split(key_critics, _CRITICS)
         )
@@ -320,12 +339,15 @@ class SoftActorCritic:
         scale, d, model = _scale(program), program.observation, _model(program)
         found: dict[str, Any] = dict(layer_arrays("layer", state.weights.actor))
         pending = int(state.pending) if program.queue_room else 0
+        first = np.asarray(found["layer/0/weight"])
+        used = first.shape[1] - pending * scale.size
+        found["layer/0/weight"] = np.concatenate([first[:, :d], first[:, used:]], axis=1)
         _unscale(scale, found, "layer", d, pending)
         if model is not None:
             found |= model.arrays(state.model)
             if "model/0/weight" in found:
                 _unscale(scale, found, "model", d, 1)
-        found |= {"low": scale.low, "high": scale.high, "capacity": program.queue_room}
+        found |= {"low": scale.low, "high": scale.high, "capacity": pending}
         return {name: np.asarray(array) for name, array in found.items()}
 
 

@@ -109,7 +109,8 @@ def new_agent(env: Finite, view: View, delay: Delay, observed: Observed = "now")
     table = by_queue(actions, longest) if view.sees == "queue" else by_state(states, actions)
     model = empty(states, actions, outcomes) if view.predicts else empty(1, actions, 1)
     values = np.zeros((states if view.projects else 0, actions))
-    return Agent(table, model, *view.code, longest, bits_of(actions), channel, values)
+    code = view.code
+    return Agent(table, model, code.sees, code.credits, longest, bits_of(actions), channel, values)
 
 
 def to_arrays(agent: Agent) -> dict[str, np.ndarray]:

@@ -1,8 +1,9 @@
 """Learners of numbers in the host loop: several runs in lock step, each with all its lanes.
 
 The functions of one run are mapped over runs. In a turn one compiled call chooses the actions of
-all lanes of all runs. Another one learns from the turn before while the environments play. So a run
-acts with the networks from before its last update, which a run alone does not.
+all lanes of all runs. Another one, queued behind it, learns from the turn before while the
+environments play. So a run acts with the networks from before its last update, which a run alone
+does not.
 
 What a turn leaves goes to the device as one array. A run's numbers depend on the other runs of its
 group by rounding only.
@@ -20,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from deadtime.envs.pools import Played
+from deadtime.learn.compiled_loop import actor_at
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.lane_learner import check_updates
 from deadtime.learn.lane_steps import (
@@ -32,6 +34,7 @@ from deadtime.learn.lane_steps import (
     steps_of,
 )
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled, compiled_products
+from deadtime.learn.ways import known_after, known_at_start
 
 _FLAGS = ("terminated", "ended", "lost")
 
@@ -40,10 +43,19 @@ class TogetherRuns(NamedTuple):
     """Runs between two turns; each leaf has an axis of runs first."""
 
     actors: Actor
-    behind: Actor
-    """The lanes before the turn that is learned from next."""
     learner: Any
     replay: Any
+
+
+class Seen(NamedTuple):
+    """The present step of lanes, as decisions need it (see `pools.Played`)."""
+
+    obs: Array
+    queue: Array
+    age: Array
+    action_age: Array
+    next_age: Array
+    age_now: Array
 
 
 def _layout(program: Program) -> dict[str, tuple[tuple[int, ...], Any]]:
@@ -91,7 +103,7 @@ def begin_all(program: Program, setups: Setup) -> TogetherRuns:
         queue = jnp.zeros(shape, program.action_type)
         actors = started(program, obs, queue, jnp.zeros(program.lanes, jnp.int32))
         learner = new_learner(program, setup)
-        return TogetherRuns(actors, actors, learner, program.learner.new_replay(program))
+        return TogetherRuns(actors, learner, program.learner.new_replay(program))
 
     return jax.vmap(one)(setups)
 
@@ -110,6 +122,19 @@ def _learned(
     return learned(program, setup, learner, replay, actors, unpacked(program, rows), t)
 
 
+def _decided(program: Program, setup: Setup, learner: Any, seen: Seen) -> Array:
+    """Return the best action of each lane of a run."""
+
+    def one(seen: Seen) -> Array:
+        starts = known_at_start(program, seen.age_now)
+        later = known_after(program, seen.action_age, seen.next_age)
+        known = jax.tree.map(partial(jnp.where, seen.age == 0), starts, later)
+        actor = actor_at(program, (), seen.obs, seen.queue)._replace(known=known)
+        return program.learner.decide(program, setup, learner, actor, setup.key)[0]
+
+    return jax.vmap(one)(seen)
+
+
 class _Functions(NamedTuple):
     """The compiled functions of a program, for all runs of a group."""
 
@@ -117,6 +142,7 @@ class _Functions(NamedTuple):
     choose: Any
     follow_and_choose: Any
     learn: Any
+    decide: Any
 
 
 @cache
@@ -129,13 +155,14 @@ def _functions(program: Program) -> _Functions:
         compiled(mapped(chosen, 0, 0, 0, None)),
         compiled(mapped(_followed_and_chosen, 0, 0, 0, 0, None)),
         compiled_products(mapped(_learned, 0, 0, 0, 0, None), donate_argnums=1),
+        compiled(mapped(_decided, 0, 0, 0)),
     )
 
 
 class TogetherLearner:
     """A learner of `learner_code` for several runs (see `host_turn.HostedLearner`)."""
 
-    overlaps = True
+    overlaps = False
 
     def __init__(self, program: Program):
         """Look up the compiled functions once, since hashing a program takes long."""
@@ -158,35 +185,49 @@ class TogetherLearner:
         seen: Played,
         t: int,
         turn: Turn | None = None,
-    ) -> tuple[Any, TogetherRuns]:
-        """Return the actions of all lanes, after `turn` was played and before it is learned."""
+    ) -> tuple[np.ndarray, TogetherRuns]:
+        """Return the actions of all lanes."""
+        actions, actors = self._do.choose(setups, state.learner, state.actors, np.int32(t))
+        return np.asarray(actions), state._replace(actors=actors)
+
+    def learn_and_choose(
+        self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
+    ) -> tuple[np.ndarray, TogetherRuns]:
+        """Choose the next actions, and queue an update from the last turn behind them.
+
+        The device learns while the environments play, since only the actions are waited for.
+        """
+        rows = jax.device_put(packed(program, steps_of(turn)))
         now = setups, state.learner, state.actors
-        if turn is None:
-            actions, actors = self._do.choose(*now, np.int32(t))
-        else:
-            rows = packed(program, steps_of(turn))
-            actions, actors = self._do.follow_and_choose(*now, rows, np.int32(t))
-        return actions, state._replace(actors=actors, behind=state.actors)
+        actions, actors = self._do.follow_and_choose(*now, rows, np.int32(t))
+        learner, replay = self._learned(program, setups, state, rows, t)
+        return np.asarray(actions), TogetherRuns(actors, learner, replay)
 
     def learn(
         self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, index: int
     ) -> TogetherRuns:
-        """Learn from the turn `index`, after the actions that follow it were chosen."""
-        both = state.learner, state.replay
-        rows = packed(program, steps_of(turn))
-        first = np.int32(index * program.lanes)
-        learner, replay = self._do.learn(setups, both, state.behind, rows, first)
-        return state._replace(learner=learner, replay=replay)
-
-    def learn_and_choose(
-        self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
-    ) -> tuple[Any, TogetherRuns]:
-        """Raise: this learner chooses before it learns."""
+        """Raise: this learner learns in the turn in which it chooses."""
         raise NotImplementedError
 
     def finish(
         self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
     ) -> TogetherRuns:
         """Learn from the last turn of the training."""
-        before = state._replace(behind=state.actors)
-        return self.learn(program, setups, before, turn, t // program.lanes - 1)
+        rows = packed(program, steps_of(turn))
+        learner, replay = self._learned(program, setups, state, rows, t)
+        return state._replace(learner=learner, replay=replay)
+
+    def _learned(
+        self, program: Program, setups: Setup, state: TogetherRuns, rows: Any, t: int
+    ) -> tuple[Any, Any]:
+        """Learn from the turn before step t; the learner and the replay buffer are used up."""
+        both = state.learner, state.replay
+        return self._do.learn(setups, both, state.actors, rows, np.int32(t - program.lanes))
+
+    def decide(
+        self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Played
+    ) -> tuple[Array, Any]:
+        """Return the best action of each lane."""
+        ages = seen.age, seen.action_age, seen.next_age, seen.age_now
+        present = Seen(*map(jnp.asarray, (seen.shown, seen.queue, *ages)))
+        return self._do.decide(setups, learner, present), memory

@@ -26,6 +26,7 @@ from deadtime._support.names import nearest
 from deadtime._support.progress import about, bar
 from deadtime._support.terminal import console, counted
 from deadtime.runs import records
+from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.driven import STATUS, last_status
 from deadtime.runs.engines import Engine, Inline, Local, gpus_here
 from deadtime.runs.estimates import seconds_needed
@@ -156,7 +157,19 @@ def _engine(left: Runs, where: Where, how: How) -> tuple[Engine, list[Unit], int
     local = device == "cpu" and (where.engine or _usual(units)) == "local"
     if local:
         return Local(), units, 0
-    return Inline(cores() if device == "cpu" else 1), units, int(device == "gpu")
+    return Inline(_at_once(units, device)), units, int(device == "gpu")
+
+
+def _at_once(units: list[Unit], device: str) -> int:
+    """Return the number of units that are trained at a time in this process.
+
+    On a GPU two units on numbers share the device: one learns while the other's environments play.
+    """
+    if device == "cpu":
+        return cores()
+    specs = [unit.runs[0][0] for unit in units]
+    outside = [spec for spec in specs if isinstance(spec, DeepSpec) and spec.outside]
+    return 2 if outside == specs and not any(spec.family.frames for spec in outside) else 1
 
 
 def _usual(units: list[Unit]) -> str:

@@ -44,15 +44,22 @@ CHOSEN, EXECUTED, SHIFTED = range(len(CREDITS))
 
 
 class Code(NamedTuple):
-    """A view as two whole numbers, for compiled code that runs of several views share."""
+    """A view as whole numbers, for compiled code that runs of several views share."""
 
     sees: Any
     credits: Any
+    projects: Any = False
+    """Whether values are of states, and decisions of other inputs."""
 
     @property
     def sees_queue(self) -> Any:
         """Whether the agent sees the pending actions."""
         return self.sees == QUEUE
+
+    @property
+    def values_queue(self) -> Any:
+        """Whether the values see the pending actions."""
+        return self.sees_queue & (self.projects == 0)
 
     @property
     def predicts(self) -> Any:
@@ -97,7 +104,7 @@ class View:
     @property
     def code(self) -> Code:
         """The view as numbers."""
-        return Code(SEES.index(self.sees), CREDITS.index(self.credits))
+        return Code(SEES.index(self.sees), CREDITS.index(self.credits), self.projects)
 
     @property
     def predicts(self) -> bool:
