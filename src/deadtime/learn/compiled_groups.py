@@ -1,8 +1,8 @@
 """Groups of runs that share a compiled program, with their environments inside it.
 
 On a CPU a program is compiled for one view and a queue just long enough, and each run is a group.
-On a GPU one program serves all views and delays up to 25. A step there is a chain of small
-kernels, and more runs in a batch do not make it slower.
+On a GPU one program serves all delays up to 25, and all views but those whose rows have another
+form. A step there is a chain of small kernels, and more runs in a batch do not make it slower.
 """
 
 from __future__ import annotations
@@ -58,10 +58,12 @@ def program_of(spec: DeepRun, device: str) -> Program:
     kind = type(env)() if spec.family.members else env  # members differ by parameters alone
     settings = bounded_by(spec.length, split_settings(spec.learner)[0])
     mixes = LEARNERS[settings.kind].mixes_views
-    own_rows = view.credits == "shifted" or view.projects
-    shares = device == "gpu" and mixes and not own_rows and view.shown is None
+    alike = view.credits != "shifted" and view.shown is None
+    shares = device == "gpu" and mixes and alike
+    if view.projects and spec.longest_delay == 0:
+        shares = False  # without a delay the projection is Q itself
     capacity = capacity_of(spec.longest_delay, SHARED if shares else _CAPACITIES)
-    own = not shares or view.sees == "history"
+    own = not shares or view.projects or view.sees == "history"
     shown = view if own else None
     process, observed = spec.process, spec.observed
     return Program(kind, shown, settings, capacity, process=process, observed=observed)

@@ -33,7 +33,12 @@ _NOT_RUN = "not run"
 
 
 def _spec(env: str, agent: str, delay: int) -> DeepSpec:
-    """Return a run; it is the paper's run where that has the same environment, agent and delay."""
+    """Return a run; it is the paper's run where that has the same environment, agent and delay.
+
+    Without a delay the projection is Q itself, and Projected-Q is the agent that sees the queue.
+    """
+    if delay == 0 and agent == "projected":
+        agent = "augmented"
     settings = {"perturb": "masses+lengths"} if "noisy" in env else {}
     return DeepSpec(env, agent, delay, settings=settings)
 
@@ -100,5 +105,5 @@ PROJECTED = Experiment(
     _draw,
     _table,
     in_part=True,
-    subject=[key for key in RUNS if key[1] == "projected"],
+    subject=[(env, agent, m) for env, agent, m in RUNS if agent == "projected" and m],
 )
