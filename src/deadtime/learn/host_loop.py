@@ -4,8 +4,8 @@ In a turn the learner chooses an action for every lane, the pool makes a step, a
 learns from it. A learner that overlaps does so while the environments play the next step; others
 learn before they choose. On a CPU each run is trained alone. On a GPU, runs on frames are trained
 together, even with different games, agents, delays and seeds. So are runs on numbers with large
-networks, if they differ in seed and delay only. Runs with small networks are trained on the CPU
-even if there is a GPU (see `host_programs.is_large`).
+networks, if they have the same environment, learner and length. Runs with small networks are
+trained on the CPU even if there is a GPU (see `host_programs.is_large`).
 
 If the pool can save its environments, a checkpoint holds them too, and a resumed run has the bits
 of an uninterrupted one. Other checkpoints hold learner and replay buffer only. Their runs resume

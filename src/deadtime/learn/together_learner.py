@@ -1,9 +1,9 @@
 """Learners of numbers in the host loop: several runs in lock step, each with all its lanes.
 
 The functions of one run are mapped over runs. In a turn one compiled call chooses the actions of
-all lanes of all runs. Another one, queued behind it, learns from the turn before while the
-environments play. So a run acts with the networks from before its last update, which a run alone
-does not.
+all lanes of all runs. Another one learns from the turn before, while the environments play. It is
+queued once the environments have their actions, since queuing it takes as long as their step. So a
+run acts with the networks from before its last update, which a run alone does not.
 
 What a turn leaves goes to the device as one array. A run's numbers depend on the other runs of its
 group by rounding only.
@@ -43,6 +43,8 @@ class TogetherRuns(NamedTuple):
     """Runs between two turns; each leaf has an axis of runs first."""
 
     actors: Actor
+    behind: Actor
+    """The actors one turn before, while the runs have not learned from that turn."""
     learner: Any
     replay: Any
 
@@ -103,7 +105,7 @@ def begin_all(program: Program, setups: Setup) -> TogetherRuns:
         queue = jnp.zeros(shape, program.action_type)
         actors = started(program, obs, queue, jnp.zeros(program.lanes, jnp.int32))
         learner = new_learner(program, setup)
-        return TogetherRuns(actors, learner, program.learner.new_replay(program))
+        return TogetherRuns(actors, actors, learner, program.learner.new_replay(program))
 
     return jax.vmap(one)(setups)
 
@@ -162,7 +164,7 @@ def _functions(program: Program) -> _Functions:
 class TogetherLearner:
     """A learner of `learner_code` for several runs (see `host_turn.HostedLearner`)."""
 
-    overlaps = False
+    overlaps = True
 
     def __init__(self, program: Program):
         """Look up the compiled functions once, since hashing a program takes long."""
@@ -186,43 +188,48 @@ class TogetherLearner:
         t: int,
         turn: Turn | None = None,
     ) -> tuple[np.ndarray, TogetherRuns]:
-        """Return the actions of all lanes."""
-        actions, actors = self._do.choose(setups, state.learner, state.actors, np.int32(t))
-        return np.asarray(actions), state._replace(actors=actors)
-
-    def learn_and_choose(
-        self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
-    ) -> tuple[np.ndarray, TogetherRuns]:
-        """Choose the next actions, and queue an update from the last turn behind them.
-
-        The device learns while the environments play, since only the actions are waited for.
-        """
-        rows = jax.device_put(packed(program, steps_of(turn)))
+        """Return the actions of all lanes, which first follow the last turn."""
         now = setups, state.learner, state.actors
-        actions, actors = self._do.follow_and_choose(*now, rows, np.int32(t))
-        learner, replay = self._learned(program, setups, state, rows, t)
-        return np.asarray(actions), TogetherRuns(actors, learner, replay)
+        if turn is None:
+            actions, actors = self._do.choose(*now, np.int32(t))
+        else:
+            rows = packed(program, steps_of(turn))
+            actions, actors = self._do.follow_and_choose(*now, rows, np.int32(t))
+        return np.asarray(actions), state._replace(actors=actors, behind=state.actors)
 
     def learn(
         self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, index: int
     ) -> TogetherRuns:
-        """Raise: this learner learns in the turn in which it chooses."""
+        """Learn from the turn `index`, after the choice that followed it."""
+        return self._learned(program, setups, state, state.behind, turn, index)
+
+    def learn_and_choose(
+        self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
+    ) -> tuple[np.ndarray, TogetherRuns]:
+        """Raise: this learner learns while the environments play."""
         raise NotImplementedError
 
     def finish(
         self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
     ) -> TogetherRuns:
         """Learn from the last turn of the training."""
-        rows = packed(program, steps_of(turn))
-        learner, replay = self._learned(program, setups, state, rows, t)
-        return state._replace(learner=learner, replay=replay)
+        index = t // program.lanes - 1
+        return self._learned(program, setups, state, state.actors, turn, index)
 
     def _learned(
-        self, program: Program, setups: Setup, state: TogetherRuns, rows: Any, t: int
-    ) -> tuple[Any, Any]:
-        """Learn from the turn before step t; the learner and the replay buffer are used up."""
-        both = state.learner, state.replay
-        return self._do.learn(setups, both, state.actors, rows, np.int32(t - program.lanes))
+        self,
+        program: Program,
+        setups: Setup,
+        state: TogetherRuns,
+        actors: Actor,
+        turn: Turn,
+        index: int,
+    ) -> TogetherRuns:
+        """Learn from a turn; the learner and the replay buffer of `state` are used up."""
+        rows = packed(program, steps_of(turn))
+        both, first = (state.learner, state.replay), np.int32(index * program.lanes)
+        learner, replay = self._do.learn(setups, both, actors, rows, first)
+        return state._replace(learner=learner, replay=replay)
 
     def decide(
         self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Played
