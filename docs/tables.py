@@ -151,6 +151,27 @@ def choose() -> str:
     return table(heads, lines)
 
 
+def projected() -> str:
+    """Greedy returns of Projected-Q beside the agents that predict and that see the queue."""
+    agents = ("projected", "delayed", "augmented")
+    titles = {"noisy-cartpole": "Noisy CartPole", "cartpole": "CartPole"}
+    titles |= {"noisy-acrobot": "Noisy Acrobot", "acrobot": "Acrobot"}
+    lines = []
+    for env, title in titles.items():
+        for m in (5, 10, 15, 20, 25):
+            of = {row["agent"]: row for row in rows("projected", environment=env, delay=m)}
+            if not of:
+                continue
+            best = max(float(of[agent]["greedy"]) for agent in agents)
+            cells = []
+            for agent in agents:
+                few = "" if of[agent]["seeds"] == "10" else f" ({of[agent]['seeds']} seeds)"
+                cell = interval(of[agent], "greedy", 0) + few
+                cells.append(f"**{cell}**" if float(of[agent]["greedy"]) == best else cell)
+            lines.append([title, str(m), *cells])
+    return table(["environment", "m", *(f"`{agent}`" for agent in agents)], lines)
+
+
 def growth() -> str:
     """Episodes until a return of 0.5 in mazes."""
     lines = []
@@ -469,6 +490,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "standing": standing,
     "beside-the-paper": beside_the_paper,
     "choose": choose,
+    "projected": projected,
     "growth": growth,
     "stationarity": stationarity,
     "mazes": mazes,
