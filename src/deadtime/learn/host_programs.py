@@ -28,14 +28,18 @@ LARGE_PRODUCTS = 1_000_000
 """The products in the hidden layers of an update from which it is worth a GPU (see `is_large`)."""
 
 
+def products_of(settings: Any) -> int:
+    """Return the products in the hidden layers of one network for a batch, if there is one."""
+    widths = settings.hidden if isinstance(settings.hidden, tuple) else (settings.hidden,)
+    return getattr(settings, "batch_size", 1) * sum(one * other for one, other in pairwise(widths))
+
+
 def is_large(settings: Any) -> bool:
     """Return whether an update of these settings is worth a GPU.
 
     Smaller networks are chains of small operations, and a GPU would spend its time launching them.
     """
-    widths = settings.hidden if isinstance(settings.hidden, tuple) else (settings.hidden,)
-    products = sum(one * other for one, other in pairwise(widths))
-    return products * settings.batch_size >= LARGE_PRODUCTS
+    return products_of(settings) >= LARGE_PRODUCTS
 
 
 def trains_together(spec: DeepRun, device: str) -> bool:

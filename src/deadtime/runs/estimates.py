@@ -21,8 +21,14 @@ STEPS_A_SECOND = {"paper": 12_000, "best": 2_500, "atari": 45, "atari-gpu": 3_00
 """Steps of deep agents, by preset, on one core; on a GPU only those of Atari."""
 FASTER_WITHOUT_PREDICTIONS = 1.5
 """The speed of an agent without a forward model on a core, relative to one that has it."""
+CORE_SECONDS_A_PRODUCT = 6e-10
+"""Seconds of an update for each product of one large network, on a core: SAC updates all of its
+networks with a batch, in 10 ms if they have 256 × 256 products and the batch 256."""
 GPU_SECONDS_A_STEP = {"paper": (1.4e-4, 1.2e-7), "best": (5.5e-4, 9e-7)}
 """Seconds of a step of all runs that share a program on a GPU: a fixed part, and one for each."""
+GPU_SECONDS_A_TURN = (2.8e-3, 1.0e-5)
+"""Seconds of a turn of runs on numbers that share a GPU while their environments are outside: a
+fixed part, and one for each environment. SAC on HalfCheetah with 16 cores, 32 to 128 runs."""
 STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
 """Seconds until a process has imported what it needs."""
 COMPILED_IN_SECONDS = {"tabular": 12.0, "deep": 12.0}
@@ -82,7 +88,7 @@ def seconds_needed(runs: Runs, gpus: int, together: bool = False, figures: int =
             alone += [_tabular_seconds(spec)] * len(seeds)
         elif gpus and spec.family.frames:
             shared.append(len(seeds) * spec.length / STEPS_A_SECOND["atari-gpu"])
-        elif not gpus or spec.outside:
+        elif not gpus or not _shares_gpu(spec):
             on_cores.append((spec, len(seeds)))
     alone += _seconds_on_cores(on_cores, together)
     on_gpus = max(*shared, sum(shared) / (gpus or 1))
@@ -123,6 +129,9 @@ def _seconds_on_cores(specs: list[tuple[DeepSpec, int]], together: bool) -> list
         each = spec.length / STEPS_A_SECOND["atari" if spec.family.frames else spec.preset]
         if not VIEWS[spec.agent].predicts:
             each /= FASTER_WITHOUT_PREDICTIONS
+        if not spec.family.frames and host_programs.is_large(spec.learner):
+            products = host_programs.products_of(spec.learner)
+            each = spec.length * CORE_SECONDS_A_PRODUCT * products
         found += [each] * seeds
         if program not in known:
             there = memory.has_compiled(program)
@@ -131,16 +140,35 @@ def _seconds_on_cores(specs: list[tuple[DeepSpec, int]], together: bool) -> list
     return found
 
 
-def _seconds_of_groups(runs: Runs) -> list[float]:
-    """Estimate the seconds for each group of runs that share a program on a GPU."""
+def _shares_gpu(spec: DeepSpec) -> bool:
+    """Return whether runs of a spec on numbers are trained beside each other on a GPU."""
     with uninterrupted():
-        from deadtime.learn import compiled_groups  # noqa: PLC0415  (JAX takes a while to load)
+        from deadtime.learn.host_programs import trains_together  # noqa: PLC0415  (JAX)
 
-    specs = [(one, seeds) for one, seeds in runs if isinstance(one, DeepSpec) and not one.outside]
-    inside = [(spec, seed) for spec, seeds in specs for seed in seeds]
+    return not spec.outside or trains_together(spec, "gpu")
+
+
+def _seconds_of_groups(runs: Runs) -> list[float]:
+    """Estimate the seconds for each group of runs on numbers that share a program on a GPU."""
+    with uninterrupted():
+        from deadtime.learn import compiled_groups, host_loop  # noqa: PLC0415  (JAX)
+
+    specs = [(spec, seeds) for spec, seeds in runs if isinstance(spec, DeepSpec)]
+    pairs = [
+        (spec, seed)
+        for spec, seeds in specs
+        if not spec.family.frames and _shares_gpu(spec)
+        for seed in seeds
+    ]
     seconds = [0.0]
-    for _, pairs in compiled_groups.parts_of(inside, "gpu"):
-        first, each = GPU_SECONDS_A_STEP[pairs[0][0].preset]
-        longest = max(spec.length for spec, _ in pairs)
-        seconds.append(COMPILED_IN_SECONDS["deep"] + longest * (first + each * len(pairs)))
+    inside = [pair for pair in pairs if not pair[0].outside]
+    for _, part in compiled_groups.parts_of(inside, "gpu"):
+        first, each = GPU_SECONDS_A_STEP[part[0][0].preset]
+        longest = max(spec.length for spec, _ in part)
+        seconds.append(COMPILED_IN_SECONDS["deep"] + longest * (first + each * len(part)))
+    first, each = GPU_SECONDS_A_TURN
+    for group in host_loop.parts_of([pair for pair in pairs if pair[0].outside], "gpu"):
+        spec = group[0][0]
+        turn = first + each * spec.envs * len(group)
+        seconds.append(COMPILED_IN_SECONDS["deep"] + spec.length / spec.envs * turn)
     return seconds
