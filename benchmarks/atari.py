@@ -20,9 +20,7 @@ import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
 from deadtime.envs.atari import AtariPool, Game
-from deadtime.learn import host_loop
-from deadtime.learn.host_loop import HostGroup
-from deadtime.learn.host_turn import Turn
+from deadtime.learn import Group, groups_of
 from deadtime.runs import make_spec
 
 CORES = os.cpu_count() or 1
@@ -88,15 +86,14 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
     """Print the agent steps a second of several runs at once, an update every 4 of them."""
     settings = {"preset": "paper", "learning_starts": 2000, "buffer_size": 20_000}
     spec = make_spec(f"atari:{GAME}", agent, 5, settings)
-    groups = host_loop.groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
+    groups = groups_of([(spec, seed) for seed in range(runs)], jax.default_backend())
     for group in groups:
         group.begin()
 
-    def play(group: HostGroup, until: Callable[[], bool]) -> int:
+    def play(group: Group, until: Callable[[], bool]) -> int:
         first = group.done
         while not until():
             group.advance()
-        jax.block_until_ready(group._state)
         return len(group.pairs) * (group.done - first)
 
     with ThreadPoolExecutor(len(groups)) as threads:
@@ -107,42 +104,13 @@ def training(seconds: float, runs: int, agent: str, peer: float) -> None:
             threads.map(lambda group: play(group, lambda: perf_counter() - begin > seconds), groups)
         )
         rate = made / (perf_counter() - begin)
-    parts = alone(groups[0])
     for group in groups:
         group.close()
     print(
         f"training, {runs} {agent} runs of {spec.envs} games: {rate:,.0f} steps/s, "
-        f"{rate / peer:.2f} of ale-py's alone; "
-        f"alone, a turn of the first of {len(groups)} groups would play {parts[0]:.1f} ms, "
-        f"choose {parts[1]:.1f} ms, learn {parts[2]:.1f} ms",
+        f"{rate / peer:.2f} of ale-py's alone",
         flush=True,
     )
-
-
-def alone(group: HostGroup, repeats: int = 20) -> list[float]:
-    """Return the milliseconds of each part of a turn when nothing else runs."""
-    learner = group._learner
-    pool = group._pool
-
-    def choose() -> np.ndarray:
-        return np.asarray(
-            learner.choose(group.program, group._setups, group._state, group._seen, group.done)[0]
-        )
-
-    def learn() -> None:
-        index = group.done // group.program.lanes
-        turn = Turn(group._seen, group._seen.executed, group._looked(pool.receive()))
-        group._state = learner.learn(group.program, group._setups, group._state, turn, index)
-        jax.block_until_ready(group._state)
-
-    actions = choose().ravel()
-    found = []
-    for part in (lambda: pool.step(actions), choose, learn):
-        begin = perf_counter()
-        for _ in range(repeats):
-            part()
-        found.append(1e3 * (perf_counter() - begin) / repeats)
-    return found
 
 
 def main() -> None:

@@ -11,17 +11,10 @@ from statistics import median
 from time import perf_counter
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from deadtime.envs import family_of
-from deadtime.learn import preset
-from deadtime.learn.compiled_groups import CHUNK_STEPS, program_of, setups_of, width_of
-from deadtime.learn.compiled_loop import begin_all, run_chunk
-from deadtime.learn.memory import bytes_a_run
-from deadtime.learn.program import Program
+from deadtime.learn import groups_of, preset
 from deadtime.runs import make_spec
-from deadtime.runtime import VIEWS
 
 ROUNDS = 9
 
@@ -29,30 +22,16 @@ ROUNDS = 9
 class Runs:
     """Runs side by side in one program, to be timed chunk by chunk."""
 
-    def __init__(self, agent, delay, runs=1, capacity=None, chunk=CHUNK_STEPS):
+    def __init__(self, agent, delay, runs=1, alone=False):
         spec = make_spec("noisy-cartpole", agent, delay, {"preset": "paper"})
-        shared = program_of(spec, jax.default_backend())
-        self.program = (
-            shared
-            if capacity is None
-            else Program(shared.env, VIEWS[agent], shared.settings, capacity)
-        )
-        self.width = width_of(runs)
-        self.setups = setups_of([(spec, seed) for seed in range(runs)], self.width)
-        self.runs = begin_all(self.program, self.setups)
-        self.done = 0
-        self.chunk = chunk
-        self.count = runs
+        pairs = [(spec, seed) for seed in range(runs)]
+        (self.group,) = groups_of(pairs, jax.default_backend(), alone=alone)
+        self.group.begin()
         self.rate()
 
     def rate(self):
         begin = perf_counter()
-        self.runs, returns = run_chunk(
-            self.program, self.setups, self.runs, jnp.int32(self.done), self.chunk
-        )
-        np.asarray(returns)
-        self.done += self.chunk
-        return self.count * self.chunk / (perf_counter() - begin)
+        return self.group.advance() / (perf_counter() - begin)
 
 
 def sb3_rate(steps=3000):
@@ -107,7 +86,7 @@ def on_cpu():
     )
     print(f"m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program a step (aim 2)")
     for delay in (1, 3, 7, 12, 18, 22):
-        shared, alone = compared(Runs("delayed", delay), Runs("delayed", delay, capacity=delay))
+        shared, alone = compared(Runs("delayed", delay), Runs("delayed", delay, alone=True))
         print(
             f"delayed, m={delay}: {shared:,.0f} steps/s, program of its own {alone:,.0f}: "
             f"{alone / shared:.2f}× (aim 1.3)"
@@ -119,20 +98,19 @@ def on_gpu():
     for runs in (240, 500, 1000, 2000):
         batch = Runs("delayed", 25, runs)
         rate = median(batch.rate() for _ in range(5))
-        before = bytes_a_run(begin_all, batch.program, batch.setups) * batch.width
         peak = device.memory_stats()["peak_bytes_in_use"]
         print(
             f"{runs} runs, m=25: {rate:,.0f} steps/s, {rate / runs:,.0f} a run; "
-            f"state {before / 2**20:,.0f} MiB, peak {peak / 2**20:,.0f} MiB",
+            f"state {batch.group.bytes / 2**20:,.0f} MiB, peak {peak / 2**20:,.0f} MiB",
             flush=True,
         )
         del batch
-    undelayed, delayed = compared(Runs("oblivious", 0, 2000, capacity=0), Runs("delayed", 25, 2000))
+    undelayed, delayed = compared(Runs("oblivious", 0, 2000, alone=True), Runs("delayed", 25, 2000))
     print(
         f"2000 runs: m=25 costs {undelayed / delayed:.2f}× the fastest m=0 program "
         f"({undelayed:,.0f} steps/s; aim 2.5)"
     )
-    alone = median(Runs("delayed", 25, 2000, capacity=25).rate() for _ in range(2))
+    alone = median(Runs("delayed", 25, 2000, alone=True).rate() for _ in range(2))
     print(f"2000 runs, m=25, in a program for this view alone: {alone:,.0f} steps/s")
 
 

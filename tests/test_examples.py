@@ -13,6 +13,7 @@ EXAMPLES = ROOT / "examples"
 SHOWN = [
     ROOT / "README.md",
     *EXAMPLES.glob("*.py"),
+    *(ROOT / "benchmarks").glob("*.py"),
     *(ROOT / "docs").glob("*.md"),
     *(ROOT / "docs" / "notebooks").glob("*.md"),
 ]
@@ -32,7 +33,7 @@ def run(cwd, script, *arguments):
     return done.stdout
 
 
-def test_examples_and_pages_import_public_names_only():
+def test_examples_benchmarks_and_pages_import_public_names_only():
     imports = [found for path in SHOWN for found in IMPORT.findall(path.read_text("utf-8"))]
     assert len(imports) > 20
     for module, names in imports:
@@ -43,7 +44,7 @@ def test_examples_and_pages_import_public_names_only():
 
 
 @pytest.mark.full
-def test_examples_and_pages_import_public_names_of_integrations_only():
+def test_examples_benchmarks_and_pages_import_public_names_of_integrations_only():
     pytest.importorskip("stable_baselines3", reason="needs pip install '.[sb3]'")
     pytest.importorskip("torchrl", reason="needs pip install '.[torchrl]'")
     imports = [found for path in SHOWN for found in IMPORT.findall(path.read_text("utf-8"))]

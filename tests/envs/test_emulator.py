@@ -19,11 +19,11 @@ from gymnasium.utils.env_checker import check_env
 from scipy.stats import chi2_contingency, chisquare
 
 from deadtime.envs import make
-from deadtime.envs.atari import emulator
-from deadtime.envs.atari.emulator import Emulator, Lane, shrink
+from deadtime.envs.atari.emulator import Emulator, Lane
 from deadtime.envs.atari.games import Atari, Game, games, meanings
 from deadtime.envs.atari.gym_env import AtariEnv
 from deadtime.envs.atari.pool import AtariPool
+from deadtime.envs.atari.shrinking import pixel_weights, shrink
 from deadtime.envs.pools import Played
 
 ale_py = pytest.importorskip("ale_py")
@@ -80,7 +80,7 @@ def test_pictures_shrink_as_in_opencv(height):
     for screens in [*noise, *blocks]:
         found = np.empty((84, 84), np.uint8)
         brighter = screens.max(axis=0)
-        shrink(screens, found, *emulator._weights(height, 160))
+        shrink(screens, found, *pixel_weights(height, 160))
         np.testing.assert_array_equal(
             found, cv2.resize(brighter, (84, 84), interpolation=cv2.INTER_AREA)
         )

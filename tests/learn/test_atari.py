@@ -17,7 +17,7 @@ from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import Atari, Game
 from deadtime.envs.atari.gym_env import AtariEnv
 from deadtime.envs.pools import Played
-from deadtime.learn import host_loop, host_programs, trainer
+from deadtime.learn import host_groups, host_programs, trainer
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.evaluate import evaluate
 from deadtime.learn.frame_networks import named_arrays, new_q
@@ -177,7 +177,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_
     if stopped_at == 100:
         progress = told.append
         stop = type("Late", (Event,), {"is_set": lambda self: sum(told) >= 120})()
-    (group,) = host_loop.groups_of([(spec, 0)], "cpu")
+    (group,) = host_groups.groups_of([(spec, 0)], "cpu")
     assert trainer.train_group(group, progress, stop, True, tmp_path) == []
     (path,) = tmp_path.iterdir()
     again = []
@@ -222,7 +222,7 @@ def test_games_agents_and_delays_side_by_side():
         spec_of("oblivious", 0, "atari:MsPacman", settings={**SHORT, "sticky": 0.25}),
         spec_of("augmented", 5, "atari:RoadRunner"),
     ]
-    groups = host_loop.groups_of([(spec, 0) for spec in specs], "gpu")
+    groups = host_groups.groups_of([(spec, 0) for spec in specs], "gpu")
     assert [len(group.pairs) for group in groups] == [2, 2]
     assert groups[0].program == groups[1].program
     for group in groups:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from deadtime.envs import gym_family
-from deadtime.learn import host_loop, host_programs
+from deadtime.learn import host_groups, host_loop, host_programs
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.host_programs import run_of
 from deadtime.learn.lane_steps import chosen, followed, learned, new_learner, started, steps_of
@@ -47,7 +47,7 @@ def spec_of(agent="augmented", delay=2, steps=60, envs=2, **how):
 
 
 def group_of(pairs):
-    (group,) = host_loop.groups_of(pairs, "gpu")
+    (group,) = host_groups.groups_of(pairs, "gpu")
     assert group.program.together
     return group
 
@@ -129,9 +129,9 @@ def test_what_is_trained_together():
     one, other = spec_of(delay=2), spec_of(delay=3)
     longer, blind = spec_of(delay=2, steps=61), spec_of("oblivious")
     pairs = [(one, 0), (longer, 1), (other, 2), (blind, 3), (one, 4)]
-    parts = host_loop.parts_of(pairs, "gpu")
+    parts = host_groups.parts_of(pairs, "gpu")
     assert [[seed for _, seed in part] for part in parts] == [[0, 2, 4], [1], [3]]
-    assert [len(part) for part in host_loop.parts_of(pairs, "cpu")] == [1] * 5
+    assert [len(part) for part in host_groups.parts_of(pairs, "cpu")] == [1] * 5
     assert host_programs.program_of(one, "gpu").capacity == 10
 
 
@@ -143,7 +143,7 @@ def test_memory_limits_a_group(monkeypatch):
     assert 2 * size == sum(leaf.nbytes for leaf in state) == group.bytes
     monkeypatch.setattr("deadtime.learn.memory._free", lambda: 4.5 * size)
     assert most_at_once(size) == 2
-    assert [len(part) for part in host_loop.parts_of(pairs, "gpu")] == [2, 2, 1]
+    assert [len(part) for part in host_groups.parts_of(pairs, "gpu")] == [2, 2, 1]
 
 
 def test_large_updates(monkeypatch):

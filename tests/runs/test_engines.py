@@ -23,7 +23,7 @@ from deadtime._support.timeouts import limited_steps
 from deadtime.cli.status import Status
 from deadtime.delays import Uniform
 from deadtime.learn import checkpoint, compiled_groups
-from deadtime.runs import driver, engines, estimates, records, store, unit_worker, units
+from deadtime.runs import driven, driver, engines, estimates, records, unit_worker, units
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.runner import How, train_missing
@@ -277,12 +277,12 @@ def test_a_unit_that_keeps_failing_is_given_up_and_the_others_finish(
 
 def test_one_driver_a_folder(tmp_path, capsys):
     with (
-        store.alone(tmp_path),
+        driven.alone(tmp_path),
         pytest.raises(ValueError, match=f"process {os.getpid()} on .* works in .*: wait for it"),
     ):
         train_missing(ASKED, tmp_path, Where("inline"))
     train_missing(ASKED[:1], tmp_path, Where("inline"))
-    with store.alone(tmp_path):
+    with driven.alone(tmp_path):
         Status(tmp_path, json=True).run()
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["driven"]
 

@@ -15,9 +15,18 @@ from deadtime.cli.status import Status
 from deadtime.cli.sweep import Sweep
 from deadtime.envs.maze_family import MazeFamily
 from deadtime.learn import checkpoint, compiled_groups
-from deadtime.runs import engines, folder_report, records, store, units
+from deadtime.runs import (
+    checkpoint_store,
+    engines,
+    folder_report,
+    object_store,
+    records,
+    store,
+    units,
+)
+from deadtime.runs.checkpoint_store import checkpoints_of
 from deadtime.runs.runner import train_missing
-from deadtime.runs.store import Store, checkpoints_of, copied, opened
+from deadtime.runs.store import Store, copied, opened
 from deadtime.runs.units import Unit
 from deadtime.runs.where import Where
 from tests.commands import full
@@ -29,7 +38,7 @@ pytestmark = pytest.mark.xdist_group("store")
 @pytest.fixture
 def url(monkeypatch, tmp_path):
     """Return a URL, which no process has as a folder."""
-    monkeypatch.setattr(store, "BEAT_SECONDS", 0.3)
+    monkeypatch.setattr(object_store, "BEAT_SECONDS", 0.3)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return f"file://{tmp_path}/bucket/sweep"
 
@@ -105,7 +114,7 @@ def test_a_status_can_be_seen_from_elsewhere(url, capsys):
 
 @pytest.mark.slow
 def test_the_next_driver_uploads_records_whose_upload_failed(url, expected, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(store, "_TRIES", 1)
+    monkeypatch.setattr(object_store, "_TRIES", 1)
     put = Store.put
 
     def down(self, folder):
@@ -139,7 +148,7 @@ def test_a_network_that_fails_now_and_then(url, expected, monkeypatch):  # noqa:
         failed.append(path)
         return pipe(self, path, value, **more)
 
-    monkeypatch.setattr(store, "sleep", lambda seconds: None)
+    monkeypatch.setattr(object_store, "sleep", lambda seconds: None)
     monkeypatch.setattr(fsspec.get_filesystem_class("file"), "pipe_file", sometimes)
     with opened(url) as (root, at):
         assert train_missing(ASKED[:1], root, Where("inline"), at) == 0
@@ -178,7 +187,7 @@ def test_checkpoints_follow_a_unit_to_another_machine(url, monkeypatch):
         ValueError, match=f"{url}/.checkpoints/{unit.id}/.*: delete it, and the run starts again"
     ):
         units.trained(unit, f"{url}/.checkpoints", lambda n: None)
-    store.drop_checkpoints(unit.id, f"{url}/.checkpoints")
+    checkpoint_store.drop_checkpoints(unit.id, f"{url}/.checkpoints")
     assert not names(url)
 
 

@@ -19,10 +19,10 @@ import deadtime
 from deadtime.cli.main import main
 from deadtime.cli.sweep import Sweep
 from deadtime.runs import folder_report, records, sweep_file
+from deadtime.runs.driven import alone
 from deadtime.runs.estimates import time_needed
 from deadtime.runs.runner import train_recorded
 from deadtime.runs.specs import from_canonical
-from deadtime.runs.store import alone
 from deadtime.runs.sweep_file import read
 from deadtime.runs.sweep_text import Place, line_of
 from deadtime.runs.tabular_specs import tabular_spec

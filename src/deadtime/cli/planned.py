@@ -16,8 +16,8 @@ from deadtime.cli.problems import Chain, Maze, Problem, TwoState
 from deadtime.delays import DelayProcess, as_process
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.examples import chain, two_state, two_state_optimum
-from deadtime.planning.iteration import Solution
 from deadtime.planning.mdp import MDP, check_augmented_state
+from deadtime.planning.solution import Solution
 from deadtime.planning.solvers import solve
 
 _PRINTED = 100_000

@@ -52,17 +52,19 @@ def width_of(runs: int) -> int:
     return 1 << (runs - 1).bit_length() if runs <= 64 else -(-runs // 64) * 64
 
 
-def program_of(spec: DeepRun, device: str) -> Program:
-    """Return the program that a spec runs in."""
+def program_of(spec: DeepRun, device: str, alone: bool = False) -> Program:
+    """Return the program that a spec runs in; `alone` is one for its view and delay only."""
     env, view = spec.environment(0), VIEWS[spec.agent]
     kind = type(env)() if spec.family.members else env  # members differ by parameters alone
     settings = bounded_by(spec.length, split_settings(spec.learner)[0])
     mixes = LEARNERS[settings.kind].mixes_views
     alike = view.credits != "shifted" and view.shown is None
-    shares = device == "gpu" and mixes and alike
+    shares = device == "gpu" and mixes and alike and not alone
     if view.projects and spec.longest_delay == 0:
         shares = False  # without a delay the projection is Q itself
-    capacity = capacity_of(spec.longest_delay, SHARED if shares else _CAPACITIES)
+    capacity = spec.longest_delay
+    if not alone:
+        capacity = capacity_of(capacity, SHARED if shares else _CAPACITIES)
     own = not shares or view.projects or view.sees == "history"
     shown = view if own else None
     process, observed = spec.process, spec.observed
@@ -70,14 +72,17 @@ def program_of(spec: DeepRun, device: str) -> Program:
 
 
 def parts_of(
-    pairs: Sequence[tuple[RunT, int]], device: str
+    pairs: Sequence[tuple[RunT, int]], device: str, alone: bool = False
 ) -> list[tuple[Program, list[tuple[RunT, int]]]]:
-    """Return the pairs that share a program; on a CPU each is alone."""
+    """Return the pairs that share a program; on a CPU each pair is a group.
+
+    With `alone`, programs are for one view and delay (see `program_of`).
+    """
     if device != "gpu":
-        return [(program_of(spec, device), [(spec, seed)]) for spec, seed in pairs]
+        return [(program_of(spec, device, alone), [(spec, seed)]) for spec, seed in pairs]
     found: dict[Program, list[tuple[RunT, int]]] = {}
     for spec, seed in pairs:
-        found.setdefault(program_of(spec, device), []).append((spec, seed))
+        found.setdefault(program_of(spec, device, alone), []).append((spec, seed))
     return list(found.items())
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 import jax
 
 from deadtime._support.machine import cores
-from deadtime.learn import compiled_groups, host_loop
+from deadtime.learn import compiled_groups, host_groups
 from deadtime.learn.compiled_groups import CompiledGroup
 from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.memory import check_memory, keep_compiled, note_compiled
@@ -20,6 +20,19 @@ from deadtime.learn.run_spec import DeepRun
 from deadtime.learn.trainer import Progress, train_groups
 
 RunT = TypeVar("RunT", bound=DeepRun)
+
+
+def groups_of(
+    pairs: Sequence[tuple[RunT, int]], device: str, alone: bool = False
+) -> list[CompiledGroup | HostGroup]:
+    """Return the groups in which pairs of a spec and a seed are trained on "cpu" or "gpu".
+
+    On a GPU, pairs share a program if they can. With `alone`, programs inside which environments
+    run are for one view and delay.
+    """
+    inside = compiled_groups.parts_of([one for one in pairs if not one[0].outside], device, alone)
+    outside = host_groups.groups_of([one for one in pairs if one[0].outside], device)
+    return [*(CompiledGroup(program, mine) for program, mine in inside), *outside]
 
 
 def run_deep(
@@ -37,12 +50,8 @@ def run_deep(
     """
     keep_compiled()
     device = jax.default_backend()
-    shared = "gpu" if together else device
-    inside = compiled_groups.parts_of([pair for pair in pairs if not pair[0].outside], shared)
-    compiled = [CompiledGroup(program, mine) for program, mine in inside]
-    outside = host_loop.groups_of([pair for pair in pairs if pair[0].outside], shared)
-    groups: list[CompiledGroup | HostGroup] = [*compiled, *outside]
-    workers = _workers(compiled, outside, device)
+    groups = groups_of(pairs, "gpu" if together else device)
+    workers = _workers(groups, device)
     sizes = sorted(((group.bytes, len(group.pairs)) for group in groups), reverse=True)[:workers]
     check_memory(sum(size for size, _ in sizes), sum(runs for _, runs in sizes))
     found = train_groups(groups, workers, progress, keep_policies, checkpoints, stopped)
@@ -59,12 +68,11 @@ def _noted(
         yield spec, outcome
 
 
-def _workers(compiled: list[CompiledGroup], outside: list[HostGroup], device: str) -> int:
+def _workers(groups: Sequence[CompiledGroup | HostGroup], device: str) -> int:
     """Return the number of groups that are trained at a time; on a GPU few, since they share it."""
-    count = len(compiled) + len(outside)
     if device != "gpu":
-        return min(count, cores())
-    if any(group.program.env is None for group in outside):
+        return min(len(groups), cores())
+    if any(group.program.env is None for group in groups):
         return 2
-    shares = compiled or any(group.program.together for group in outside)
-    return 1 if shares else count
+    shares = any(isinstance(one, CompiledGroup) or one.program.together for one in groups)
+    return 1 if shares else len(groups)

@@ -9,7 +9,7 @@ with extras_needed():
     from deadtime.planning.channel_solution import ProcessSolution
     from deadtime.planning.delayed_value import at_queue, exact_values, recursive_values
     from deadtime.planning.examples import chain, random_mdp, two_state
-    from deadtime.planning.iteration import BellmanOperator, Solution
+    from deadtime.planning.iteration import BellmanOperator
     from deadtime.planning.late_observations import LateObservations, late_observations
     from deadtime.planning.mdp import MDP
     from deadtime.planning.process import (
@@ -21,6 +21,7 @@ with extras_needed():
         simulate,
         stationary,
     )
+    from deadtime.planning.solution import Solution
     from deadtime.planning.solvers import bellman_operator, solve
     from deadtime.planning.unobserved import Bounds, bounds
 

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, eye_array, vstack
 
-from deadtime.planning.iteration import METHODS, Solution, check_time, described, solve_augmented
+from deadtime.planning.iteration import METHODS
 from deadtime.planning.mdp import MDP, check_augmented_state
+from deadtime.planning.solution import Solution, check_time, described, solve_augmented
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -26,8 +26,9 @@ from deadtime.delays.waits import Observed
 from deadtime.planning.augmented import Operator
 from deadtime.planning.channel import Channel, channel_of, check_channel_memory, check_queue
 from deadtime.planning.channel_operator import ChannelOperator
-from deadtime.planning.iteration import check_contraction, check_time, described, solve_operator
+from deadtime.planning.iteration import check_contraction, solve_operator
 from deadtime.planning.mdp import MDP, check_index
+from deadtime.planning.solution import check_time, described
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

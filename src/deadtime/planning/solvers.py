@@ -17,8 +17,9 @@ from deadtime.planning.beliefs import solve_beliefs
 from deadtime.planning.channel import channel_of
 from deadtime.planning.channel_operator import ChannelOperator
 from deadtime.planning.channel_solution import solve_process
-from deadtime.planning.iteration import BellmanOperator, solve_augmented
+from deadtime.planning.iteration import BellmanOperator
 from deadtime.planning.mdp import MDP
+from deadtime.planning.solution import solve_augmented
 
 METHODS = (*iteration.METHODS, "beliefs")
 

@@ -28,9 +28,10 @@ from deadtime.delays import DelayProcess, as_process
 from deadtime.planning.channel import Channel, channel_of
 from deadtime.planning.channel_policies import check_discount, discounted_sum, followed
 from deadtime.planning.channel_solution import ProcessSolution, solve_process, written_out
-from deadtime.planning.iteration import METHODS, solve_augmented
+from deadtime.planning.iteration import METHODS
 from deadtime.planning.mdp import MDP
 from deadtime.planning.process import initial_law
+from deadtime.planning.solution import solve_augmented
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from deadtime._support.names import nearest
 from deadtime.delays import DelayProcess
 from deadtime.envs.families import environment_names, family_of
 from deadtime.envs.family import ActionKind, Family
 from deadtime.learn.learners import agents_of, learners_of
 from deadtime.learn.presets import PRESETS
-from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS
+from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS, DoubleQ
 from deadtime.runs.spec_checks import like
 from deadtime.runtime.views import VIEWS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+MOST_EVALUATIONS = 1000
+"""The most evaluations during a training."""
 
 
 def check_names(env: str, preset_name: str) -> None:
@@ -88,6 +93,36 @@ def check_process(
             "evaluation_delays go with a constant delay; got "
             f"{evaluation_delays} with {process}: leave them out, and evaluate the "
             "policy under other delays with `deadtime evaluate`"
+        )
+
+
+def check_evaluations(every: int, length: int, env: str) -> None:
+    """Raise if evaluations during a training of `length` steps are too rare or too many."""
+    if family_of(env).frames:
+        raise ValueError(
+            "evaluations during training are for agents that see numbers; got evaluate_every="
+            f"{every} for {env}: leave it out"
+        )
+    if not length <= every * MOST_EVALUATIONS <= length * MOST_EVALUATIONS:
+        raise ValueError(
+            f"a training has 1 to {MOST_EVALUATIONS:,} evaluations; got evaluate_every={every} "
+            f"with {length} steps: pass one from {-(-length // MOST_EVALUATIONS)} to {length}"
+        )
+
+
+def check_rewards(learner: DataclassInstance, shaped: list[str]) -> None:
+    """Raise if the learner's settings would leave no reward to learn from."""
+    if not isinstance(learner, DoubleQ):
+        return
+    if "shaped_bonus" in shaped and not learner.shaped:
+        raise ValueError(
+            "shaped_bonus is added to the shaped reward, which is off (shaped=False): leave "
+            "one of them out"
+        )
+    if (learner.scaled or learner.centre) and np.float32(learner.gamma) == 1:
+        raise ValueError(
+            "scaled and centred rewards need a gamma below 1 in single precision; got "
+            f"{learner.gamma}: pass a smaller one, or scaled=False and centre=0"
         )
 
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any
 
-import numpy as np
-
 from deadtime.delays import Delay, DelayProcess
 from deadtime.delays.convention import check_delay
 from deadtime.delays.waits import Observed
@@ -24,14 +22,15 @@ from deadtime.envs.family import ActionKind, Family
 from deadtime.learn.learners import LEARNERS, agents_of
 from deadtime.learn.presets import preset
 from deadtime.learn.settings import (
-    DoubleQ,
     with_former_names,
     with_names_of_today,
 )
 from deadtime.runs.deep_spec_checks import (
     check_agent,
+    check_evaluations,
     check_names,
     check_process,
+    check_rewards,
     checked_changes,
     checked_kind,
 )
@@ -45,9 +44,6 @@ from deadtime.runs.spec_checks import (
     read_process,
 )
 from deadtime.runtime.views import VIEWS
-
-MOST_EVALUATIONS = 1000
-"""The most evaluations during a training."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ class DeepSpec:
             raise ValueError(
                 f"{self.env} has no shaped reward, so {shaped[0]} would do nothing: leave it out"
             )
-        self._check_rewards(shaped)
+        check_rewards(self.learner, shaped)
         self._check_place()
         object.__setattr__(self, "settings", settings)
 
@@ -164,24 +160,8 @@ class DeepSpec:
                 raise ValueError(
                     f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}"
                 )
-        self._check_evaluations()
-
-    def _check_evaluations(self) -> None:
-        """Raise if evaluations during training are too rare or too many."""
-        every = self.evaluate_every
-        if every is not None and self.family.frames:
-            raise ValueError(
-                "evaluations during training are for agents that see numbers; got evaluate_every="
-                f"{every} for {self.env}: leave it out"
-            )
-        if every is not None and not self.length <= every * MOST_EVALUATIONS <= (
-            self.length * MOST_EVALUATIONS
-        ):
-            raise ValueError(
-                f"a training has 1 to {MOST_EVALUATIONS:,} evaluations; got evaluate_every={every} "
-                f"with {self.length} steps: pass one from {-(-self.length // MOST_EVALUATIONS)} "
-                f"to {self.length}"
-            )
+        if self.evaluate_every is not None:
+            check_evaluations(self.evaluate_every, self.length, self.env)
 
     def _checked_environment(self) -> Any:
         """Return the environment, or raise if the agent can't act in it under this delay."""
@@ -194,22 +174,6 @@ class DeepSpec:
             )
         check_executed(self.longest_delay, self.family.longest_episode(environment))
         return environment
-
-    def _check_rewards(self, shaped: list[str]) -> None:
-        """Raise if the learner's settings would leave no reward to learn from."""
-        if "shaped_bonus" in shaped and not self.learner.shaped:
-            raise ValueError(
-                "shaped_bonus is added to the shaped reward, which is off (shaped=False): leave "
-                "one of them out"
-            )
-        measured = isinstance(self.learner, DoubleQ) and (
-            self.learner.scaled or self.learner.centre
-        )
-        if measured and np.float32(self.learner.gamma) == 1:
-            raise ValueError(
-                "scaled and centred rewards need a gamma below 1 in single precision; got "
-                f"{self.learner.gamma}: pass a smaller one, or scaled=False and centre=0"
-            )
 
     def _changed_settings(self, environment: Any) -> dict[str, Any]:
         """Return an environment's settings that differ from its usual ones."""

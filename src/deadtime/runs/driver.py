@@ -26,6 +26,7 @@ from deadtime._support.names import nearest
 from deadtime._support.progress import about, bar
 from deadtime._support.terminal import console, counted
 from deadtime.runs import records
+from deadtime.runs.checkpoint_store import CHECKPOINTS, checkpoints_at, drop_checkpoints
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.driven import STATUS, last_status
 from deadtime.runs.engines import Engine, Inline, Local, gpus_here
@@ -34,7 +35,7 @@ from deadtime.runs.ray_engine import Ray
 from deadtime.runs.record import Record
 from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.specs import folder_of
-from deadtime.runs.store import CHECKPOINTS, Store, checkpoints_at, drop_checkpoints
+from deadtime.runs.store import Store
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.runs.units import Keep, Unit, units_of
 from deadtime.runs.wanted import Runs, count

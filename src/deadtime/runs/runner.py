@@ -11,11 +11,12 @@ from typing import Any
 from deadtime._support.files import is_folder
 from deadtime.learn.tabular_loop import check_workers
 from deadtime.runs import driver, records
+from deadtime.runs.checkpoint_store import CHECKPOINTS
 from deadtime.runs.driven import alone
 from deadtime.runs.driver import How
 from deadtime.runs.result import Result
 from deadtime.runs.specs import Spec
-from deadtime.runs.store import CHECKPOINTS, Store
+from deadtime.runs.store import Store
 from deadtime.runs.tabular_specs import TabularSpec, check_seeds
 from deadtime.runs.units import Keep
 from deadtime.runs.wanted import missing

@@ -19,9 +19,8 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EROFS
 from pathlib import Path
 from threading import Event, Thread
 from time import sleep
@@ -29,20 +28,14 @@ from typing import Any
 from uuid import uuid4
 
 from deadtime._support import files
-from deadtime._support.ending import unhurried
 from deadtime._support.machine import free_memory
-from deadtime.runs import pack_archive, records
+from deadtime.runs import object_store, pack_archive, records
+from deadtime.runs.checkpoint_store import CHECKPOINTS
 from deadtime.runs.driven import STATUS, alone, last_status, read_status
+from deadtime.runs.object_store import file_system, patiently, write
 from deadtime.runs.places import is_url
 from deadtime.runs.record_format import from_bytes, to_bytes
 from deadtime.runs.specs import folder_of
-
-CHECKPOINTS = ".checkpoints"
-BEAT_SECONDS = 5.0
-_WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "memory"}
-"""Protocols of stores that write an object completely or not at all."""
-_TRIES = 8
-"""Attempts at a request, with a minute between the first and the last but one."""
 
 
 def local_folder(out: Path) -> Path:
@@ -53,55 +46,6 @@ def local_folder(out: Path) -> Path:
             "`deadtime sweep FILE.toml --out URL` takes a URL"
         )
     return out
-
-
-def _at(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path in it."""
-    try:
-        from fsspec.core import url_to_fs  # noqa: PLC0415
-
-        return url_to_fs(url)
-    except ImportError as error:
-        raise ImportError(
-            f"a URL needs fsspec and its package for such URLs; got {url} ({error}): "
-            "pip install fsspec s3fs (for s3://)"
-        ) from error
-    except ValueError as error:
-        raise ValueError(
-            f"a URL is one that fsspec knows; got {url!r} ({error}): pass, for example, s3://BUCKET/FOLDER"
-        ) from None
-
-
-def _patiently(action: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `action`, and retry with growing pauses if it fails."""
-    for left in range(_TRIES - 1, -1, -1):
-        try:
-            return action(*arguments)
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            if (
-                not left
-                or isinstance(error, PermissionError)
-                or getattr(error, "errno", None) == EROFS
-            ):
-                raise OSError(
-                    f"the store can't be reached ({type(error).__name__}: {error})"
-                ) from error
-            sleep(2.0 ** (_TRIES - left - 2))
-
-
-def _write(fs: Any, path: str, content: bytes | Path) -> None:
-    """Write an object completely or not at all; file systems need a temporary name for that."""
-    protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
-    part = path if protocols & _WHOLE else f"{path}.part-{uuid4().hex[:8]}"
-    _patiently(fs.makedirs, path.rpartition("/")[0], True)
-    if isinstance(content, Path):
-        _patiently(fs.put_file, str(content), part)
-    else:
-        _patiently(fs.pipe_file, part, content)
-    if part != path:
-        _patiently(fs.mv, part, path)
 
 
 @contextmanager
@@ -150,7 +94,7 @@ class Store:
             )
         scheme, _, path = url.partition("://")
         self.url = f"{scheme}://{path.rstrip('/')}"
-        self._fs, self._base = _at(self.url)
+        self._fs, self._base = file_system(self.url)
         self._me = ""
         self._beats = 0
         self._lost = ""
@@ -159,9 +103,9 @@ class Store:
         """Make a folder hold exactly the records at the URL."""
         names = self._names()
         contents = (
-            _patiently(self._fs.cat, names)
+            patiently(self._fs.cat, names)
             if len(names) > 1
-            else {name: _patiently(self._fs.cat_file, name) for name in names}
+            else {name: patiently(self._fs.cat_file, name) for name in names}
         )
         for old in (root / name for name in records.names(root)):
             if old.is_dir():
@@ -180,7 +124,7 @@ class Store:
         """Return the names of records and of the files that explain them; raise if one is unfit."""
         self._fs.invalidate_cache()
         try:
-            found = [one for one in _patiently(self._fs.ls, self._base, True) if _kept(one["name"])]
+            found = [one for one in patiently(self._fs.ls, self._base, True) if _kept(one["name"])]
         except FileNotFoundError:
             return []
         for one in found:
@@ -199,7 +143,7 @@ class Store:
         """Return the last status that a driver wrote, or an empty dict."""
         self._fs.invalidate_cache()
         try:
-            return read_status(_patiently(self._fs.cat_file, f"{self._base}/{STATUS}"))
+            return read_status(patiently(self._fs.cat_file, f"{self._base}/{STATUS}"))
         except FileNotFoundError:
             return {}
 
@@ -209,7 +153,7 @@ class Store:
         if not first.get("driver"):
             return {}
         for _ in range(3):
-            sleep(BEAT_SECONDS)
+            sleep(object_store.BEAT_SECONDS)
             second = self.status()
             if second != first:
                 return second if second.get("driver") else {}
@@ -241,7 +185,7 @@ class Store:
                 self._beat(root, last=True)
 
     def _beat_on(self, root: Path, stop: Event) -> None:
-        while not stop.wait(BEAT_SECONDS):
+        while not stop.wait(object_store.BEAT_SECONDS):
             with suppress(OSError, ValueError):  # an upload that fails raises in `put`
                 self._check()
                 self._beat(root)
@@ -252,7 +196,7 @@ class Store:
         self._write(STATUS, json.dumps(status).encode())
 
     def _write(self, name: str, content: bytes) -> None:
-        _write(self._fs, f"{self._base}/{name}", content)
+        write(self._fs, f"{self._base}/{name}", content)
 
     def _check(self) -> None:
         """Raise if another driver has taken over."""
@@ -284,93 +228,3 @@ class Store:
     def checkpoints(self) -> str:
         """The URL of the units' checkpoints."""
         return f"{self.url}/{CHECKPOINTS}"
-
-
-@contextmanager
-def checkpoints_of(unit: str, place: str | None) -> Iterator[Path | None]:
-    """Yield the folder of a unit's checkpoints below `place`; for a URL, a copy kept in sync."""
-    if place is None or not is_url(place):
-        folder = None if place is None else Path(place) / unit
-        if folder is not None:  # links are refused
-            files.is_folder(folder.parent)
-            files.is_folder(folder)
-        try:
-            yield folder
-        finally:
-            for empty in () if folder is None else (folder, folder.parent):
-                with suppress(OSError):  # it is missing, or holds checkpoints
-                    empty.rmdir()
-        return
-    fs, base = _at(f"{place}/{unit}")
-    with tempfile.TemporaryDirectory(prefix="deadtime-") as name:
-        folder = Path(name)
-        stop = Event()
-        fs.invalidate_cache()
-        with suppress(FileNotFoundError):
-            for path in _patiently(fs.ls, base, False):
-                if path.endswith(".safetensors"):
-                    _patiently(fs.get_file, path, str(folder / Path(path).name))
-        there = _stamps(folder)
-
-        def push() -> None:
-            for path, stamp in _stamps(folder).items():
-                if there.get(path) != stamp:
-                    _write(fs, f"{base}/{path.name}", path)
-                    there[path] = stamp
-
-        def keep_pushing() -> None:
-            while not stop.wait(BEAT_SECONDS):
-                with suppress(OSError):  # it is retried
-                    push()
-
-        thread = Thread(target=keep_pushing, daemon=True)
-        thread.start()
-        try:
-            yield folder
-        except BaseException as error:
-            stop.set()
-            thread.join()
-            with suppress(OSError), unhurried():
-                push()
-            if isinstance(error, ValueError) and name in str(error):  # users know the URL
-                raise ValueError(str(error).replace(name, f"{place}/{unit}")) from error
-            raise
-        stop.set()
-        thread.join()
-
-
-def checkpoints_at(unit: str, place: str) -> list[str]:
-    """Return the paths or URLs of a unit's checkpoints."""
-    if not is_url(place):
-        return [str(path) for path in (Path(place) / unit).glob("*.safetensors")]
-    with suppress(Exception):  # stores raise errors of their own
-        fs, base = _at(f"{place}/{unit}")
-        fs.invalidate_cache()
-        return [f"{place}/{unit}/{path.rpartition('/')[2]}" for path in fs.find(base)]
-    return []
-
-
-def drop_checkpoints(unit: str, place: str) -> None:
-    """Delete the checkpoints of a recorded unit; if that fails they stay, and do no harm."""
-    if not is_url(place):
-        shutil.rmtree(Path(place) / unit, ignore_errors=True)
-        with suppress(OSError):  # other units have some
-            Path(place).rmdir()
-        return
-    fs, base = _at(f"{place}/{unit}")
-    fs.invalidate_cache()
-    with suppress(Exception):  # stores raise errors of their own
-        for path in fs.find(base):
-            fs.rm_file(path)
-        for folder in (base, base.rpartition("/")[0]):  # object stores have no folders
-            fs.rmdir(folder)
-
-
-def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Return the checkpoint files, each with its time of change and size."""
-    found = {}
-    for path in folder.glob("*.safetensors"):
-        with suppress(FileNotFoundError):
-            at = path.stat()
-            found[path] = at.st_mtime_ns, at.st_size
-    return found

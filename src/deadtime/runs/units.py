@@ -21,10 +21,10 @@ from typing import NamedTuple
 from deadtime._support.ending import uninterrupted
 from deadtime._support.machine import cores
 from deadtime.learn.tabular_loop import run_seeds, table_of
+from deadtime.runs.checkpoint_store import checkpoints_of
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.record import Record, joined, record_of
 from deadtime.runs.specs import Spec, from_canonical
-from deadtime.runs.store import checkpoints_of
 from deadtime.runs.tabular_specs import TabularSpec
 
 Pair = tuple[Spec, int]
@@ -114,14 +114,14 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
 
 def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
     with uninterrupted():
-        from deadtime.learn import compiled_groups, host_loop, host_programs  # noqa: PLC0415  (JAX)
+        from deadtime.learn import compiled_groups, host_groups, host_programs  # noqa: PLC0415  (JAX)
 
     gpus = int(device == "gpu")
     found = []
     inside = [pair for pair in pairs if not pair[0].outside]
     for program, mine in compiled_groups.parts_of(inside, device):
         found.append(Unit(tuple(mine), 1, gpus, 2 * compiled_groups.bytes_of(program, mine)))
-    for mine in host_loop.parts_of([pair for pair in pairs if pair[0].outside], device):
+    for mine in host_groups.parts_of([pair for pair in pairs if pair[0].outside], device):
         family = mine[0][0].family
         if not family.in_processes:  # these learn on a CPU
             found.append(Unit(tuple(mine)))

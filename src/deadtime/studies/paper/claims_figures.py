@@ -11,9 +11,9 @@ from deadtime._support.pictures import save_picture
 from deadtime.envs.maze_layout import draw_image
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.examples import two_state
-from deadtime.planning.iteration import Solution
 from deadtime.planning.mdp import MDP
 from deadtime.planning.policies import best_queue_aware
+from deadtime.planning.solution import Solution
 
 
 def two_state_heat_map(gamma: float, path: Path) -> Path:
