@@ -131,12 +131,15 @@ LEARNERS: dict[str, Learner] = {
 
 
 def learners_of(family: Family, action_kind: ActionKind) -> dict[str, Learner]:
-    """Return the learner of each agent for a family's environments with actions of one kind."""
+    """Return the learner of each agent for a family's environments with actions of one kind.
+
+    Of several, it is the one that was registered last: your own instead of a built-in one.
+    """
     found: dict[str, Learner] = {}
     for agent, view in VIEWS.items():
         for learner in LEARNERS.values():
             if learner.works_in(family, action_kind) and learner.can_have(view):
-                found.setdefault(agent, learner)
+                found[agent] = learner
     return found
 
 
