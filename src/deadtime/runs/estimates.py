@@ -151,7 +151,7 @@ def _shares_gpu(spec: DeepSpec) -> bool:
 def _seconds_of_groups(runs: Runs) -> list[float]:
     """Estimate the seconds for each group of runs on numbers that share a program on a GPU."""
     with uninterrupted():
-        from deadtime.learn import compiled_groups, host_loop  # noqa: PLC0415  (JAX)
+        from deadtime.learn import compiled_groups, host_groups  # noqa: PLC0415  (JAX)
 
     specs = [(spec, seeds) for spec, seeds in runs if isinstance(spec, DeepSpec)]
     pairs = [
@@ -167,7 +167,7 @@ def _seconds_of_groups(runs: Runs) -> list[float]:
         longest = max(spec.length for spec, _ in part)
         seconds.append(COMPILED_IN_SECONDS["deep"] + longest * (first + each * len(part)))
     first, each = GPU_SECONDS_A_TURN
-    for group in host_loop.parts_of([pair for pair in pairs if pair[0].outside], "gpu"):
+    for group in host_groups.parts_of([pair for pair in pairs if pair[0].outside], "gpu"):
         spec = group[0][0]
         turn = first + each * spec.envs * len(group)
         seconds.append(COMPILED_IN_SECONDS["deep"] + spec.length / spec.envs * turn)
