@@ -398,8 +398,8 @@ REFUSALS = [
     ),
     ({"env": "gim:CartPole-v1"}, "choose one of .*, gymnax:NAME, gym:ID"),
     (
-        {"env": "LunarLander-v3"},
-        "no environment is called 'LunarLander-v3'; did you mean 'gym:LunarLander-v3'?: choose",
+        {"env": "LunarLander-v9"},
+        "no environment is called 'LunarLander-v9'; did you mean 'gym:LunarLander-v3'?: choose",
     ),
     (
         {"model": "simulator"},

@@ -44,10 +44,10 @@ def test_a_setting_by_another_name(env, given, meant):
 
 
 def test_an_environment_of_gymnasium_without_its_prefix():
-    words = re.escape("called 'LunarLander-v3'; did you mean 'gym:LunarLander-v3'?")
+    words = re.escape("called 'LunarLander-v9'; did you mean 'gym:LunarLander-v3'?")
     for call in (deadtime.train, make):
         with pytest.raises(ValueError, match=words):
-            call("LunarLander-v3")
+            call("LunarLander-v9")
     with pytest.raises(ValueError, match=re.escape("'mase'; did you mean 'maze'?")):
         make("mase")
 
@@ -67,6 +67,9 @@ def test_a_module_comes_from_the_current_folder_only_if_it_is_nowhere_else(tmp_p
         _imported("my_arm")
         assert sys.path == [*before, str(tmp_path)]
     del sys.modules["my_arm"]
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    with pytest.raises(ValueError, match=r"wave.py hides .*wave.py, .*: give your module another"):
+        make("gym:wave:Wave-v0")
 
 
 @pytest.mark.parametrize(("seeds", "words"), [(1, "the seed is"), (2, "all 2 seeds are")])

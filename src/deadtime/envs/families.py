@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium
@@ -14,6 +16,8 @@ from deadtime.envs.atari.family import AtariFamily
 from deadtime.envs.cartpole_family import CartPoleFamily
 from deadtime.envs.family import Family
 from deadtime.envs.gym_family import GymFamily
+from deadtime.envs.gym_given import given_id
+from deadtime.envs.gym_outside import PREFIX
 from deadtime.envs.gymnax_family import GymnaxFamily
 from deadtime.envs.maze_family import MazeFamily
 from deadtime.envs.pendulum_family import PendulumFamily
@@ -35,9 +39,27 @@ FAMILIES: dict[str, Family] = {
 """All families by name. Every command finds its environments here."""
 
 
+_MODULE_ID = r"(\w+)[\w.]*:([\w:-]+/)?[\w.-]+-v\d+"
+"""The form of an id with its module, as `gymnasium.make` takes it."""
+
+
 def environment_names() -> tuple[str, ...]:
     """Return the environment names that help and messages show."""
     return tuple(name for family in FAMILIES.values() for name in family.shown)
+
+
+def environment_name(env: object) -> str:
+    """Return the name of an environment, which may be given in other ways.
+
+    `env` is a name, an id of Gymnasium, a function that makes an environment, or an instance.
+    """
+    if not isinstance(env, str):
+        return f"{PREFIX}{given_id(env)}"
+    if any(family.owns(env) for family in FAMILIES.values()):
+        return env
+    named = re.fullmatch(_MODULE_ID, env)
+    is_id = env in gymnasium.registry or (named and find_spec(named[1]) is not None)
+    return f"{PREFIX}{env}" if is_id else env
 
 
 def family_of(name: object) -> Family:
@@ -53,13 +75,14 @@ def family_of(name: object) -> Family:
     )
 
 
-def make(name: str, /, env_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> Any:
-    """Make an environment by name.
+def make(env: Any, /, env_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> Any:
+    """Make an environment by name, or from an id, a function or an instance of Gymnasium.
 
     The environments of deadtime and gymnax are pure functions. For ``gym:ID`` and ``atari:NAME``
     the result describes an environment, which a pool starts. Pass the environment's own arguments
     by name or in `env_kwargs`.
     """
+    name = environment_name(env)
     family = family_of(name)
     settings = environment_settings(name, settings, (), env_kwargs)
     try:

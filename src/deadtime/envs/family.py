@@ -113,6 +113,14 @@ class Family(Protocol[Member]):
         """Raise if a name from a file needs a module that the user neither imported nor allowed."""
         return
 
+    def check_processes(self, name: str) -> None:
+        """Raise if runs in this environment can't be sent to other processes."""
+        return
+
+    def provenance(self, environment: Member) -> dict[str, str]:
+        """Return what a record says of an environment, apart from its name and settings."""
+        return {}
+
     def check_settings(
         self, name: str, settings: Mapping[str, Any], others: Collection[str] = ()
     ) -> None:

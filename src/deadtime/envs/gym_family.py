@@ -18,7 +18,8 @@ from gymnasium.envs.registration import EnvSpec
 from deadtime._support.machine import cores
 from deadtime.delays import Delay
 from deadtime.envs.family import Arrows, Draw, Family
-from deadtime.envs.gym_outside import PREFIX, TIME_LIMIT, Outside, accepted_settings, outside
+from deadtime.envs.gym_given import is_given
+from deadtime.envs.gym_outside import PREFIX, Outside, accepted_settings, outside
 from deadtime.envs.local_pool import LocalPool
 from deadtime.envs.pools import Lane, Pool
 from deadtime.envs.process_pool import ProcessPool
@@ -85,9 +86,7 @@ class GymFamily(Family[Outside]):
 
     def longest_episode(self, environment: Outside) -> int:
         """Return the time limit, or `LONGEST_EPISODE` if there is none."""
-        usual = gym.spec(environment.id.rpartition(":")[2]).max_episode_steps
-        limit = environment.settings.get(TIME_LIMIT, usual)
-        return limit if limit is not None and limit > 0 else LONGEST_EPISODE
+        return environment.limit or LONGEST_EPISODE
 
     def gymnasium_form(
         self,
@@ -102,6 +101,19 @@ class GymFamily(Family[Outside]):
         observed: Any = getattr(policy, "observed", "now")
         limited_env = env if limited else gym.wrappers.TimeLimit(env, LONGEST_EPISODE)
         return ActionDelay(limited_env, delay, observed=observed)
+
+    def provenance(self, environment: Outside) -> dict[str, str]:
+        """Return what made the environment, and its spaces."""
+        return environment.provenance()
+
+    def check_processes(self, name: str) -> None:
+        """Raise if `name` stands for a function or an instance, which this process alone has."""
+        if is_given(name.removeprefix(PREFIX)):
+            raise ValueError(
+                f"other processes get runs as data, which can't hold the environment {name}: "
+                'train it in this process, Where(engine="inline"), or register it with Gymnasium '
+                "in a module, and pass gym:MODULE:ID"
+            )
 
     def pool(self, lanes: Sequence[Lane], name: str) -> Pool:
         """Make one environment per lane, each under its delay: here, or in worker processes."""

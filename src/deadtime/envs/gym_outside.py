@@ -19,6 +19,7 @@ from gymnasium import error, spaces
 from deadtime._support.ending import same_signals
 from deadtime._support.names import nearest
 from deadtime._support.timeouts import step_timeout
+from deadtime.envs.gym_given import Copies, is_given, origin, unknown_given
 from deadtime.envs.gym_spaces import Bounds, check_spaces
 from deadtime.envs.timed import TimedEnv
 
@@ -45,6 +46,10 @@ class Outside:
     """The shape and the bounds of real actions; None if actions are numbered."""
     settings: dict[str, Any] = field(hash=False, default_factory=dict)
     """The settings that differ from the environment's defaults."""
+    limit: int | None = None
+    """The time limit of an episode; None if there is none."""
+    spaces: tuple[str, str] = ("", "")
+    """The spaces of observations and of actions, in words."""
 
     default_params = ()
     """Empty: a compiled program passes no parameters."""
@@ -56,6 +61,12 @@ class Outside:
     def observation_space(self, params: object = None) -> spaces.Box:
         """Return the space of one observation, as the learner sees it."""
         return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
+
+    def provenance(self) -> dict[str, str]:
+        """Return what a record says of the environment: what made it, and its spaces."""
+        observations, actions = self.spaces
+        about = origin(gym.spec(self.id.rpartition(":")[2]))
+        return about | {"observation_space": observations, "action_space": actions}
 
     def make(self, render_mode: str | None = None) -> gym.Env:
         """Make the environment; if steps have a timeout, it runs in a thread of its own."""
@@ -92,6 +103,10 @@ def _read(name: str, plain: dict[str, Any]) -> Outside:
         bounds = Bounds.of(box) if isinstance(box, spaces.Box) else None
         numbers = int(env.observation_space.shape[0])  # type: ignore[index]
         draws = "rgb_array" in env.metadata.get("render_modes", [])
+        if is_given(known):
+            draws = draws and _renders(known, env)
+        limit = None if env.spec is None else env.spec.max_episode_steps
+        seen = str(env.observation_space), str(env.action_space)
     finally:
         env.close()
     changed = {
@@ -99,13 +114,21 @@ def _read(name: str, plain: dict[str, Any]) -> Outside:
         for key, value in plain.items()
         if not np.array_equal(usual.get(key, Parameter.empty), value)
     }
-    return Outside(known, actions, numbers, draws, bounds, changed)
+    return Outside(known, actions, numbers, draws, bounds, changed, limit, seen)
+
+
+def _renders(known: str, env: gym.Env) -> bool:
+    """Return whether a function takes `render_mode`, or an instance already renders arrays."""
+    entry: Any = gym.spec(known).entry_point
+    own = env.render_mode == "rgb_array"
+    return own if isinstance(entry, Copies) else "render_mode" in signature(entry).parameters
 
 
 def accepted_settings(known: str) -> tuple[list[str] | None, dict[str, Any]]:
     """Return the names of settings (None for any name), and the default values."""
     module, _, registered = known.rpartition(":")
     if module:
+        _check_not_hidden(module)
         _asked(known, lambda: _imported(module))
     spec = _asked(known, lambda: gym.spec(registered))
     entry = spec.entry_point
@@ -113,7 +136,7 @@ def accepted_settings(known: str) -> tuple[list[str] | None, dict[str, Any]]:
         known,
         lambda: gym.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry,
     )
-    parameters = signature(creator).parameters if creator is not None else {}
+    parameters = _asked(known, lambda: signature(creator)).parameters if creator else {}
     usual = {
         key: one.default for key, one in parameters.items() if one.default is not Parameter.empty
     }
@@ -138,6 +161,19 @@ def _imported(module: str) -> None:
     import_module(module)
 
 
+def _check_not_hidden(module: str) -> None:
+    """Raise if an installed module hides the current folder's, which a script would import."""
+    top = module.partition(".")[0]
+    files = Path.cwd() / f"{top}.py", Path.cwd() / top / "__init__.py"
+    mine = [file.resolve() for file in files if file.is_file()]
+    found = find_spec(top) if mine and top not in sys.modules else None
+    if found is not None and found.origin and Path(found.origin).resolve() not in mine:
+        raise ValueError(
+            f"{PREFIX}{module}:ID imports {module}; {found.origin} hides {mine[0]}, which python "
+            "script.py would import: give your module another name, or set PYTHONPATH=."
+        )
+
+
 def _made(known: str, settings: dict[str, Any]) -> gym.Env:
     with same_signals():
         return _asked(known, lambda: gym.make(known, **settings), settings)
@@ -148,6 +184,8 @@ def _asked(known: str, ask: Callable[[], T], settings: dict[str, Any] | None = N
     try:
         return ask()
     except (error.UnregisteredEnv, error.DeprecatedEnv) as problem:
+        if is_given(known):
+            raise unknown_given(known) from problem
         raise ValueError(
             f"Gymnasium has no environment {known!r}{nearest(known, gym.registry)} ({problem}): "
             "choose one of gymnasium.registry, or write gym:MODULE:ID for one that MODULE registers"

@@ -10,7 +10,7 @@ import numpy as np
 
 from deadtime._support.checks import check_count
 from deadtime.delays import Delay, DelayProcess, as_delay
-from deadtime.envs.families import environment_settings, family_of, make
+from deadtime.envs.families import environment_name, environment_settings, family_of, make
 from deadtime.envs.pools import LARGEST_RETURN, Played, Pool
 from deadtime.runtime.policy import check_game, check_place
 from deadtime.wrappers.scalar import ActionDelay
@@ -31,8 +31,8 @@ def evaluate(
 ) -> Float[np.ndarray, " episodes"]:
     """Return the returns of `episodes` episodes, which begin with the seeds `seed`, `seed` + 1, …
 
-    `env` is a name, with the environment's settings, or a Gymnasium environment. By default a named
-    environment has the delay of the policy. A Gymnasium environment is wrapped if `delay` is given.
+    `env` is a name, an id of Gymnasium or a function, with the environment's settings; by default
+    it has the delay of the policy. Or it is an instance, which is wrapped if `delay` is given.
 
     `policy` is one of these:
     - an object with `act(observation, pending_actions)` and, if it has a memory, `reset()`;
@@ -50,12 +50,13 @@ def evaluate(
     channel = None if delay is None else as_delay(delay)
     if channel is not None and hasattr(policy, "at_delay"):
         policy = policy.at_delay(channel)
-    name = env if isinstance(env, str) else ""
-    if isinstance(env, str):
-        check_game(policy, env)
-        settings = environment_settings(env, settings, (), env_kwargs)
+    name = ""
+    if isinstance(env, str) or (callable(env) and not isinstance(env, gym.Env)):
+        name = environment_name(env)
+        check_game(policy, name)
+        settings = environment_settings(name, settings, (), env_kwargs)
         under = getattr(policy, "channel", 0) if channel is None else channel
-        env = delayed_environment(env, settings, under, policy)
+        env = delayed_environment(name, settings, under, policy)
     elif settings or env_kwargs:
         raise ValueError(
             f"settings are for environments by name; got {env_kwargs or settings} with {env}: "

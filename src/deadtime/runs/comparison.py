@@ -12,6 +12,7 @@ from deadtime._support.files import printable
 from deadtime._support.pictures import put_title, save_picture
 from deadtime._support.terminal import counted
 from deadtime.delays import Delay, as_delay
+from deadtime.envs.families import environment_name
 from deadtime.runs import records, statistics
 from deadtime.runs.ceiling import Ceiling, mean_ceiling
 from deadtime.runs.delay_lists import delays_of
@@ -32,7 +33,7 @@ DELAYS = (0, 5, 15)
 
 
 def compare(
-    env: str,
+    env: Any,
     agents: str | Sequence[str] = AGENTS,
     delays: Delay | str | Sequence[Delay | str] = DELAYS,
     seeds: int | Sequence[int] = 5,
@@ -45,12 +46,12 @@ def compare(
     """Train each agent under each delay on the same seeds, and compare their returns.
 
     A delay is a number of steps or a process, such as ``Uniform(1, 3)`` or ``"uniform:1-3"``. The
-    first agent is compared with each of the others. `options` and `env_kwargs` are those of
+    first agent is compared with each of the others. `env`, `options` and `env_kwargs` are those of
     `deadtime.train`. Records are kept in the folder `out`, and a run that is recorded there is not
     trained again. The command `deadtime compare` takes the same arguments and prints the result.
     """
     wanted = Comparison(
-        env,
+        environment_name(env),
         (agents,) if isinstance(agents, str) else tuple(agents),
         delays_of(delays),
         check_seeds(seeds),

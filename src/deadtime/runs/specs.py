@@ -7,7 +7,7 @@ from typing import Any
 
 from deadtime.delays import DelayProcess, as_process
 from deadtime.delays.equivalence import bridged
-from deadtime.envs.families import family_of
+from deadtime.envs.families import environment_name, family_of
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.record import Record
 from deadtime.runs.tabular_specs import TabularSpec, tabular_from, tabular_spec
@@ -16,7 +16,7 @@ Spec = TabularSpec | DeepSpec
 
 
 def make_spec(
-    env: str,
+    env: Any,
     agent: str,
     delay: int | str | DelayProcess,
     options: dict[str, Any],
@@ -24,8 +24,10 @@ def make_spec(
 ) -> Spec:
     """Return the spec of a run, tabular if the environment is for tabular agents, else deep.
 
+    `env` is a name, an id of Gymnasium, a function that makes an environment, or an instance.
     The option `observation_delay` is added to the delay of actions, where that is equivalent.
     """
+    env = environment_name(env)
     late = options.get("observation_delay", 0)
     options = {name: value for name, value in options.items() if name != "observation_delay"}
     channel = bridged(delay, late)

@@ -1,4 +1,4 @@
-"""`deadtime.train`: from names to a result."""
+"""`deadtime.train`: from an environment and the name of an agent to a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deadtime.runs.units import Keep, Unit, trained
 
 
 def train(
-    env: str,
+    env: Any,
     agent: str = "delayed",
     delay: int | str | DelayProcess = 0,
     seeds: int | Sequence[int] = 1,
@@ -26,6 +26,10 @@ def train(
     **options: Any,
 ) -> Result:
     """Train an agent under a delay; `seeds` is a number or a list.
+
+    `env` is a name such as "maze", an id of Gymnasium, a function that makes an environment, or an
+    instance that can be copied. A record names a function by its qualified name and by a
+    fingerprint of its code and of the values that it holds.
 
     `delay` is a number of steps or a process of `deadtime.delays`, such as ``Uniform(2, 6)``.
     Agents can be trained under a process, except `shifted`, and agents on Atari.

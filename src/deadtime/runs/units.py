@@ -83,6 +83,8 @@ class Unit(NamedTuple):
 
     def to_json(self) -> str:
         """Return the unit as JSON, for another process."""
+        for spec, _ in self.runs:
+            spec.family.check_processes(spec.env)
         runs = [[spec.canonical(), seed] for spec, seed in self.runs]
         return json.dumps(
             {"runs": runs, "seeds": self.keep.seeds, "most_bytes": self.keep.most_bytes}
@@ -189,7 +191,9 @@ def _deep_records(
     pairs = [(spec, seed) for spec, seed in checked if isinstance(spec, DeepSpec)]
     kept = any(seed in unit.keep.seeds for _, seed in pairs)
     for spec, outcome in run_deep(pairs, progress, kept, folder, together, stopped):
-        yield record_of(spec, outcome)
+        about = spec.family.provenance(spec.environment(0))
+        notes = outcome.notes | ({"environment": about} if about else {})
+        yield record_of(spec, replace(outcome, notes=notes))
 
 
 def reason(error: Exception) -> str:
