@@ -73,7 +73,7 @@ class SpacesEnv(gym.Env):
 
     spaces = {  # noqa: RUF012
         "numbered": spaces.Discrete(2),
-        "counts": spaces.MultiDiscrete([2, 3]),
+        "counts": spaces.MultiDiscrete([11, 10, 10]),
         "unbounded": spaces.Box(-np.inf, np.inf, (1,)),
         "whole": spaces.Box(0, 3, (1,), np.int64),
         "scalar": spaces.Box(-1, 1, ()),
@@ -82,7 +82,9 @@ class SpacesEnv(gym.Env):
 
     def __init__(self, actions="numbered", axes=1, side=2):
         self.action_space = self.spaces[actions]
-        self.observation_space = spaces.Box(0, 1, (side,) * axes) if axes else spaces.Discrete(5)
+        is_box = axes >= 0
+        seen = spaces.Box(0, 1, (side,) * axes) if is_box else spaces.Sequence(spaces.Discrete(2))
+        self.observation_space = seen
 
 
 gym.register("deadtime-test/Probe-v0", ProbeEnv, max_episode_steps=20)

@@ -2,7 +2,8 @@
 
 `make` returns an environment by name. `Acrobot`, `CartPole`, `Maze`, `Pendulum` and `Walk` are the
 classes of deadtime's own environments, pure functions that follow the protocol `Environment`.
-`delayed` puts a delay on such an environment. They need JAX, so they are imported on first use.
+`adapted` gives a Gymnasium environment the observations and actions that agents take. `delayed`
+puts a delay on such an environment. They need JAX, so they are imported on first use.
 
 A `Family` is a kind of environment. A family whose environments run outside compiled programs uses
 `Lane`, `Played`, `Pool` and `LocalPool`.
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from deadtime._support.lazy import lazy_names
 from deadtime.envs.families import FAMILIES, environment_names, family_of, make, register
 from deadtime.envs.family import Family
+from deadtime.envs.gym_adapted import adapted
 from deadtime.envs.local_pool import LocalPool
 from deadtime.envs.pools import Lane, Played, Pool
 
@@ -37,6 +39,7 @@ __all__ = [
     "Played",
     "Pool",
     "Walk",
+    "adapted",
     "delayed",
     "environment_names",
     "family_of",

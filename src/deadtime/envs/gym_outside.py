@@ -19,6 +19,7 @@ from gymnasium import error, spaces
 from deadtime._support.ending import same_signals
 from deadtime._support.names import nearest
 from deadtime._support.timeouts import step_timeout
+from deadtime.envs.gym_adapted import adapted
 from deadtime.envs.gym_given import Copies, is_given, origin, unknown_given
 from deadtime.envs.gym_spaces import Bounds, check_spaces
 from deadtime.envs.timed import TimedEnv
@@ -95,9 +96,11 @@ def _read(name: str, plain: dict[str, Any]) -> Outside:
     for setting in plain:
         if accepted is not None and setting not in accepted:
             raise ValueError(f"{name} has no setting {setting!r}: it takes {', '.join(accepted)}")
-    env = _made(known, plain)
+    env = _as_registered(known, plain)
     try:
         check_spaces(name, env)
+        given = str(env.observation_space), str(env.action_space)
+        env = adapted(env)
         actions = int(getattr(env.action_space, "n", 0))
         box = env.action_space
         bounds = Bounds.of(box) if isinstance(box, spaces.Box) else None
@@ -106,7 +109,6 @@ def _read(name: str, plain: dict[str, Any]) -> Outside:
         if is_given(known):
             draws = draws and _renders(known, env)
         limit = None if env.spec is None else env.spec.max_episode_steps
-        seen = str(env.observation_space), str(env.action_space)
     finally:
         env.close()
     changed = {
@@ -114,7 +116,7 @@ def _read(name: str, plain: dict[str, Any]) -> Outside:
         for key, value in plain.items()
         if not np.array_equal(usual.get(key, Parameter.empty), value)
     }
-    return Outside(known, actions, numbers, draws, bounds, changed, limit, seen)
+    return Outside(known, actions, numbers, draws, bounds, changed, limit, given)
 
 
 def _renders(known: str, env: gym.Env) -> bool:
@@ -175,6 +177,10 @@ def _check_not_hidden(module: str) -> None:
 
 
 def _made(known: str, settings: dict[str, Any]) -> gym.Env:
+    return adapted(_as_registered(known, settings))
+
+
+def _as_registered(known: str, settings: dict[str, Any]) -> gym.Env:
     with same_signals():
         return _asked(known, lambda: gym.make(known, **settings), settings)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+
+from deadtime.envs.gym_adapted import MOST_COMBINATIONS, counts_of
 
 _MOST_FLATTENED = 1000
 """The largest observation that is worth flattening; a larger one counts as an image."""
@@ -40,16 +43,19 @@ def check_spaces(name: str, env: gym.Env) -> None:
 
 
 def _check_actions(name: str, actions: spaces.Space) -> None:
-    if isinstance(actions, spaces.Discrete):
-        if actions.start != 0:
+    counts = counts_of(actions)
+    if counts:
+        if prod(counts) > MOST_COMBINATIONS:
             raise ValueError(
-                f"actions are numbered from 0; {name} has {actions}: {_WRAP}.TransformAction"
+                f"an action is one of at most {MOST_COMBINATIONS:,} combinations; {name} has "
+                f"{actions}, which makes {prod(counts):,}: {_WRAP}.TransformAction"
             )
         return
     if not isinstance(actions, spaces.Box) or np.dtype(actions.dtype).kind != "f":
         raise ValueError(
-            "agents choose numbered actions (Discrete) or real vectors (Box of floats); "
-            f"{name} has {actions}: wrap the environment so that its actions are one of these"
+            "agents choose numbered actions (Discrete, MultiDiscrete, MultiBinary) or real vectors "
+            f"(Box of floats); {name} has {actions}: wrap the environment so that its actions are "
+            "one of these"
         )
     if not actions.shape or 0 in actions.shape:
         raise ValueError(
@@ -70,11 +76,17 @@ def _check_actions(name: str, actions: spaces.Space) -> None:
 
 
 def _check_observations(name: str, seen: spaces.Space) -> None:
-    if not isinstance(seen, spaces.Box) or len(seen.shape) != 1:
-        given = f"agents take observations of one axis (Box); {name} has {seen}"
-        if isinstance(seen, spaces.Box) and np.prod(seen.shape) > _MOST_FLATTENED:
-            raise ValueError(
-                f"{given}, and images are supported only as Atari frames: choose an environment "
-                "that gives numbers, or atari:NAME"
-            )
-        raise ValueError(f"{given}: wrap it, for example in gymnasium.wrappers.FlattenObservation")
+    flat = spaces.utils.flatten_space(seen)
+    if not isinstance(flat, spaces.Box):
+        raise ValueError(
+            f"agents take observations that flatten to one vector; {name} has {seen}: "
+            f"{_WRAP}.TransformObservation"
+        )
+    if isinstance(seen, spaces.Box) and len(seen.shape) == 1:
+        return
+    if prod(flat.shape) > _MOST_FLATTENED:
+        raise ValueError(
+            f"an observation is flattened to at most {_MOST_FLATTENED:,} numbers, and images are "
+            f"supported only as Atari frames; {name} has {seen}: choose an environment that gives "
+            "numbers, or atari:NAME"
+        )

@@ -11,8 +11,9 @@ import numpy as np
 from deadtime._support.checks import check_count
 from deadtime.delays import Delay, DelayProcess, as_delay
 from deadtime.envs.families import environment_name, environment_settings, family_of, make
+from deadtime.envs.gym_adapted import adapted
 from deadtime.envs.pools import LARGEST_RETURN, Played, Pool
-from deadtime.runtime.policy import check_game, check_place
+from deadtime.runtime.policy import Policy, check_game, check_place
 from deadtime.wrappers.scalar import ActionDelay
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def evaluate(
             "give them to the environment itself"
         )
     elif channel is not None:
+        env = adapted(env) if isinstance(policy, Policy) else env
         env = ActionDelay(env, channel, observed=getattr(policy, "observed", "now"))
     check_place(policy, env, name)
     seeds = range(seed, seed + check_count("episodes", episodes))

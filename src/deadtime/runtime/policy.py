@@ -311,8 +311,9 @@ def check_place(policy: object, env: gym.Env, name: str = "") -> None:
     name = name or str(getattr(env.unwrapped, "deadtime_name", env))
     check_game(policy, name)
     if not policy.fits(env.action_space, env.observation_space):
+        other = "" if policy.num_states else ", or wrap the environment in deadtime.envs.adapted"
         raise ValueError(
             f"a policy needs the observations and actions of its training, {policy.sizes}; "
             f"{name} has observations {env.observation_space} and actions {env.action_space}: "
-            "train a policy there"
+            f"train a policy there{other}"
         )
