@@ -148,14 +148,6 @@ def held_out(seed):
     return int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
 
 
-def test_a_learner_of_rollouts_has_no_place_in_the_host_loop(mine, monkeypatch):
-    monkeypatch.setattr(mine.Climb, "updates_once", True)
-    with pytest.raises(
-        ValueError, match="learns from each step alone; climb learns from rollouts of all actors"
-    ):
-        deadtime.train("follow-outside", "reactive", 1, steps=100)
-
-
 def test_a_table_does_not_offer_inputs_that_it_can_not_show(mine):
     with pytest.raises(ValueError, match="newest learns from numbers, not from the cells of maze"):
         deadtime.train("maze", "newest")

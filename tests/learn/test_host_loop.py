@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from threading import Event
 
 import gymnasium as gym
@@ -17,10 +18,11 @@ from deadtime.envs import gym_family, gym_outside, make
 from deadtime.envs.cartpole import CartPole
 from deadtime.envs.gym_family import GymFamily
 from deadtime.envs.local_pool import LocalPool
-from deadtime.learn import compiled_loop, host_loop, host_programs, trainer
+from deadtime.learn import compiled_loop, host_loop, host_programs, rollout_learner, trainer
 from deadtime.learn.deep_q import q_values
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.host_loop import HostGroup
+from deadtime.learn.lane_steps import blank
 from deadtime.learn.program import Program, split_settings
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.runner import train_recorded
@@ -169,12 +171,13 @@ class Plain(CartPole):
 class KeyedEnv(gym.Env):
     """A functional environment with the random numbers that the compiled loop would give it."""
 
-    def __init__(self, inner, key):
-        params, self.time, self.key = (
-            inner.default_params,
-            0,
-            jax.random.split(jax.random.fold_in(key, 0))[1],
-        )
+    def __init__(self, inner, key, lane=None, lanes=1, uses=5):
+        """`lane` is an actor's number, for learners of rollouts; `uses` counts a step's keys."""
+        params = inner.default_params
+        self.time, self.stride = lane or 0, lanes
+        self.key = jax.random.split(jax.random.fold_in(key, 0))[1]
+        if lane is not None:
+            self.key = jax.random.fold_in(self.key, lane)
         self.action_space, self.observation_space = (
             spaces.Discrete(inner.num_actions),
             inner.observation_space(params),
@@ -187,7 +190,8 @@ class KeyedEnv(gym.Env):
             ) % inner.num_actions
 
         def move(time, state, action):
-            _, key_env, _, _, key_reset = jax.random.split(jax.random.fold_in(key, time + 1), 5)
+            keys = jax.random.split(jax.random.fold_in(key, time + 1), uses)
+            _, key_env, *_, key_reset = keys
             obs, state, reward, terminated, _ = inner.step_env(key_env, state, action, params)
             return obs, state, reward, terminated, inner.is_truncated(state, params), key_reset
 
@@ -201,7 +205,7 @@ class KeyedEnv(gym.Env):
         obs, self.state, reward, terminated, truncated, self.key = self._move(
             self.time, self.state, action
         )
-        self.time += 1
+        self.time += self.stride
         return np.asarray(obs), float(reward), bool(terminated), bool(truncated), {}
 
     def queue(self, obs, delay, rng):
@@ -244,6 +248,89 @@ def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, d
     np.testing.assert_allclose(run.replay.rows, runs.replay.rows[0], atol=1e-5)
     for one, other in zip(jax.tree.leaves(run.learner), jax.tree.leaves(runs.learner), strict=True):
         np.testing.assert_allclose(one, other[0], rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.slow
+def test_a_learner_of_rollouts_learns_the_same_in_both_loops(monkeypatch):
+    """Three environments, thirteen rollouts of four steps."""
+    lanes, delay, env = 3, 3, Plain(noise=0.1)
+    changes = {"hidden": (8,), "lstm": 8, "rollout": 4, "learning_rate": 0.01}
+    spec = spec_of("gym:CartPole-v1", "recurrent", delay, 156, lanes, "best", **changes)
+    setup = setup_of(spec, 3)
+    keyed = [KeyedEnv(env, setup.key, lane, lanes, uses=3) for lane in range(lanes)]
+    delayed = [deadtime.ActionDelay(one, delay, one.queue) for one in keyed]
+    monkeypatch.setattr(
+        GymFamily, "pool", lambda self, order, name: LocalPool(delayed, [0] * lanes, name)
+    )
+    _, _, run, found = trained(spec, 3)
+    settings = split_settings(replace(spec.learner, actors=lanes))[0]
+    program = Program(env, VIEWS["recurrent"], settings, delay)
+    inside = jax.tree.map(
+        lambda leaf: jnp.asarray(leaf)[None],
+        setup._replace(params=env.default_params, numbers=plain(setup)),
+    )
+    runs, returns = compiled_loop.run_chunk(
+        program, inside, compiled_loop.begin_all(program, inside), jnp.int32(0), spec.length
+    )
+    ended = np.flatnonzero(~np.isnan(returns[:, 0]))
+    assert found == [[t, returns[t, 0]] for t in ended]
+    assert len(ended) > 3
+    assert run.learner.updates == runs.learner.updates[0] == 13
+    begun = host_programs.hosted(host_programs.program_of(spec, "cpu")).begin
+    first = begun(host_programs.program_of(spec, "cpu"), setup).learner
+    leaves = zip(*map(jax.tree.leaves, (run.learner, runs.learner, first)), strict=True)
+    moved = 0.0
+    for one, other, start in leaves:
+        np.testing.assert_allclose(one, other[0], rtol=2e-3, atol=2e-4)
+        moved = max(moved, float(np.abs(one - start).max()))
+    assert moved > 0.01
+
+
+@pytest.mark.slow
+def test_a_rollout_with_a_lost_episode_is_left_out():
+    changes = {"hidden": (4,), "lstm": 4, "rollout": 2}
+    spec = spec_of(PROBE, "recurrent", 0, 1000, 2, "best", **changes)
+    program, setup = host_programs.program_of(spec, "cpu"), setup_of(spec, 0)
+    learner = rollout_learner.RolloutLearner(program)
+    run = learner.begin(program, setup)
+    zeros = blank(program)[1]
+    found = []
+    for t, lost in enumerate([False, True, False, False, True, False, False, False]):
+        steps = zeros._replace(start=((), *zeros.done[5:7], (), zeros.done.next_age))
+        steps = steps._replace(lost=np.array([lost, False]))
+        _, run = learner._learn_and_choose(setup, run, steps, np.int32(2 * t))
+        found.append(int(run.learner.updates))
+    assert found == [0, 0, 0, 1, 1, 1, 1, 2]
+    assert run.learner.diverged_at == -1
+
+
+@pytest.mark.slow
+def test_the_recurrent_agent_outside(tmp_path):
+    """From a checkpoint within a rollout to a policy with a memory, which is loaded and acts."""
+    changes = {"hidden": (4,), "lstm": 4}
+    spec = spec_of("gym:CartPole-v1", "recurrent", 2, 201, 3, "best", **changes)
+    program = host_programs.program_of(spec, "cpu")
+    group = HostGroup(program, [(spec, 0)])
+    group.begin()
+    for _ in range(22):
+        group._step()
+    group.save(tmp_path / "half", 1.0)
+    group.close()
+    again = HostGroup(program, [(spec, 0)])
+    again.resume(tmp_path / "half")
+    assert (again.done, again._state.count, again._state.learner.updates) == (66, 0, 4)
+    while again.done < again.length:
+        again.advance()
+    again.close()
+    assert again._state.learner.updates == 4 + (67 - 22) // 5
+
+    options = {"steps": 60, "evaluation_episodes": 2, "envs": 3, **changes}
+    result = deadtime.train("CartPole-v1", "recurrent", 2, **options)
+    policy = deadtime.load(result.save(tmp_path / "run"))
+    assert deadtime.evaluate(policy, "CartPole-v1", episodes=2).min() >= 8
+    assert DeepSpec("gym:CartPole-v1", "recurrent").envs == 16
+    with pytest.raises(ValueError, match="got actors=3 for gym:CartPole-v1: pass envs"):
+        make_spec("CartPole-v1", "recurrent", 2, {"actors": 3})
 
 
 def setup_of(spec, seed):

@@ -350,15 +350,14 @@ def test_the_agents_that_are_offered_work_there(env):
             make_spec(env, agent, 1, {})
 
 
-def test_why_gymnasium_has_no_recurrent_agent():
+def test_why_real_actions_have_no_recurrent_agent():
     words = (
-        "recurrent trains only where the environment is compiled with it, or on Atari; got "
-        "gym:CartPole-v1: choose one of cartpole, noisy-cartpole, acrobot, noisy-acrobot, "
-        "gymnax:NAME, atari:NAME, or one of the agents delayed, augmented, projected, "
-        "oblivious, shifted"
+        "recurrent chooses numbered actions; got gym:Pendulum-v1 with box actions: choose one of "
+        "cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID, atari:NAME, or one "
+        "of the agents delayed, augmented, projected, oblivious"
     )
     with pytest.raises(ValueError) as refused:
-        DeepSpec("gym:CartPole-v1", "recurrent")
+        DeepSpec("gym:Pendulum-v1", "recurrent")
     assert str(refused.value) == words
 
 

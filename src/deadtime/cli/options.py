@@ -111,7 +111,7 @@ class Options:
         ),
     ] = None
     envs: Integer = None
-    """gym:, atari: environments that run side by side (1; atari 8, recurrent 16)."""
+    """gym:, atari: environments that run side by side (1; atari 8; recurrent 16)."""
     sticky: Number = None
     """atari: probability that a frame repeats the last action (0.25; preset paper 0)."""
     max_episode_steps: Integer = None

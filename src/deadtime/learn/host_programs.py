@@ -17,6 +17,7 @@ from deadtime.learn.host_turn import HostedLearner
 from deadtime.learn.lane_learner import LaneLearner
 from deadtime.learn.learners import LEARNERS
 from deadtime.learn.program import Program, Setup, bounded_by, split_settings
+from deadtime.learn.rollout_learner import RolloutLearner
 from deadtime.learn.run_spec import DeepRun
 from deadtime.learn.together_learner import TogetherLearner, begin_all
 from deadtime.runtime.views import VIEWS, Code
@@ -44,7 +45,10 @@ def is_large(settings: Any) -> bool:
 
 def trains_together(spec: DeepRun, device: str) -> bool:
     """Return whether a run shares a GPU with others."""
-    return device == "gpu" and (spec.family.frames or is_large(spec.learner))
+    if spec.family.frames or device != "gpu":
+        return device == "gpu"
+    by_rollouts = LEARNERS[spec.learner.kind].load().updates_once
+    return not by_rollouts and is_large(spec.learner)
 
 
 def program_of(spec: DeepRun, device: str) -> Program:
@@ -105,7 +109,8 @@ def hosted(program: Program) -> HostedLearner:
     """Return the learner of a program with the interface of the host loop."""
     if hasattr(program.learner, "learn_and_choose"):
         return program.learner
-    kind = TogetherLearner if program.together else LaneLearner
+    alone = RolloutLearner if program.learner.updates_once else LaneLearner
+    kind = TogetherLearner if program.together else alone
     return kind(program)  # type: ignore[return-value]
 
 

@@ -16,6 +16,7 @@ from deadtime.envs.pools import Played
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.lane_steps import (
     Steps,
+    blank,
     chosen,
     followed,
     learned,
@@ -59,37 +60,24 @@ def functions(program: Program) -> tuple[Any, Any]:
 _new = compiled(new_learner, static_argnums=0)
 
 
-def check_updates(program: Program) -> None:
-    """Raise if the learner of a program can't learn in the host loop."""
-    if program.learner.updates_once:
-        kind = program.settings.kind
-        raise ValueError(
-            "in the host loop a learner of numbers learns from each step alone; "
-            f"{kind} learns from rollouts of all actors (updates_once): "
-            'leave "host" out of its loops'
-        )
-
-
 class LaneLearner:
     """A learner of `learner_code` with the interface `host_turn.HostedLearner`."""
 
     overlaps = False
+    functions = staticmethod(functions)
+    """The function that compiles its two functions for a program."""
 
     def __init__(self, program: Program):
         """Look up the compiled functions once, since hashing a program takes long."""
-        check_updates(program)
-        self._choose, self._learn_and_choose = functions(program)
+        self._choose, self._learn_and_choose = self.functions(program)
 
-    def begin(self, program: Program, setups: Setup) -> LaneRun:
+    def begin(self, program: Program, setups: Setup) -> Any:
         """Return a new run; `setups` is the setup of this one run."""
-        lanes = program.lanes
-        obs = np.zeros((lanes, program.observation), np.float32)
-        shape = lanes, program.capacity, *program.action_shape
-        queue = np.zeros(shape, program.action_type)
-        actors = started(program, obs, queue, np.zeros(lanes, np.int32))
-        return LaneRun(actors, _new(program, setups), program.learner.new_replay(program))
+        return LaneRun(
+            blank(program)[0], _new(program, setups), program.learner.new_replay(program)
+        )
 
-    def restart(self, program: Program, state: LaneRun, seen: Played) -> LaneRun:
+    def restart(self, program: Program, state: Any, seen: Played) -> Any:
         """Return the run at the start of new episodes."""
         return state._replace(actors=started(program, seen.shown, seen.queue, seen.age_now))
 
@@ -97,31 +85,27 @@ class LaneLearner:
         self,
         program: Program,
         setups: Setup,
-        state: LaneRun,
+        state: Any,
         seen: Played,
         t: int,
         turn: Turn | None = None,
-    ) -> tuple[np.ndarray, LaneRun]:
+    ) -> tuple[np.ndarray, Any]:
         """Return the actions of all lanes."""
         actions, state = self._choose(setups, state, np.int32(t))
         return np.asarray(actions), state
 
     def learn_and_choose(
-        self, program: Program, setups: Setup, state: LaneRun, turn: Turn, t: int
-    ) -> tuple[np.ndarray, LaneRun]:
+        self, program: Program, setups: Setup, state: Any, turn: Turn, t: int
+    ) -> tuple[np.ndarray, Any]:
         """Learn from the last turn, and choose the next actions."""
         first = np.int32(t - program.lanes)
         actions, state = self._learn_and_choose(setups, state, steps_of(turn), first)
         return np.asarray(actions), state
 
-    def learn(
-        self, program: Program, setups: Setup, state: LaneRun, turn: Turn, index: int
-    ) -> LaneRun:
+    def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
         """Raise: this learner learns before it chooses."""
         raise NotImplementedError
 
-    def finish(
-        self, program: Program, setups: Setup, state: LaneRun, turn: Turn, t: int
-    ) -> LaneRun:
+    def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
         """Learn from the last turn of the training."""
         return self.learn_and_choose(program, setups, state, turn, t)[1]

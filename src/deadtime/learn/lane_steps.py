@@ -17,7 +17,7 @@ from deadtime.learn.compiled_loop import actor_after, actor_at
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.program import Actor, Done, Program, Setup
 
-_NEVER = np.int32(2**31 - 2)
+NEVER = np.int32(2**31 - 2)
 """A step after every training, at which nothing is learned."""
 
 
@@ -66,6 +66,20 @@ def started(program: Program, obs: Any, queue: Any, ages: Any) -> Actor:
     return jax.vmap(one)(jnp.array(obs), jnp.array(queue), jnp.array(ages))
 
 
+def blank(program: Program) -> tuple[Actor, Steps]:
+    """Return lanes and steps of the right shapes, filled with zeros."""
+    lanes = program.lanes
+    obs = np.zeros((lanes, program.observation), np.float32)
+    shape = lanes, program.capacity, *program.action_shape
+    queue = np.zeros(shape, program.action_type)
+    action = np.zeros((lanes, *program.action_shape), program.action_type)
+    reward = np.zeros(lanes, np.float32)
+    flags = np.zeros(lanes, bool)
+    ages = np.zeros(lanes, np.int32)
+    done = Done(action, action, reward, flags, flags, obs, queue, None, ages, ages)
+    return started(program, obs, queue, ages), Steps(done, (), flags)
+
+
 def chosen(
     program: Program, setup: Setup, learner: Any, actors: Actor, t: Array
 ) -> tuple[Array, Actor]:
@@ -96,7 +110,7 @@ def learned(
         learner, replay = state
         kept = program.learner.record(program, setup, learner, actor, done)
         keys = _named_keys(program, setup, t)
-        at = jnp.where(lost, _NEVER, t)
+        at = jnp.where(lost, NEVER, t)
         return program.learner.update(program, setup, learner, replay, kept, at, keys), None
 
     rows = t + jnp.arange(len(done.action)), actors, done, steps.lost

@@ -97,7 +97,6 @@ LEARNERS: dict[str, Learner] = {
         "deadtime.learn.actor_critic:ACTOR_CRITIC",
         ("history",),
         manifests.of_actor_critic,
-        loops=("compiled",),
     ),
     "sac": Learner(
         SAC,

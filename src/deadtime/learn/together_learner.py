@@ -23,7 +23,6 @@ from jaxtyping import Array, Float
 from deadtime.envs.pools import Played
 from deadtime.learn.compiled_loop import actor_at
 from deadtime.learn.host_turn import Turn
-from deadtime.learn.lane_learner import check_updates
 from deadtime.learn.lane_steps import (
     Steps,
     chosen,
@@ -168,7 +167,6 @@ class TogetherLearner:
 
     def __init__(self, program: Program):
         """Look up the compiled functions once, since hashing a program takes long."""
-        check_updates(program)
         self._do = _functions(program)
 
     def begin(self, program: Program, setups: Setup) -> TogetherRuns:

@@ -59,9 +59,8 @@ def check_agent(env: str, agent: str, action_kind: ActionKind, preset_name: str)
     if agent not in agents and remembers:
         others = [name for name in environment_names() if agent in agents_of(family_of(name))]
         raise ValueError(
-            f"{agent} trains only where the environment is compiled with it, or on Atari; "
-            f"got {env}: choose one of {', '.join(others)}, or one of the agents "
-            f"{', '.join(agents)}"
+            f"{agent} chooses numbered actions; got {env} with {action_kind} actions: choose one "
+            f"of {', '.join(others)}, or one of the agents {', '.join(agents)}"
         )
     if agent not in agents:
         hint = nearest(str(agent), agents)

@@ -67,7 +67,7 @@ class DeepSpec:
     envs: int = None  # type: ignore[assignment]
     """Environments outside the compiled program that one learner acts in at once.
 
-    Default: 1; on Atari 8, for `recurrent` 16."""
+    Default: 1; on Atari 8; for `recurrent` 16."""
 
     evaluate_every: int | None = None
     """Steps between evaluations on 5 held-out episodes during training; None: no evaluations."""
@@ -198,6 +198,11 @@ class DeepSpec:
                 f"model='simulator' predicts with a copy of the environment, and {self.env} can't "
                 "be copied: choose learned or change"
             )
+        if self.outside and "actors" in self.changes:
+            raise ValueError(
+                "actors is for environments inside the compiled program; got "
+                f"actors={self.changes['actors']} for {self.env}: pass envs"
+            )
         if not self.outside and self.envs != 1:
             raise ValueError(
                 "envs is for gym:ID and atari:NAME, which run outside the compiled program; got "
@@ -217,7 +222,8 @@ class DeepSpec:
     @property
     def _usual(self) -> dict[str, Any]:
         remembers = VIEWS[self.agent].sees == "history"
-        envs = (16 if remembers else 8) if self.family.in_processes else 1
+        several = 8 if self.family.in_processes else 1
+        envs = 16 if remembers and self.outside else several
         return {
             "evaluation_episodes": self.family.usual_evaluation_episodes,
             "envs": envs,
