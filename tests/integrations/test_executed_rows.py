@@ -1,5 +1,7 @@
 """The index of executed actions against a log that is searched step by step."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -36,8 +38,26 @@ class Lane:
         self.age = self.stream.start() if end else following
 
 
-def brute(lane, at, size, known):
-    """Return the row of step `at`, as places in the whole log, or None."""
+class Row(NamedTuple):
+    """A row, as places in the whole log; without a next action if the episode terminated there."""
+
+    chosen: int
+    last: int
+    next_chosen: int | None
+    held: bool
+    first: bool
+
+
+def following(lane, at, known):
+    """Return the place where the action after step `at` was chosen, or None if nobody chose it."""
+    here = lane.log[at]
+    if (at == len(lane.log) - 1 or here["end"] == "truncated") and not known:
+        return None
+    return None if here["next"] > here["t"] + 1 else at + 1 - here["next"]
+
+
+def brute(lane, at, size, known, n_steps):
+    """Return the row of step `at`, or None."""
     log = lane.log
     here = log[at]
     if here["age"] > here["t"]:
@@ -47,28 +67,31 @@ def brute(lane, at, size, known):
         not (step["age"] <= step["t"] and when - step["age"] == chosen)
         for when, step in enumerate(log[:at])
     )
+    row = None
+    for last in range(at, min(at + n_steps, len(log))):
+        terminated = log[last]["end"] == "terminated"
+        next_chosen = None if terminated else following(lane, last, known)
+        if next_chosen is None and not terminated:
+            break
+        held = next_chosen == last - log[last]["age"]
+        row = Row(chosen, last, next_chosen, held, first)
+        if log[last]["end"]:
+            break
+    if row is None:
+        return None
     oldest = len(log) - size
-    if here["end"] == "terminated":
-        return (chosen, None, False, first) if chosen >= oldest else None
-    last = at == len(log) - 1 or here["end"] == "truncated"
-    if last and not known:
-        return None
-    following = here["next"]
-    if following > here["t"] + 1:
-        return None
-    next_chosen = at + 1 - following
-    if min(chosen, next_chosen) < oldest:
-        return None
-    return chosen, next_chosen, next_chosen == chosen, first
+    used = [chosen] if row.next_chosen is None else [chosen, row.next_chosen]
+    return row if min(used) >= oldest else None
 
 
+@pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("process", PROCESSES, ids=str)
 @pytest.mark.parametrize("size", [7, 200])
-def test_every_row_is_the_log_s(process, known, size):
+def test_every_row_is_the_log_s(process, known, size, n_steps):
     """Several environments, resets, truncation, held and overtaken actions, a full buffer."""
     lanes = [Lane(as_process(process), seed) for seed in range(3)]
-    rows = ExecutedRows(size, len(lanes))
+    rows = ExecutedRows(size, len(lanes), n_steps)
     found = 0
     for _ in range(60):
         for lane in lanes:
@@ -83,21 +106,23 @@ def test_every_row_is_the_log_s(process, known, size):
         steps = len(lanes[0].log)
         for at in range(max(0, steps - size), steps):
             for i, lane in enumerate(lanes):
-                wanted = brute(lane, at, size, known)
+                wanted = brute(lane, at, size, known, n_steps)
                 place, index = np.array([at % size]), np.array([i])
                 assert rows.usable(place, index).item() == (wanted is not None), (at, i)
                 if wanted is None:
                     continue
                 found += 1
                 entries = rows.entries(place, index)
-                chosen, next_chosen, held, first = wanted
-                assert entries.chosen.item() == chosen % size
-                assert entries.held.item() == held
-                assert entries.first.item() == first
-                if next_chosen is not None:
-                    assert entries.next_is_now.item() == (next_chosen == at + 1)
-                    if next_chosen <= at:
-                        assert entries.next_chosen.item() == next_chosen % size
+                assert entries.chosen.item() == wanted.chosen % size
+                assert entries.steps.item() == wanted.last - at + 1
+                assert entries.last.item() == wanted.last % size
+                assert entries.held.item() == wanted.held
+                assert entries.first.item() == wanted.first
+                if wanted.next_chosen is not None:
+                    is_now = wanted.next_chosen == wanted.last + 1
+                    assert entries.next_is_now.item() == is_now
+                    if not is_now:
+                        assert entries.next_chosen.item() == wanted.next_chosen % size
     assert found > 60
 
 
@@ -133,6 +158,15 @@ def test_a_restart_begins_an_episode():
     constant(rows, 2, 3)
     usable = rows.usable(np.arange(8), np.zeros(8, int))
     assert usable.tolist() == [False, False, True, True, True, False, False, True]
+
+
+def test_a_row_of_several_steps_ends_at_a_restart():
+    rows = ExecutedRows(20, 1, n_steps=3)
+    constant(rows, 0, 5)
+    rows.restart(np.array([True]))
+    constant(rows, 0, 3)
+    steps = rows.entries(np.arange(8), np.zeros(8, int)).steps
+    assert steps.tolist() == [3, 3, 3, 2, 1, 3, 2, 1]
 
 
 def test_a_buffer_without_rows_says_what_to_do():

@@ -61,29 +61,42 @@ def same_weights(one, other):
         assert torch.equal(weights, theirs[name]), name
 
 
-def test_dqn_without_a_delay_is_stable_baselines3_s():
-    plain = DQN("MlpPolicy", gym.make("CartPole-v1"), **settings_of(DQN)).learn(600)
-    ours = ProjectedDQN("MlpPolicy", delayed("CartPole-v1", 0), **settings_of(DQN)).learn(600)
+@pytest.mark.filterwarnings("error:.*n_steps")
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_dqn_without_a_delay_is_stable_baselines3_s(n_steps):
+    settings = settings_of(DQN)
+    plain = DQN("MlpPolicy", gym.make("CartPole-v1"), n_steps=n_steps, **settings).learn(600)
+    late = delayed("CartPole-v1", 0)
+    ours = ProjectedDQN("MlpPolicy", late, n_steps=n_steps, **settings_of(DQN)).learn(600)
     assert plain._n_updates > 100
     same_weights(plain, ours)
 
 
+@pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize(("ours", "theirs"), [(ProjectedSAC, SAC), (ProjectedTD3, TD3)])
-def test_actor_critics_without_a_delay_are_stable_baselines3_s(ours, theirs):
+def test_actor_critics_without_a_delay_are_stable_baselines3_s(ours, theirs, n_steps):
     noise = NormalActionNoise(np.zeros(1), 0.1 * np.ones(1))
+    extra = {"action_noise": noise, "n_steps": n_steps}
     plain, late = (
-        learner("MlpPolicy", env, action_noise=noise, **settings_of(SAC)).learn(250)
+        learner("MlpPolicy", env, **extra, **settings_of(SAC)).learn(250)
         for learner, env in ((theirs, gym.make("Pendulum-v1")), (ours, delayed("Pendulum-v1", 0)))
     )
     same_weights(plain, late)
 
 
+@pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize(("learner", "name"), [(DQN, "CartPole-v1"), (SAC, "Pendulum-v1")])
-def test_predictions_without_a_delay_change_nothing(learner, name):
-    plain = learner("MlpPolicy", gym.make(name), **settings_of(learner)).learn(250)
+def test_predictions_without_a_delay_change_nothing(learner, name, n_steps):
+    plain = learner("MlpPolicy", gym.make(name), n_steps=n_steps, **settings_of(learner))
+    plain.learn(250)
     env, model = predicted(name, 0)
+    rows = {"n_steps": n_steps, "gamma": 0.99}
     late = learner(
-        "MlpPolicy", env, replay_buffer_class=ExecutedReplayBuffer, **settings_of(learner)
+        "MlpPolicy",
+        env,
+        replay_buffer_class=ExecutedReplayBuffer,
+        replay_buffer_kwargs=rows,
+        **settings_of(learner),
     )
     same_weights(plain, late.learn(250, callback=LearnForwardModel(model)))
 
@@ -145,19 +158,23 @@ def logged_rows(env, state_of):
                 continue
             chosen = shown[t - age + 1][1]
             np.testing.assert_allclose(chosen, action)
-            followers = [shown[t + 2][2]] if t + 2 < len(shown) else []
             row = {
                 "action": action,
-                "reward": reward,
-                "terminated": terminated,
-                "next_state": state_of(shown[t + 1][0]),
                 "seen": shown[t - age][0],
                 "first": all(i - shown[i + 1][2] != t - age for i in range(t)),
-                "next_seen": None,
+                "ahead": [],
             }
-            if followers:
-                row["next_seen"] = shown[t + 1 - followers[0]][0]
-                row["held"] = followers[0] == age + 1
+            for last in range(t, len(steps)):
+                ahead = {
+                    "reward": steps[last][2],
+                    "terminated": steps[last][3],
+                    "next_state": state_of(shown[last + 1][0]),
+                }
+                if last + 2 < len(shown):
+                    follower = shown[last + 2][2]
+                    ahead["next_seen"] = shown[last + 1 - follower][0]
+                    ahead["held"] = follower == shown[last + 1][2] + 1
+                row["ahead"].append(ahead)
             rows[state[1].item()] = row
     return rows
 
@@ -165,7 +182,8 @@ def logged_rows(env, state_of):
 @pytest.mark.parametrize("observed", ["now", "hindsight", "never"])
 @pytest.mark.parametrize("box", [True, False])
 @pytest.mark.parametrize("process", [Constant(2), Uniform(1, 3), Held(0, 3)], ids=str)
-def test_rows_are_those_of_a_log(process, box, observed):
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_rows_are_those_of_a_log(process, box, observed, n_steps):
     """Several environments, ends, time limits, two calls of `learn`, held and overtaken actions."""
     kept = []
 
@@ -177,7 +195,7 @@ def test_rows_are_those_of_a_log(process, box, observed):
 
     envs = DummyVecEnv([lambda seed=seed: make(seed) for seed in range(2)])
     learner = ProjectedSAC if box else ProjectedDQN
-    model = learner("MlpPolicy", envs, learning_starts=10_000, **small())
+    model = learner("MlpPolicy", envs, learning_starts=10_000, n_steps=n_steps, **small())
     model.learn(120)
     model.learn(200)
     rows = {}
@@ -186,25 +204,34 @@ def test_rows_are_those_of_a_log(process, box, observed):
     np.random.seed(0)
     batch = model.replay_buffer.sample(600)
     now, then = batch.observations, batch.next_observations
-    found = set()
+    found, lengths = set(), set()
     for i in range(600):
         key = tuple(int(number) for number in now.state[i])
         row = rows[key]
         found.add(key)
+        steps = 1
+        if n_steps > 1:
+            steps = round(np.log(batch.discounts[i].item()) / np.log(model.gamma))
+        lengths.add(steps)
+        ahead, last = row["ahead"][:steps], row["ahead"][steps - 1]
         scale = 2.0 if box else 1.0
         np.testing.assert_allclose(batch.actions[i] * scale, row["action"], atol=1e-6)
-        assert batch.rewards[i].item() == pytest.approx(row["reward"])
-        assert bool(batch.dones[i]) == row["terminated"]
+        total = sum(model.gamma**k * step["reward"] for k, step in enumerate(ahead))
+        assert batch.rewards[i].item() == pytest.approx(total, rel=1e-5, abs=1e-5)
+        assert bool(batch.dones[i]) == last["terminated"]
+        if steps < n_steps and last is not row["ahead"][-1] and process != Held(0, 3):
+            assert "next_seen" not in row["ahead"][steps]
         np.testing.assert_allclose(now.seen[i], row["seen"])
-        np.testing.assert_allclose(then.state[i], row["next_state"])
+        np.testing.assert_allclose(then.state[i], last["next_state"])
         if now.fixed is not None:
             assert now.fixed[i].item() != row["first"]
-        if row["next_seen"] is not None and not row["terminated"]:
-            np.testing.assert_allclose(then.seen[i], row["next_seen"])
+        if "next_seen" in last and not last["terminated"]:
+            np.testing.assert_allclose(then.seen[i], last["next_seen"])
             if then.fixed is not None:
-                assert then.fixed[i].item() == row["held"]
+                assert then.fixed[i].item() == last["held"]
+    assert lengths == {*range(1, n_steps + 1)}
     missing = {key for key in rows if key not in found}
-    ends = {key for key in missing if rows[key]["next_seen"] is None}
+    ends = {key for key in missing if "next_seen" not in rows[key]["ahead"][0]}
     assert len(missing - ends) < (0.2 if process == Held(0, 3) else 0.1) * len(rows)
 
 
@@ -227,10 +254,11 @@ def test_rows_of_predictions_are_what_happened():
     batch = model.replay_buffer.sample(300)
     for i in range(300):
         row = rows[tuple(int(number) for number in batch.observations[i])]
+        after = row["ahead"][0]
         np.testing.assert_allclose(batch.actions[i] * 2.0, row["action"], atol=1e-6)
-        np.testing.assert_allclose(batch.next_observations[i], row["next_state"])
-        assert batch.rewards[i].item() == pytest.approx(row["reward"])
-        assert bool(batch.dones[i]) == row["terminated"]
+        np.testing.assert_allclose(batch.next_observations[i], after["next_state"])
+        assert batch.rewards[i].item() == pytest.approx(after["reward"])
+        assert bool(batch.dones[i]) == after["terminated"]
 
 
 @pytest.mark.parametrize("delay", [0, 3, Uniform(1, 3), Held(0, 2)], ids=str)
@@ -345,8 +373,9 @@ def test_what_can_not_be_done_is_refused():
         ProjectedDQN("MlpPolicy", now)
     with pytest.raises(ValueError, match="flat=True"):
         ProjectedDQN("MultiInputPolicy", unflat)
-    with pytest.raises(ValueError, match="pass n_steps=1"):
-        ProjectedDQN("MlpPolicy", late, n_steps=3)
+    two = [lambda d=d: delayed("CartPole-v1", d, observed="never") for d in (3, Uniform(1, 3))]
+    with pytest.raises(ValueError, match="pass the same delay"):
+        ProjectedDQN("MlpPolicy", DummyVecEnv(two))
     with pytest.raises(ValueError, match="leave it out"):
         ProjectedDQN("MlpPolicy", late, replay_buffer_class=ExecutedReplayBuffer)
     with pytest.raises(ValueError, match="pass False"):

@@ -9,6 +9,8 @@ entry. `ExecutedRows` keeps the age of each step's action, and so finds that ent
 - The next action, executed at t + 1, was decided at t + 1 - z_{t+1}. If that is the same entry, the
   channel held the action. A step that terminates its episode has no next action.
 - The first step that executes an action is marked, since a policy learns from that one only.
+- A row of n steps sums the rewards of steps t to t + n - 1, and its next action is the one executed
+  at t + n. It is shorter where the episode ends, or where the log does.
 """
 
 from __future__ import annotations
@@ -26,22 +28,30 @@ class Entries(NamedTuple):
 
     chosen: np.ndarray
     """The place where the executed action was chosen."""
+    steps: np.ndarray
+    """The number of steps whose rewards are summed."""
+    last: np.ndarray
+    """The place of the last of these steps."""
     next_chosen: np.ndarray
     """The place where the next action was chosen."""
     next_is_now: np.ndarray
     """Whether the next action is decided from the row's next observation instead."""
     held: np.ndarray
-    """Whether the next step executes the same action again."""
+    """Whether the next action is the one that the last step executed."""
     first: np.ndarray
     """Whether the step was the first to execute its action."""
 
 
 class ExecutedRows:
-    """The ages of the steps in a replay buffer of `size` steps of `lanes` environments."""
+    """The ages of the steps in a replay buffer of `size` steps of `lanes` environments.
 
-    def __init__(self, size: int, lanes: int):
+    Rewards are summed over `n_steps` steps.
+    """
+
+    def __init__(self, size: int, lanes: int, n_steps: int = 1):
         """Start with an empty buffer."""
         self._size, self._lanes = size, lanes
+        self._n_steps = n_steps
         self.clear()
 
     def clear(self) -> None:
@@ -54,6 +64,7 @@ class ExecutedRows:
         self._first = np.zeros(shape, bool)
         self._was_executed = np.zeros(shape, bool)
         self._terminated = np.zeros(shape, bool)
+        self._ended = np.zeros(shape, bool)
         self._head = 0
         self._filled = 0
         self._steps = np.zeros(self._lanes, np.int64)
@@ -61,6 +72,7 @@ class ExecutedRows:
     def restart(self, lanes: np.ndarray) -> None:
         """Begin a new episode in the environments of the mask `lanes`."""
         self._steps[lanes] = 0
+        self._ended[self._head - 1, lanes] = True
 
     def add(
         self,
@@ -86,6 +98,7 @@ class ExecutedRows:
         self._first[place] = own & ~self._was_executed[chosen, every]
         self._was_executed[chosen[own], every[own]] = True
         self._terminated[place] = terminated
+        self._ended[place] = terminated | truncated
         self._next_age[place] = np.where(terminated, 0, next_ages)
         known = (self._next_age[place] != UNKNOWN) & (self._next_age[place] <= steps + 1)
         self._complete[place] = known
@@ -102,10 +115,23 @@ class ExecutedRows:
     def usable(self, places: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         """Return whether each entry is a row whose earlier entries are still in the buffer."""
         back = (self._head - 1 - places) % self._size
-        reach = np.maximum(self._age[places, lanes], self._next_age[places, lanes] - 1)
+        steps = self._lengths(places, lanes)
+        next_age = self._next_age[(places + steps - 1) % self._size, lanes]
+        reach = np.maximum(self._age[places, lanes], next_age - steps)
         return (
             self._own[places, lanes] & self._complete[places, lanes] & (back + reach < self._size)
         )
+
+    def _lengths(self, places: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        """Return how many steps the row of each entry has."""
+        steps = np.ones_like(places)
+        going = np.ones(np.shape(places), bool)
+        for _ in range(1, self._n_steps):
+            following = (places + steps) % self._size
+            going &= ~self._ended[following - 1, lanes] & (following != self._head)
+            going &= self._complete[following, lanes]
+            steps = steps + going
+        return steps
 
     def draw(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the places and environments of `count` rows, each with equal probability.
@@ -136,11 +162,16 @@ class ExecutedRows:
 
     def entries(self, places: np.ndarray, lanes: np.ndarray) -> Entries:
         """Return the entries of the rows at `places` of the environments `lanes`."""
-        age, next_age = self._age[places, lanes], self._next_age[places, lanes]
+        steps = self._lengths(places, lanes)
+        last = (places + steps - 1) % self._size
+        next_age = self._next_age[last, lanes]
+        continues = ~self._terminated[last, lanes]
         return Entries(
-            chosen=(places - age) % self._size,
-            next_chosen=(places + 1 - next_age) % self._size,
+            chosen=(places - self._age[places, lanes]) % self._size,
+            steps=steps,
+            last=last,
+            next_chosen=(last + 1 - next_age) % self._size,
             next_is_now=next_age == 0,
-            held=(next_age == age + 1) & ~self._terminated[places, lanes],
+            held=(next_age == self._age[last, lanes] + 1) & continues,
             first=self._first[places, lanes],
         )

@@ -28,6 +28,7 @@ class AgeKnowledge:
                 f'observed is "now", "hindsight" or "never"; got {observed!r}: '
                 'pass "now" for an agent that knows the age before it chooses'
             )
+        self.process = process
         self.observed: Observed = observed
         self.longest = process.longest
         self.constant = process.constant is not None

@@ -32,11 +32,6 @@ class _Projected:
 
     def _setup_model(self) -> None:
         model: Any = self
-        if model.n_steps != 1:
-            raise ValueError(
-                "projected learns from rows of one step, because the next action of a row is the "
-                f"one executed next; got n_steps={model.n_steps}: pass n_steps=1"
-            )
         if model.replay_buffer_class not in (None, ProjectedReplayBuffer):
             raise ValueError(
                 "projected has a replay buffer of its own; got "
@@ -47,7 +42,12 @@ class _Projected:
             shown = _shown(model.env)
             model.policy_kwargs = {**model.policy_kwargs, "state_size": shown["state_size"]}
             model.replay_buffer_kwargs = {**model.replay_buffer_kwargs, **shown}
+        n_steps = model.n_steps
+        model.n_steps = 1  # else Stable-Baselines3 warns that a custom buffer ignores it
+        rows = {"n_steps": n_steps, "gamma": model.gamma}
+        model.replay_buffer_kwargs = {**model.replay_buffer_kwargs, **rows}
         super()._setup_model()  # type: ignore[misc]
+        model.n_steps = n_steps
 
 
 def _shown(env: Any) -> dict[str, Any]:
@@ -58,17 +58,24 @@ def _shown(env: Any) -> dict[str, Any]:
             f"observations {env.observation_space}: wrap each environment, "
             "AugmentObservation(ActionDelay(env, delay), flat=True)"
         )
+    first, *others = env.get_attr("knowledge")
+    for other in others:
+        if (other.process, other.observed) != (first.process, first.observed):
+            raise ValueError(
+                "the environments of one agent have the same delay; got "
+                f"{first.process} observed {first.observed!r} and {other.process} observed "
+                f"{other.observed!r}: pass the same delay to each ActionDelay"
+            )
     augmentation = env.get_attr("augmentation")[0]
     if augmentation.observation_delay:
         raise ValueError(
             "projected takes a delay of actions alone; got a delay of observations of "
             f"{augmentation.observation_delay}: use one ActionDelay of the sum"
         )
-    knowledge = env.get_attr("knowledge")[0]
     return {
         "state_size": augmentation.observation_size,
-        "constant_delay": knowledge.longest if knowledge.constant else None,
-        "sees_next_age": knowledge.observed == "now",
+        "constant_delay": first.longest if first.constant else None,
+        "sees_next_age": first.observed == "now",
     }
 
 
@@ -122,7 +129,8 @@ class ProjectedDQN(_Projected, DQN):
             if then.fixed is not None:
                 chosen = torch.where(then.fixed, then.action.long(), chosen)
             next_values = torch.gather(self.q_net_target(then.state), dim=1, index=chosen)
-            target = rows.rewards + (1 - rows.dones) * self.gamma * next_values
+            discounts = self.gamma if rows.discounts is None else rows.discounts
+            target = rows.rewards + (1 - rows.dones) * discounts * next_values
         values = self.q_net(now.state)
         loss = functional.smooth_l1_loss(torch.gather(values, dim=1, index=actions), target)
         if self.q_net.projection is None:

@@ -11,7 +11,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 
-from deadtime.integrations.executed_rows import UNKNOWN, ExecutedRows
+from deadtime.integrations.executed_rows import UNKNOWN, Entries, ExecutedRows
 
 Infos = list[dict[str, Any]]
 
@@ -37,6 +37,8 @@ class ExecutedReplayBuffer(ReplayBuffer):
     The states come from the entries of `info` that `deadtime.PredictObservation` adds. So the
     agent decides from predictions, and learns from what happened. A step whose action was chosen
     before its episode leaves no row.
+
+    With `n_steps` above 1, a row sums the rewards of so many steps, discounted by `gamma`.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class ExecutedReplayBuffer(ReplayBuffer):
         n_envs: int = 1,
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
+        n_steps: int = 1,
+        gamma: float = 0.99,
     ):
-        """Take the arguments of `ReplayBuffer`; the buffer keeps each next observation itself."""
+        """Take the arguments of `NStepReplayBuffer`; the buffer keeps each next observation itself."""
         if optimize_memory_usage:
             raise ValueError(
                 "rows under a delay need both observations of a step; got "
@@ -63,7 +67,9 @@ class ExecutedReplayBuffer(ReplayBuffer):
             n_envs,
             handle_timeout_termination=handle_timeout_termination,
         )
-        self.rows = ExecutedRows(self.buffer_size, self.n_envs)
+        self.rows = ExecutedRows(self.buffer_size, self.n_envs, n_steps)
+        self._n_steps = n_steps
+        self._gamma = gamma
         self._expected: np.ndarray | None = None
 
     def reset(self) -> None:
@@ -128,22 +134,32 @@ class ExecutedReplayBuffer(ReplayBuffer):
         return ReplayBufferSamples(
             observations=self._observed(self.observations[places, lanes], env),
             actions=self.to_torch(self.actions[entries.chosen, lanes]),
-            next_observations=self._observed(self.next_observations[places, lanes], env),
-            **self._outcomes(places, lanes, env),
+            next_observations=self._observed(self.next_observations[entries.last, lanes], env),
+            **self._outcomes(places, lanes, entries, env),
         )
 
     def _observed(self, observations: np.ndarray, env: VecNormalize | None) -> torch.Tensor:
         return self.to_torch(self._normalize_obs(observations, env))
 
     def _outcomes(
-        self, places: np.ndarray, lanes: np.ndarray, env: VecNormalize | None
-    ) -> dict[str, torch.Tensor]:
-        """Return rewards, and the ends that are not truncations."""
-        terminated = self.dones[places, lanes] * (1 - self.timeouts[places, lanes])
-        rewards = self.rewards[places, lanes].reshape(-1, 1)
+        self, places: np.ndarray, lanes: np.ndarray, entries: Entries, env: VecNormalize | None
+    ) -> dict[str, torch.Tensor | None]:
+        """Return sums of rewards, the ends that are not truncations, and the discounts of values.
+
+        As in Stable-Baselines3, rows of one step leave the discount to the learner.
+        """
+        last = entries.last, lanes
+        terminated = self.dones[last] * (1 - self.timeouts[last])
+        ahead = np.arange(self._n_steps)
+        rewards = self.rewards[(places[:, None] + ahead) % self.buffer_size, lanes[:, None]]
+        counted = ahead < entries.steps[:, None]
+        factors = self._gamma ** ahead.astype(np.float32) * counted
+        total = (self._normalize_reward(rewards, env) * factors).sum(axis=1, keepdims=True)
+        steps = entries.steps.reshape(-1, 1).astype(np.float32)
         return {
             "dones": self.to_torch(terminated.reshape(-1, 1)),
-            "rewards": self.to_torch(self._normalize_reward(rewards, env)),
+            "rewards": self.to_torch(total.astype(np.float32)),
+            "discounts": self.to_torch(self._gamma**steps) if self._n_steps > 1 else None,
         }
 
 
@@ -163,6 +179,8 @@ class ProjectedReplayBuffer(ExecutedReplayBuffer):
         n_envs: int = 1,
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
+        n_steps: int = 1,
+        gamma: float = 0.99,
         *,
         state_size: int,
         constant_delay: int | None,
@@ -177,6 +195,8 @@ class ProjectedReplayBuffer(ExecutedReplayBuffer):
             n_envs,
             optimize_memory_usage,
             handle_timeout_termination,
+            n_steps,
+            gamma,
         )
         self._state_size = state_size
         self._constant = constant_delay
@@ -200,7 +220,7 @@ class ProjectedReplayBuffer(ExecutedReplayBuffer):
         entries = self.rows.entries(places, lanes)
         actions = self.to_torch(self.actions[entries.chosen, lanes])
         now = self._observed(self.observations[places, lanes], env)
-        then = self._observed(self.next_observations[places, lanes], env)
+        then = self._observed(self.next_observations[entries.last, lanes], env)
         seen = self._observed(self.observations[entries.chosen, lanes], env)
         next_seen = self._observed(self.observations[entries.next_chosen, lanes], env)
         is_now = self.to_torch(entries.next_is_now.reshape(-1, 1))
@@ -215,10 +235,10 @@ class ProjectedReplayBuffer(ExecutedReplayBuffer):
                 then[:, : self._state_size],
                 torch.where(is_now, then, next_seen),
                 next_fixed,
-                actions,
+                self.to_torch(self.actions[entries.next_chosen, lanes]),
                 True,
             ),
-            **self._outcomes(places, lanes, env),
+            **self._outcomes(places, lanes, entries, env),
         )
 
 
