@@ -152,7 +152,7 @@ def logged_rows(env, state_of):
     rows = {}
     for start, end in zip(starts, [*starts[1:], len(inner)], strict=True):
         steps, shown = inner[start + 1 : end], outer[start:end]
-        for t, (state, action, reward, terminated) in enumerate(steps):
+        for t, (state, action, *_) in enumerate(steps):
             age = shown[t + 1][2]
             if age > t:
                 continue

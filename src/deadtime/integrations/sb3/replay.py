@@ -53,7 +53,7 @@ class ExecutedReplayBuffer(ReplayBuffer):
         n_steps: int = 1,
         gamma: float = 0.99,
     ):
-        """Take the arguments of `NStepReplayBuffer`; the buffer keeps each next observation itself."""
+        """Take the arguments of `NStepReplayBuffer`; each next observation is kept beside."""
         if optimize_memory_usage:
             raise ValueError(
                 "rows under a delay need both observations of a step; got "
