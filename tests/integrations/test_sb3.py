@@ -283,6 +283,50 @@ def test_learners_learn_at_any_delay(delay, tmp_path):
         evaluate_policy(loaded, Monitor(delayed(name, delay)), n_eval_episodes=1)
 
 
+class Wheel(gym.Env):
+    """A wheel that turns by itself, and rewards the action that names its place."""
+
+    observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = int(self.np_random.integers(3))
+        return np.eye(3, dtype=np.float32)[self.place], {}
+
+    def step(self, action):
+        reward = float(action == self.place)
+        self.place = (self.place + 1) % 3
+        return np.eye(3, dtype=np.float32)[self.place], reward, False, False, {}
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_values_are_those_of_a_problem_that_is_solved_by_hand(n_steps):
+    """Q(s, a) = 1 if a names the place, plus γ / (1 - γ); F(s, queue) is Q two steps later.
+
+    Rows of several steps have the rewards of explored actions too, so only their order is exact.
+    """
+    env = AugmentObservation(ActionDelay(TimeLimit(Wheel(), 20), 2), flat=True)
+    settings = small(learning_rate=3e-3, learning_starts=200, target_update_interval=100)
+    fast = {"gamma": 0.5, "train_freq": 1, "exploration_final_eps": 0.2, "n_steps": n_steps}
+    model = ProjectedDQN("MlpPolicy", env, **fast, **settings).learn(2000)
+    obs, _ = env.reset(seed=0)
+    shown, places = [], []
+    for _ in range(40):
+        shown.append(torch.as_tensor(obs))
+        places.append(env.unwrapped.place)
+        action, _ = model.predict(obs, deterministic=True)
+        obs, reward, _, _, _ = env.step(action)
+        assert reward == 1.0 or len(places) <= 2
+    wanted = torch.eye(3) + 1.0
+    near = 0.1 if n_steps == 1 else 0.4
+    with torch.no_grad():
+        values = model.q_net(torch.eye(3))
+        later = model.q_net.projected(torch.stack(shown))
+    assert (values - wanted).abs().max() < near
+    assert (later - wanted[(torch.tensor(places) + 2) % 3]).abs().max() < near
+
+
 def test_held_actions_are_given_and_have_no_entropy():
     model = ProjectedSAC("MlpPolicy", delayed("Pendulum-v1", Uniform(1, 4)), **settings_of(SAC))
     model.learn(200)
@@ -390,6 +434,10 @@ def test_what_can_not_be_done_is_refused():
     model = DQN("MlpPolicy", plain, replay_buffer_class=ExecutedReplayBuffer)
     with pytest.raises(ValueError, match=r"info\['last_observation'\]"):
         model.learn(5)
+    shown, forward = predicted("CartPole-v1", 2)
+    model = DQN("MlpPolicy", shown)
+    with pytest.raises(ValueError, match="replay_buffer_class=ExecutedReplayBuffer"):
+        model.learn(5, callback=LearnForwardModel(forward))
     callback = LearnForwardModel(predicted("CartPole-v1", 2)[1])
     model = DQN("MlpPolicy", now)
     with pytest.raises(ValueError, match="in this process"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stable_baselines3.common.callbacks import BaseCallback
 
 from deadtime.integrations.forward_model import ForwardModel
+from deadtime.integrations.sb3.replay import ExecutedReplayBuffer
 
 
 class LearnForwardModel(BaseCallback):
@@ -24,6 +25,14 @@ class LearnForwardModel(BaseCallback):
                 "the model that is trained must be the one that predicts, in this process; got "
                 f"{env}: wrap each environment, PredictObservation(ActionDelay(env, delay), model),"
                 " in a DummyVecEnv if there are several"
+            )
+
+        rows = getattr(self.model, "replay_buffer", None)
+        if rows is not None and not isinstance(rows, ExecutedReplayBuffer):
+            raise ValueError(
+                "beside predictions, replay rows hold the executed action and the states that "
+                f"occurred; got a {type(rows).__name__}: "
+                "pass replay_buffer_class=ExecutedReplayBuffer"
             )
 
     def _on_step(self) -> bool:
