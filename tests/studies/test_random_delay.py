@@ -8,15 +8,15 @@ import pytest
 
 import deadtime
 from deadtime.cli.reproduce import Reproduce
-from deadtime.delays import GilbertElliott, RandomWalk, Uniform
+from deadtime.delays import Buffered, GilbertElliott, RandomWalk, Uniform
 from deadtime.envs import make
 from deadtime.planning import MDP, policy_values, solve
 from deadtime.planning.examples import two_state, two_state_optimum
 from deadtime.runs.ceiling import ceiling, mean_ceiling
 from deadtime.runs.specs import from_canonical, make_spec
 from deadtime.studies.random_delay.exact import CASES, centre_chain, exact_rows, values
-from deadtime.studies.random_delay.laws import COLUMNS, LAWS, faced
-from deadtime.studies.random_delay.trained import TASKS
+from deadtime.studies.random_delay.laws import COLUMNS, LAWS, LONG_LAWS, faced
+from deadtime.studies.random_delay.tasks import TASKS
 from deadtime.studies.random_delay.wrong import DELAYS, WRONG
 from deadtime.studies.registry import chosen
 
@@ -86,10 +86,29 @@ def test_a_ceiling_is_exact_only_for_an_agent_that_sees_each_age_first(tmp_path)
     assert mean_ceiling(tmp_path, late, [0, 1]).exact
 
 
-def test_all_laws_have_the_same_nearest_whole_mean_age():
-    assert {faced(law, "constant") for law in LAWS} == {(3, "now")}
-    assert {faced(law, "buffered")[0] for law in LAWS} == {4, 6}
-    assert faced("wide", "hindsight") == (LAWS["wide"], "hindsight")
+@pytest.mark.parametrize(("laws", "mean"), [(LAWS, 3), (LONG_LAWS, 10)])
+def test_all_laws_of_a_task_have_the_same_nearest_whole_mean_age(laws, mean):
+    assert {faced(process, "constant") for process in laws.values()} == {(mean, "now")}
+    for process in laws.values():
+        assert faced(process, "buffered") == (process.longest, "now")
+        assert faced(process, "hindsight") == (process, "hindsight")
+
+
+@pytest.mark.parametrize("agent", ["delayed", "projected", "augmented", "distribution"])
+def test_a_receiver_that_waits_is_the_constant_delay_to_the_bit(agent):
+    """`Buffered` and the whole number that the study has in its place give the same run."""
+    how = {"size": 4, "episodes": 200, "evaluation_episodes": 20}
+    waits = deadtime.train("noisy-maze", agent, Buffered(LAWS["narrow"], 4), **how)
+    constant = deadtime.train("noisy-maze", agent, faced(LAWS["narrow"], "buffered")[0], **how)
+    assert waits.scores.tolist() == constant.scores.tolist()
+    assert (waits.record.curve == constant.record.curve).all()
+
+
+def test_a_task_has_one_budget_and_runs_without_ages_are_counted_once():
+    for task, count in zip(TASKS[1:], (40, 36), strict=True):
+        specs = {spec.name: spec for spec in task.runs().values()}
+        assert len(specs) == count
+        assert len({spec.length for spec in specs.values()}) == 1
 
 
 def test_a_spec_names_the_wrong_delays_under_which_it_is_played():
@@ -117,6 +136,8 @@ def test_both_studies_run_to_their_figures(tmp_path):
     options = {"smoke": True, "out": tmp_path}
     assert Reproduce(("random-delay", "wrong-delay"), **options).run() == 0
     figures = tmp_path / "smoke" / "figures"
+    for task in TASKS[1:]:
+        assert (figures / f"random-delay-{task.name}.csv").read_text().count("\n") > 4
     rows = (figures / "random-delay-mazes.csv").read_text().splitlines()
     agents = len(TASKS[0].agents)
     assert len(rows) == 1 + len(LAWS) * len(COLUMNS) * agents

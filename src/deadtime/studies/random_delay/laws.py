@@ -1,21 +1,32 @@
 """The laws of ages in the study of random delays, and what agents face under each.
 
-Their mean ages are all about 3 steps, so the nearest constant delay is the same. They differ in how
-far ages spread and in how long an age lasts.
+The laws of a task have about the same mean age, so the nearest constant delay is the same. They
+differ in how far ages spread and in how long an age lasts.
 """
 
 from __future__ import annotations
 
-from deadtime.delays import Constant, Delay, DelayProcess, GilbertElliott, RandomWalk, Uniform
+from collections.abc import Mapping
+
+from deadtime.delays import Buffered, Delay, DelayProcess, GilbertElliott, RandomWalk, Uniform
 from deadtime.delays.waits import OBSERVED, Observed
 
-LAWS: dict[str, DelayProcess] = {
+Laws = Mapping[str, DelayProcess]
+"""Delays by name: independent latencies twice, a channel with bad phases, an age that drifts."""
+LAWS: Laws = {
     "narrow": Uniform(2, 4),
     "wide": Uniform(1, 6),
-    "bursty": GilbertElliott(Constant(2), Constant(6), to_bad=0.05, to_good=0.1),
+    "bursty": GilbertElliott(2, 6, to_bad=0.05, to_good=0.1),
     "drifting": RandomWalk(0, 6),
 }
-"""Delays by name: independent latencies twice, a channel with bad phases, an age that drifts."""
+"""Laws with a mean age of about 3 steps."""
+LONG_LAWS: Laws = {
+    "wide": Uniform(6, 24),
+    "bursty": GilbertElliott(8, 20, to_bad=0.05, to_good=0.1),
+    "narrow": Uniform(8, 12),
+    "drifting": RandomWalk(0, 20),
+}
+"""Laws with a mean age of about 10 steps."""
 COLUMNS: tuple[str, ...] = ("constant", *OBSERVED, "buffered")
 """What an agent faces under a law: the nearest whole mean age instead; the law itself, with ages
 observed now, in hindsight or never; or a receiver that waits for the longest age."""
@@ -28,11 +39,12 @@ COLUMN_TITLES = {
 }
 
 
-def faced(law: str, column: str) -> tuple[Delay, Observed]:
+def faced(process: DelayProcess, column: str) -> tuple[Delay, Observed]:
     """Return the delay of a column under a law, and when ages are observed."""
-    process = LAWS[law]
     if column == "constant":
         return round(process.mean_age), "now"
     if column == "buffered":
-        return process.longest, "now"
+        waits = Buffered(process, process.longest).constant
+        assert waits is not None
+        return waits, "now"
     return process, OBSERVED[COLUMNS.index(column) - 1]

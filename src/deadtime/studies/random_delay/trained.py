@@ -1,135 +1,104 @@
 """Agents that are trained under delays that vary: what knowing the age and what waiting is worth.
 
-A task is data, so that another environment is one entry of `TASKS`. Each task has one figure and
-one table.
+Each task has one figure and one table (see `tasks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from deadtime._support.pictures import COLORS, MARKERS, save_picture
-from deadtime.delays import Delay, DelayProcess
-from deadtime.delays.waits import Observed
-from deadtime.learn.settings import QLearning
-from deadtime.runs import statistics
 from deadtime.runs.ceiling import Ceiling, mean_ceiling
 from deadtime.runs.figures import NAMES, new_figure, shared_legend
+from deadtime.runs.folder_report import seeds_of
 from deadtime.runs.result import Results
 from deadtime.runs.returns import columns, difference, difference_columns, mean_return
-from deadtime.runs.specs import Spec
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.studies.experiment import Experiment
-from deadtime.studies.random_delay.laws import COLUMN_TITLES, COLUMNS, LAWS, faced
+from deadtime.studies.random_delay.laws import COLUMN_TITLES, COLUMNS
+from deadtime.studies.random_delay.tasks import TASKS, Task
 
 SEEDS = range(10)
-_MAGNIFIED = 0.1
-"""The range of returns below the smallest optimum that the upper panels show."""
-SIZE, NOISE, EPISODES, EPSILON = 6, 0.1, 10_000, 0.05
-
-
-def maze(agent: str, delay: Delay, observed: Observed = "now", **options: Any) -> TabularSpec:
-    """Return a run of the study in mazes."""
-    process = delay if isinstance(delay, DelayProcess) else None
-    return TabularSpec(
-        "maze",
-        agent,
-        delay.longest if isinstance(delay, DelayProcess) else delay,
-        EPISODES,
-        {"noise": NOISE, "size": SIZE},
-        QLearning(epsilon=EPSILON),
-        process=process,
-        observed=observed,
-        **options,
-    )
-
-
-@dataclass(frozen=True)
-class Task:
-    """A task of the study: its agents, and the function that makes a run."""
-
-    name: str
-    title: str
-    agents: tuple[str, ...]
-    spec: Callable[[str, Delay, Observed], Spec]
-
-
-TASKS = (
-    Task(
-        "mazes",
-        f"{SIZE}×{SIZE} mazes, noise {NOISE:g}",
-        ("projected", "delayed", "distribution", "augmented", "oblivious"),
-        maze,
-    ),
-)
 
 
 def experiment_of(task: Task) -> Experiment:
     """Return the experiment of a task."""
-    runs = {
-        (law, column, agent): task.spec(agent, *faced(law, column))
-        for law, column, agent in product(LAWS, COLUMNS, task.agents)
-    }
     return Experiment(
         "random-delay",
         f"Agents trained under delays that vary: {task.title}",
-        runs,
+        task.runs(),
         SEEDS,
         partial(_draw, task),
         partial(_table, task),
         part=task.name,
+        in_part=task.in_part,
+        spec_by_spec=task.in_part,
+        subject=[key for key in task.runs() if key[1] == "now"] if task.in_part else (),
     )
 
 
 def _best(results: Results, root: Path, law: str, column: str, agent: str) -> Ceiling | None:
     """Return the optimum that a run could reach at best, where it can be computed."""
-    result = results[law, column, agent]
-    spec = result.spec
-    if not isinstance(spec, TabularSpec):
+    result = results.get((law, column, agent))
+    if result is None or not isinstance(result.spec, TabularSpec):
         return None
-    return mean_ceiling(root, spec, result.seeds)
+    return mean_ceiling(root, result.spec, result.seeds)
 
 
 def _draw(task: Task, results: Results, root: Path) -> Path:
-    """Draw each law: the return of each agent against what it faces, magnified and as a whole."""
+    """Draw each law that is recorded: the return of each agent against what it faces.
+
+    Where optima are known, upper panels magnify the returns near them.
+    """
+    laws = [
+        law for law in task.laws if any((law, "now", agent) in results for agent in task.agents)
+    ]
+    heights = (3, 2) if task.magnified else (1,)
     figure, panels = new_figure(
-        13, 6.4, 2, len(LAWS), sharex=True, sharey="row", height_ratios=(3, 2)
+        3.25 * len(laws) + 0.6,
+        6.4 if task.magnified else 4.4,
+        len(heights),
+        len(laws),
+        sharex=True,
+        sharey="row",
+        height_ratios=heights,
+        squeeze=False,
     )
-    for column, law in enumerate(LAWS):
+    for column, law in enumerate(laws):
         best = [_best(results, root, law, name, task.agents[0]) for name in COLUMNS]
         for axes in panels[:, column]:
             _draw_returns(axes, results, law, task.agents)
             _draw_best(axes, best)
             axes.grid(alpha=0.25, axis="y")
         values = [one.value for one in best if one is not None]
-        if values:
-            panels[0, column].set_ylim(min(values) - _MAGNIFIED, max(values) + 0.1 * _MAGNIFIED)
-        panels[0, column].set_title(f"{law}, mean age {LAWS[law].mean_age:.1f}", fontsize=10)
+        if values and task.magnified:
+            low, high = min(values) - task.magnified, max(values) + 0.1 * task.magnified
+            panels[0, column].set_ylim(low, high)
+        process = task.laws[law]
+        about = f"{law}, mean age {process.mean_age:.1f}, longest {process.longest}"
+        panels[0, column].set_title(about, fontsize=10)
         titles = [COLUMN_TITLES[name] for name in COLUMNS]
-        panels[1, column].set_xticks(range(len(titles)), titles, rotation=35, ha="right", size=8)
-    panels[0, 0].set_ylabel("greedy return, magnified")
-    panels[1, 0].set_ylabel("greedy return")
+        panels[-1, column].set_xticks(range(len(titles)), titles, rotation=35, ha="right", size=8)
+    panels[0, 0].set_ylabel("greedy return, magnified" if task.magnified else "greedy return")
+    panels[-1, 0].set_ylabel("greedy return")
     shared_legend(figure, panels)
-    seeds = len(next(iter(results.values())).seeds)
     figure.suptitle(
-        f"{task.title}, {statistics.seeds_shown(seeds)}: deadtime reproduce random-delay",
-        fontsize=10,
+        f"{task.title}, {seeds_of(results)}: deadtime reproduce random-delay", fontsize=10
     )
     return save_picture(figure, root / "figures" / f"random-delay-{task.name}.png")
 
 
 def _draw_returns(axes: Any, results: Results, law: str, agents: Sequence[str]) -> None:
-    """Draw the mean return and interval of each agent in each column."""
+    """Draw the mean return and interval of each agent in each column that is recorded."""
     for number, agent in enumerate(agents):
         shift = 0.13 * (number - (len(agents) - 1) / 2)
-        found = [mean_return(results[law, column, agent]) for column in COLUMNS]
+        places = [x for x, column in enumerate(COLUMNS) if (law, column, agent) in results]
+        found = [mean_return(results[law, COLUMNS[x], agent]) for x in places]
         axes.errorbar(
-            [x + shift for x in range(len(COLUMNS))],
+            [x + shift for x in places],
             [e.value for e in found],
             [[e.value - e.low for e in found], [e.high - e.value for e in found]],
             color=COLORS[agent],
@@ -156,11 +125,12 @@ def _table(task: Task, results: Results, root: Path) -> list[dict[str, Any]]:
     rows = []
     for (law, column, agent), result in results.items():
         best = _best(results, root, law, column, agent)
-        less = difference(result, results[law, "buffered", agent])
+        waiting = results.get((law, "buffered", agent))
+        less = None if waiting is None else difference(result, waiting)
         row: dict[str, Any] = {
             "law": law,
-            "mean_age": LAWS[law].mean_age,
-            "longest_age": LAWS[law].longest,
+            "mean_age": task.laws[law].mean_age,
+            "longest_age": task.laws[law].longest,
             "column": column,
             "agent": agent,
         }

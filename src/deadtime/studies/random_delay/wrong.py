@@ -19,7 +19,8 @@ from deadtime.runs.result import Result, Results
 from deadtime.runs.returns import difference_columns, mean_return
 from deadtime.studies.experiment import Experiment
 from deadtime.studies.random_delay.laws import LAWS
-from deadtime.studies.random_delay.trained import NOISE, SEEDS, SIZE, maze
+from deadtime.studies.random_delay.tasks import NOISE, SIZE, maze
+from deadtime.studies.random_delay.trained import SEEDS
 
 AGENTS = ("projected", "delayed", "distribution", "augmented", "oblivious")
 DELAYS: dict[str, Delay] = {
