@@ -56,7 +56,9 @@ class PendulumFamily(PhysicalFamily):
         """Return Pendulum as a Gymnasium environment under a delay."""
         names = self.setting_names(self.name) or ()
         settings = {name: getattr(environment, name) for name in names}
-        return ActionDelay(gym.make(self.gymnasium_id, **settings), delay)
+        observed: Any = getattr(policy, "observed", "now")
+        bare = gym.make(self.gymnasium_id, **settings)
+        return ActionDelay(bare, delay, self.warm_up(), observed)
 
     def scene(self, environment: PerturbedSettings, env: gym.Env) -> tuple[Draw, Arrows]:
         """Return a function that draws the rod and its predicted state."""

@@ -105,8 +105,12 @@ class NewestArrival(AgeChain):
         return NewestArrival(_normal(hazard * alive))
 
     def process(self) -> DelayProcess:
-        """Return the law of latencies."""
-        return Categorical(_kept(self.law))
+        """Return the law of latencies, up to the longest age that a log has shown.
+
+        Of longer latencies it shows nothing: newer actions arrive before they end.
+        """
+        longest = int(np.flatnonzero(self.start() >= _LEAST)[-1])
+        return Categorical(_kept(np.append(self.law[:longest], self.law[longest:].sum())))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from deadtime._support.progress import bar
 from deadtime.delays import DelayProcess
 from deadtime.runs.record import joined
 from deadtime.runs.result import Result
-from deadtime.runs.specs import make_spec
+from deadtime.runs.specs import Spec, make_spec
 from deadtime.runs.tabular_specs import TabularSpec, check_seeds
 from deadtime.runs.units import Keep, Unit, trained
 
@@ -46,7 +46,11 @@ def train(
     """
     late = options | {"observation_delay": observation_delay}
     spec = make_spec(env, agent, delay, late, env_kwargs)
-    chosen = check_seeds(seeds)
+    return train_spec(spec, check_seeds(seeds))
+
+
+def train_spec(spec: Spec, chosen: tuple[int, ...]) -> Result:
+    """Train the chosen seeds of a run, and keep their policies."""
     unit = Unit(tuple((spec, seed) for seed in chosen), keep=Keep(chosen))
     steps = "episodes" if isinstance(spec, TabularSpec) else "steps"
     with bar(f"{spec.env} {spec.agent} {spec.delay_text}", unit.work, steps) as advance:

@@ -23,7 +23,8 @@ from deadtime.studies.random_delay.laws import COLUMNS, LAWS, LONG_LAWS, Laws, f
 SIZE, NOISE, EPISODES, EPSILON = 6, 0.1, 10_000, 0.05
 _CARTPOLE_STEPS = 200_000
 """The usual budget at the constant delay of the study, 10, so that its records serve here too."""
-_PENDULUM_STEPS = 20_000
+PENDULUM_STEPS = 20_000
+PENDULUM_CHANGES = {"hidden": (64, 64), "batch_size": 64, "random_steps": 1000}
 _DEEP_AGENTS = ("delayed", "projected", "augmented", "oblivious")
 Key = tuple[str, str, str]
 """A law, a column and an agent."""
@@ -53,8 +54,7 @@ def cartpole(agent: str, delay: Delay, observed: Observed = "now") -> DeepSpec:
 
 def pendulum(agent: str, delay: Delay, observed: Observed = "now") -> DeepSpec:
     """Return a run of the study in Pendulum."""
-    changes = {"hidden": (64, 64), "batch_size": 64, "random_steps": 1000}
-    return _deep("pendulum", agent, delay, observed, _PENDULUM_STEPS, changes=changes)
+    return _deep("pendulum", agent, delay, observed, PENDULUM_STEPS, changes=PENDULUM_CHANGES)
 
 
 def _deep(
@@ -110,7 +110,7 @@ TASKS = (
     ),
     Task(
         "pendulum",
-        f"Pendulum, SAC, {_PENDULUM_STEPS:,} steps",
+        f"Pendulum, SAC, {PENDULUM_STEPS:,} steps",
         _DEEP_AGENTS,
         pendulum,
         {law: LAWS[law] for law in LONG_LAWS},

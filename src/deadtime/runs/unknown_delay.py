@@ -1,0 +1,215 @@
+"""Training under a delay that nobody tells the agent.
+
+1. The agent explores: it acts at random in the environment, whose delay it does not know, and sees
+   neither ages nor executed actions. `identify_delay` reads its log, which doubles until two
+   answers in a row agree.
+2. The agent is trained in the same environment under the law that it found, and never observes an
+   age. Its queue is as long as the longest age of this law.
+3. The policy is played under the true delay, which it is still not told.
+
+In step 2 the ages are drawn from the law that was found. So the agent knows which action each step
+executed, as transitions of executed actions need, and nothing of the truth leaks into them. An
+agent that found the true delay is the agent that was told it, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deadtime.delays import DelayProcess, as_delay
+from deadtime.envs.families import family_of
+from deadtime.identify import Identification, identify_delay
+from deadtime.learn.evaluate import evaluate
+from deadtime.runs.result import Result
+from deadtime.runs.specs import Spec, make_spec
+from deadtime.runs.tabular_specs import check_seeds
+from deadtime.runs.training import train_spec
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    from jaxtyping import Float
+
+    from deadtime.runtime.policy import Policy
+
+LOG_STEPS = (250, 500, 1000, 2000, 4000, 8000, 16_000)
+"""The lengths of the log at which it is read."""
+SAME_LAW = 0.1
+"""The largest distance of two laws of ages, in total variation, that count as one answer."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The delay that an agent found, and the answers on the way."""
+
+    steps: int
+    """The random steps that it took."""
+    answer: Identification
+    """The last answer, with the delay as `answer.process`."""
+    tried: tuple[Identification, ...]
+    """The answers at the lengths of `LOG_STEPS`, the last one included."""
+
+
+@dataclass(frozen=True)
+class Untold:
+    """A training without knowledge of the delay; each seed has found a law of its own."""
+
+    found: tuple[Found, ...]
+    """What each seed found."""
+    results: tuple[Result, ...]
+    """The training of each seed under the law that it found; its score is under that law too."""
+    scores: Float[np.ndarray, " seeds"]
+    """The mean greedy return of each seed under the true delay."""
+
+
+class Blind:
+    """A policy that is played under a delay it is not told: it keeps the queue of its training."""
+
+    observed = "never"
+
+    def __init__(self, policy: Policy):
+        """Take a policy of a training in which ages were never observed."""
+        self._policy = policy
+        self._log: list[Any] = []
+
+    def reset(self) -> None:
+        """Start an episode."""
+        self._log = []
+        self._policy.reset()
+
+    def act(self, observation: Any, pending_actions: Any) -> Any:
+        """Return the action to choose; the pending actions are read at the first step only."""
+        room = self._policy.delay
+        if not self._log:
+            before = np.zeros((room, *self._policy.action_shape), np.asarray(pending_actions).dtype)
+            self._log = [*before, *pending_actions]
+        action = self._policy.act(observation, np.array(self._log[len(self._log) - room :]))
+        self._log.append(action)
+        return action
+
+
+def find_delay(
+    env: str,
+    delay: int | str | DelayProcess,
+    seed: int = 0,
+    *,
+    max_delay: int = 20,
+    env_kwargs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Found:
+    """Find the delay of an environment from random actions; `delay` is the true one.
+
+    Options are those of `train`; the environment's own ones count here.
+    """
+    return _found(_told(env, "oblivious", delay, options, env_kwargs), seed, max_delay)
+
+
+def train_untold(
+    env: str,
+    agent: str = "delayed",
+    delay: int | str | DelayProcess = 0,
+    seeds: int | Sequence[int] = 1,
+    *,
+    max_delay: int = 20,
+    env_kwargs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Untold:
+    """Train an agent that is not told the delay; `delay` is the true one.
+
+    Each seed finds its own law from its own random actions. The other arguments are those of
+    `train`, and `max_delay` is the longest delay that is considered.
+    """
+    told = _told(env, agent, delay, options, env_kwargs)
+    chosen = check_seeds(seeds)
+    found = tuple(_found(told, seed, max_delay) for seed in chosen)
+    results = []
+    for seed, one in zip(chosen, found, strict=True):
+        assert one.answer.process is not None
+        believed = as_delay(one.answer.process)
+        spec = make_spec(env, agent, believed, {**options, "observed": "never"}, env_kwargs)
+        results.append(train_spec(spec, (seed,)))
+    scores = [played(result, told, seed) for result, seed in zip(results, chosen, strict=True)]
+    return Untold(found, tuple(results), np.array(scores))
+
+
+def played(result: Result, told: Spec, seed: int) -> float:
+    """Return the mean return of a seed's policy under the delay of the spec `told`."""
+    blind = Blind(result.policy(seed))
+    held_out = int(np.random.SeedSequence([seed, 0xB11D]).generate_state(1)[0])
+    with closing(_environment(told, seed)) as env:
+        returns = evaluate(blind, env, episodes=told.evaluation_episodes, seed=held_out)
+    return float(returns.mean())
+
+
+def _told(
+    env: str,
+    agent: str,
+    delay: int | str | DelayProcess,
+    options: Mapping[str, Any],
+    env_kwargs: Mapping[str, Any] | None,
+) -> Spec:
+    """Return the run of an agent that is told the delay, or raise if its log can't show one."""
+    family = family_of(env)
+    if family.loop == "tabular" or family.frames:
+        raise ValueError(
+            f"a delay is found from observations that are vectors; {env} has "
+            f"{'frames' if family.frames else 'cells'}: pass the delay to `deadtime.train`"
+        )
+    return make_spec(env, agent, as_delay(delay), {**options, "observed": "never"}, env_kwargs)
+
+
+def _environment(told: Spec, seed: int) -> gym.Env:
+    """Return the environment under the true delay, which shows no ages."""
+    return told.family.gymnasium_form(told.environment(seed), told.channel, Blind)
+
+
+def _found(told: Spec, seed: int, max_delay: int) -> Found:
+    """Return what a seed found, or raise if its log does not settle the delay."""
+    tried: list[Identification] = []
+    with closing(_environment(told, seed)) as env:
+        for steps, (seen, chosen) in zip(LOG_STEPS, _logs(env, seed), strict=True):
+            answer = identify_delay(seen, chosen, max_delay=max_delay)
+            if tried and agree(tried[-1], answer):
+                return Found(steps, answer, (*tried, answer))
+            tried.append(answer)
+    last = tried[-1]
+    why = last.headline if not last.identifiable else f"the last two differ, {last.headline}"
+    raise ValueError(
+        f"two answers in a row agree once a log is long enough; after {LOG_STEPS[-1]:,} random "
+        f"steps in {told.env} they do not ({why}): find the delay with `deadtime identify`, and "
+        "pass it to `deadtime.train`"
+    )
+
+
+def _logs(env: gym.Env, seed: int) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
+    """Act at random; yield the observations and actions of all episodes at each of `LOG_STEPS`."""
+    seen: list[list[Any]] = []
+    chosen: list[list[Any]] = []
+    env.action_space.seed(seed)
+    ended = True
+    for t in range(LOG_STEPS[-1]):
+        if ended:
+            observation, _ = env.reset(seed=None if seen else seed)
+            seen.append([observation])
+            chosen.append([])
+        action = env.action_space.sample()
+        observation, _, terminated, truncated, _ = env.step(action)
+        seen[-1].append(observation)
+        chosen[-1].append(action)
+        ended = terminated or truncated
+        if t + 1 in LOG_STEPS:
+            yield [np.array(one) for one in seen], [np.array(one) for one in chosen]
+
+
+def agree(first: Identification, second: Identification) -> bool:
+    """Return whether two answers name one delay."""
+    if not (first.identifiable and second.identifiable) or first.varies != second.varies:
+        return False
+    if not first.varies:
+        return first.process == second.process
+    laws = np.array([first.posterior, second.posterior])
+    return bool(np.abs(laws[0] - laws[1]).sum() / 2 <= SAME_LAW)

@@ -1,0 +1,188 @@
+"""Agents that are not told the delay: how many steps they take to find it, and what they lose.
+
+Chosen by us: the environments, the laws, 3 seeds, random actions to explore, the log's lengths at
+which it is read, and 20 episodes to play. Agents are trained in Pendulum, with the settings of the
+study there. An agent that finds a constant delay is the agent that was told it, so constants are
+not trained twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadtime._support.files import from_json, plain, whole
+from deadtime._support.pictures import mark_picture, save_picture
+from deadtime.delays import Delay, as_process
+from deadtime.identify import Identification
+from deadtime.runs import statistics
+from deadtime.runs.figures import new_figure
+from deadtime.runs.provenance import current_provenance
+from deadtime.runs.result import Results
+from deadtime.runs.training import train
+from deadtime.runs.unknown_delay import LOG_STEPS, find_delay, played, train_untold
+from deadtime.studies.experiment import SMOKE, Experiment
+from deadtime.studies.random_delay.laws import LAWS
+from deadtime.studies.random_delay.tasks import PENDULUM_CHANGES, PENDULUM_STEPS
+
+_FILE = "unknown-delay.json"
+_SEEDS = range(3)
+_ENVS = ("pendulum", "acrobot", "noisy-cartpole")
+_DELAYS: dict[str, Delay] = {"constant": 4, **LAWS}
+_TRAINED = ("wide", "bursty")
+_EPISODES = 20
+_AGENT = "delayed"
+_MAX_DELAY = 12
+
+
+@dataclass(frozen=True)
+class Case:
+    """A seed of an environment under a delay; `steps` is the training, 0 for none."""
+
+    env: str
+    law: str
+    seed: int
+    steps: int = 0
+
+    @property
+    def id(self) -> str:
+        """The name of the case in the file of answers."""
+        return f"{self.env} {self.law} {self.seed} {self.steps}"
+
+
+def cases() -> list[Case]:
+    """Return all cases."""
+    found = [Case(env, law, seed) for env in _ENVS for law in _DELAYS for seed in _SEEDS]
+    return [
+        replace(one, steps=PENDULUM_STEPS) if one.env == _ENVS[0] and one.law in _TRAINED else one
+        for one in found
+    ]
+
+
+def answer(case: Case) -> dict[str, Any]:
+    """Return what a case gave: the steps, the law, and returns with and without knowing it."""
+    delay = _DELAYS[case.law]
+    try:
+        if not case.steps:
+            found = find_delay(case.env, delay, case.seed, max_delay=_MAX_DELAY)
+            return _words(found.steps, found.answer)
+        options: dict[str, Any] = PENDULUM_CHANGES | {"steps": case.steps}
+        options |= {"evaluation_episodes": _EPISODES}
+        seeds = [case.seed]
+        untold = train_untold(case.env, _AGENT, delay, seeds, max_delay=_MAX_DELAY, **options)
+    except ValueError as error:
+        return {"refused": str(error)}
+    told = train(case.env, _AGENT, delay, seeds, observed="never", **options)
+    (found,) = untold.found
+    scores = {"untold": float(untold.scores[0]), "told": played(told, told.spec, case.seed)}
+    return _words(found.steps, found.answer) | scores
+
+
+def _words(steps: int, found: Identification) -> dict[str, Any]:
+    law = list(found.posterior)
+    if not found.varies:
+        law = [float(age == found.delay) for age in range(len(law))]
+    return {"steps": steps, "process": str(found.process), "law": law}
+
+
+def answers(wanted: Sequence[Case], root: Path) -> dict[str, dict[str, Any]]:
+    """Return the answers by case; those that the folder lacks are computed and written."""
+    path = root / _FILE
+    known = from_json(plain(path)) if path.exists() else {"provenance": None, "cases": {}}
+    for case in wanted:
+        if case.id not in known["cases"]:
+            known["cases"][case.id] = answer(case)
+            known["provenance"] = current_provenance()
+            with whole(path) as part:
+                part.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    return {case.id: known["cases"][case.id] for case in wanted}
+
+
+def rows_of(wanted: Sequence[Case], root: Path) -> list[dict[str, Any]]:
+    """Return a row for each environment and delay, over its seeds."""
+    found = answers(wanted, root)
+    rows = []
+    for env, law in dict.fromkeys((case.env, case.law) for case in wanted):
+        mine = [found[case.id] for case in wanted if (case.env, case.law) == (env, law)]
+        rows.append(_row(env, law, mine))
+    return rows
+
+
+def _row(env: str, law: str, mine: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    true = as_process(_DELAYS[law])
+    sure = [one for one in mine if "law" in one]
+    empty = ("least_steps", "most_steps", "distance", "mean_age_found")
+    row: dict[str, Any] = {"environment": env, "law": law, "delay": str(true), "seeds": len(mine)}
+    row |= {"found": len(sure), "mean_age": true.mean_age} | dict.fromkeys(empty, "")
+    row |= dict.fromkeys(("told", "untold", "loss", "loss_low", "loss_high"), "")
+    if sure:
+        steps = [one["steps"] for one in sure]
+        laws = np.array([one["law"] for one in sure])
+        ages = np.zeros(laws.shape[1])
+        ages[: len(true.age_law)] = true.age_law
+        row |= {"least_steps": min(steps), "most_steps": max(steps)}
+        row |= {"distance": float(np.abs(laws - ages).sum(1).mean() / 2)}
+        row |= {"mean_age_found": float((laws @ np.arange(laws.shape[1])).mean())}
+    pairs = [(one["told"], one["untold"]) for one in sure if "told" in one]
+    if pairs:
+        told, untold = np.array(pairs).T
+        row |= {"told": float(told.mean()), "untold": float(untold.mean())}
+        loss = statistics.mean(told - untold)
+        row |= {"loss": loss.value, "loss_low": loss.low, "loss_high": loss.high}
+    return row
+
+
+def _draw(wanted: Sequence[Case], root: Path) -> Path:
+    """Draw the law of ages that each seed found beside the true one."""
+    found = answers(wanted, root)
+    places = list(dict.fromkeys((case.env, case.law) for case in wanted))
+    envs = list(dict.fromkeys(env for env, _ in places))
+    laws = list(dict.fromkeys(law for _, law in places))
+    figure, panels = new_figure(
+        2.4 * len(laws) + 0.6, 2.0 * len(envs) + 0.8, len(envs), len(laws), squeeze=False
+    )
+    for env, law in places:
+        axes = panels[envs.index(env), laws.index(law)]
+        ages = as_process(_DELAYS[law]).age_law
+        axes.bar(range(len(ages)), ages, color="0.8", label="true law of ages")
+        for case in wanted:
+            if (case.env, case.law) == (env, law) and "law" in found[case.id]:
+                shares = found[case.id]["law"]
+                axes.plot(range(len(shares)), shares, ".-", lw=0.8, label="found, each seed")
+        axes.set_xlim(-0.7, 8.5)
+        axes.set_title(f"{env}, {law}", fontsize=9)
+        axes.tick_params(labelsize=7)
+    for axes in panels[-1]:
+        axes.set_xlabel("age (steps)", fontsize=8)
+    about = f"Laws of ages found by random actions, {LOG_STEPS[0]:,} to {LOG_STEPS[-1]:,} steps"
+    figure.suptitle(f"{about}: deadtime reproduce unknown-delay", fontsize=10)
+    return save_picture(figure, root / "figures" / "unknown-delay.png")
+
+
+@dataclass(frozen=True)
+class _Study(Experiment):
+    """An experiment whose cases are in one file of answers."""
+
+    def tiny(self) -> Experiment:
+        """Return the experiment with one search, and one that hardly trains."""
+        few = [Case("pendulum", "constant", 0), Case("pendulum", "bursty", 0, 1200)]
+
+        def draw(results: Results, root: Path) -> Path:
+            return mark_picture(_draw(few, root), SMOKE)
+
+        return replace(self, draw=draw, table=lambda results, root: rows_of(few, root))
+
+
+UNKNOWN = _Study(
+    "unknown-delay",
+    "Agents that are not told the delay: the steps to find it, and the loss",
+    {},
+    range(1),
+    lambda results, root: _draw(cases(), root),
+    lambda results, root: rows_of(cases(), root),
+)
