@@ -131,12 +131,6 @@ def test_a_constant_process_is_the_constant_delay():
         assert "process" not in one.canonical()
 
 
-def test_shifted_needs_a_constant_delay():
-    words = "shifted learns what happens m steps after a decision, so its delay is constant; got"
-    with pytest.raises(ValueError, match=words):
-        make_spec("cartpole", "shifted", "walk:0-2", {})
-
-
 def test_when_the_age_is_observed_is_kept_for_agents_that_predict_only():
     for agent, kept in (("delayed", "hindsight"), ("projected", "now"), ("augmented", "now")):
         spec = make_spec("cartpole", agent, "uniform:1-3", {"observed": "hindsight"})

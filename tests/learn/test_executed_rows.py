@@ -90,7 +90,7 @@ RECORDER = Recorder()
 
 @pytest.fixture(autouse=True)
 def _recorder(monkeypatch):
-    sees = "queue", "prediction"
+    sees = "state", "queue", "prediction"
     entry = Learner(Settings, f"{__name__}:RECORDER", sees, None, projects=True)
     monkeypatch.setitem(LEARNERS, "recorder", entry)
 
@@ -135,7 +135,12 @@ def expected_rows(warm_up, steps, view):
         np.testing.assert_array_equal(step.executed, actions[room + at])
         follows = t + 1 - step.next_age
         row = step.obs, step.executed, step.reward, step.after, step.terminated
-        if at >= 0 and not view.projects:
+        if view.credits == "shifted":
+            if at >= 0 and (follows >= 0 or step.terminated):
+                then = step.after if step.terminated else observations[follows]
+                shifted = observations[at], step.executed, step.reward, then, step.terminated
+                rows.append((*shifted, None, None, None, follows != at))
+        elif at >= 0 and not view.projects:
             rows.append((*row, None, None, None, follows != at))
         elif at >= 0 and (follows >= 0 or step.terminated):
             then = None if step.terminated else decided(follows)
@@ -151,7 +156,8 @@ def check(found: Transition, expected):
         np.testing.assert_array_equal(found.obs[i], obs)
         np.testing.assert_array_equal(found.action[i], action)
         assert found.reward[i] == reward
-        np.testing.assert_array_equal(found.next_obs[i], after)
+        if not terminated:
+            np.testing.assert_array_equal(found.next_obs[i], after)
         assert found.terminated[i] == terminated
         if seen is not None:
             np.testing.assert_array_equal(found.seen[i], seen[0])
@@ -160,7 +166,7 @@ def check(found: Transition, expected):
         if then is not None:
             np.testing.assert_array_equal(found.next_seen[i], then[0])
             np.testing.assert_array_equal(found.next_seen_queue[i].ravel(), np.ravel(then[1]))
-        if not terminated:
+        if not terminated and found.fresh is not None:
             assert found.fresh[i] == fresh
 
 
@@ -328,3 +334,11 @@ def test_rows_and_knowledge_of_an_agent_that_predicts(delay, observed):
 @pytest.mark.parametrize(("delay", "observed"), [*KNOWING, (3, "now")], ids=str)
 def test_rows_and_knowledge_of_an_agent_that_predicts_in_the_host_loop(delay, observed):
     check(*host_rows(False, delay, 3, "delayed", observed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [PROCESSES[-1], *[full(one) for one in (3, *PROCESSES[:-1])]])
+def test_shifted_rows_join_the_decisions_of_two_executed_actions(delay):
+    check(*compiled_rows(*program_of(False, delay, agent="shifted")))
+    if not isinstance(delay, int):
+        check(*host_rows(False, delay, 3, "shifted"))

@@ -123,6 +123,19 @@ class Logged(Plain):
         place = int((u - self.epsilon) / (1 - self.epsilon) * len(best))
         return int(best[min(place, len(best) - 1)])
 
+    def learn_shifted(self, sees, action, reward, ended, t, ages):
+        """Learn at the decision of an action, from that of the next executed one."""
+        at, after = t - ages[0], t + 1 - ages[1]
+        if at < 0 or (after < 0 and not ended):
+            return
+        values = self.values(sees[at])
+        target = reward
+        if not ended and after == at:
+            target += self.discount * values[action]
+        elif not ended:
+            target += self.discount * self.values(sees[after]).max()
+        values[action] += self.step_size * (target - values[action])
+
     def episode(self):
         longest = self.process.longest
         log = [int(self.world.uniform() * self.actions) for _ in range(longest)]
@@ -158,6 +171,8 @@ class Logged(Plain):
                 decided = None if place in executed else sees[place - longest]
                 executed.add(place)
                 self.project(decided, state, log[place], target)
+            elif self.view.credits == "shifted":
+                self.learn_shifted([*sees, then], log[place], reward, ended, t, (age, later))
             elif place >= longest:  # it was chosen in this episode
                 again = longest + t + 1 - later == place and not ended
                 self.held += again
@@ -174,7 +189,9 @@ class Logged(Plain):
 @pytest.mark.slow
 @pytest.mark.parametrize("observed", OBSERVED)
 @pytest.mark.parametrize("process", PROCESSES, ids=lambda one: one.kind)
-@pytest.mark.parametrize("name", ["augmented", "projected", "oblivious", "delayed", "distribution"])
+@pytest.mark.parametrize(
+    "name", ["augmented", "projected", "oblivious", "shifted", "delayed", "distribution"]
+)
 def test_bit_by_bit_as_a_plain_loop_with_a_log(name, process, observed):
     env, episodes = finite(carve(4, 3), 0.3), 6
     agent, returns = trained(name, process, observed, env, episodes)
@@ -336,8 +353,6 @@ def test_specs_are_read_from_records_and_checked():
         ValueError, match='observed is "now", "hindsight" or "never"; got "?\'?late'
     ):
         make_spec("maze", "augmented", "uniform:1-3", {"observed": "late"})
-    with pytest.raises(ValueError, match="shifted learns what happens m steps after a decision"):
-        make_spec("maze", "shifted", "uniform:1-3", {})
 
 
 def test_policies_ask_for_the_ages_that_they_need():

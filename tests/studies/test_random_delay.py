@@ -1,6 +1,7 @@
 """The study of delays that vary: its numbers are exact, and its words are what they show."""
 
 import json
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -94,14 +95,16 @@ def test_all_laws_of_a_task_have_the_same_nearest_whole_mean_age(laws, mean):
         assert faced(process, "hindsight") == (process, "hindsight")
 
 
-@pytest.mark.parametrize("agent", ["delayed", "projected", "augmented", "distribution"])
-def test_a_receiver_that_waits_is_the_constant_delay_to_the_bit(agent):
-    """`Buffered` and the whole number that the study has in its place give the same run."""
-    how = {"size": 4, "episodes": 200, "evaluation_episodes": 20}
-    waits = deadtime.train("noisy-maze", agent, Buffered(LAWS["narrow"], 4), **how)
-    constant = deadtime.train("noisy-maze", agent, faced(LAWS["narrow"], "buffered")[0], **how)
-    assert waits.scores.tolist() == constant.scores.tolist()
-    assert (waits.record.curve == constant.record.curve).all()
+@pytest.mark.parametrize("agent", ["delayed", "projected", "oblivious"])
+def test_the_column_of_a_receiver_that_waits_is_a_run_under_buffered(agent):
+    for task in TASKS:
+        for law, process in task.laws.items():
+            column = task.runs()[law, "buffered", agent]
+            waits = replace(column, process=Buffered(process, process.longest))
+            assert (waits.delay, column.process) == (column.delay, None)
+            assert make_spec("noisy-maze", "delayed", waits.process, {}) == make_spec(
+                "noisy-maze", "delayed", column.delay, {}
+            )
 
 
 def test_a_task_has_one_budget_and_runs_without_ages_are_counted_once():

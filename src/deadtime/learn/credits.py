@@ -11,6 +11,7 @@ from jaxtyping import Array
 from deadtime.envs.channel import age_of
 from deadtime.learn.program import Actor, Done, History, Program, Setup
 from deadtime.learn.replay import Transition
+from deadtime.runtime.views import CHOSEN
 
 
 def action_age(program: Program, setup: Setup, channel: Any) -> Any:
@@ -34,7 +35,8 @@ def is_fresh(program: Program, setup: Setup, done: Done) -> Any:
 
     It does not matter for a view that learns from chosen actions.
     """
-    return (done.next_age != done.action_age + 1) | ~jnp.asarray(program.code(setup).executed)
+    learns_chosen = jnp.asarray(program.code(setup).credits == CHOSEN)
+    return (done.next_age != done.action_age + 1) | learns_chosen
 
 
 def new_history(program: Program, obs: Array, queue: Array) -> History:
@@ -102,6 +104,26 @@ def projected_row(
         first,
         next_age != age + 1,
     )
+    follows = (next_age <= actor.age + 1) | done.terminated
+    return item, (age <= actor.age) & follows
+
+
+def shifted_row(program: Program, setup: Setup, actor: Actor, done: Done) -> tuple[Transition, Any]:
+    """Return the transition of a view that credits shifted actions, and whether there is one.
+
+    It goes from the observation that the executed action was decided from to the one that the next
+    executed action was decided from. So both must have been chosen in this episode.
+    """
+    age, next_age = done.action_age, done.next_age
+    if program.process is None:
+        age = next_age = setup.delay
+    path = jnp.concatenate([actor.history.obs, done.obs[None]])
+    last = len(path) - 1
+    nothing = done.queue[:0]
+    ends = done.executed, done.reward, path[last - next_age], nothing, done.terminated
+    item = Transition(path[last - 1 - age], nothing, *ends)
+    if program.process is not None:
+        item = item._replace(fresh=is_fresh(program, setup, done))
     follows = (next_age <= actor.age + 1) | done.terminated
     return item, (age <= actor.age) & follows
 

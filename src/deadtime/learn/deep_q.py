@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from deadtime.learn import double_q
-from deadtime.learn.credits import credited, is_fresh, projected_row
+from deadtime.learn.credits import credited, is_fresh, projected_row, shifted_row
 from deadtime.learn.double_q import Adam, Batch
 from deadtime.learn.forward_model import SIMULATOR, ForwardModel, TrainedModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never
@@ -133,23 +133,20 @@ def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tupl
     """Return the transition that the view learns from, and whether there is one at this step."""
     if program.projects and program.view is not None:
         return projected_row(program, setup, actor, done)
+    if program.view is not None and program.view.credits == "shifted":
+        return shifted_row(program, setup, actor, done)
     nothing = jnp.zeros(0, jnp.int32)
     before, after = (actor.queue, done.queue) if program.queue_room else (nothing, nothing)
-    if program.view is None or program.view.credits != "shifted":
-        action = jnp.where(program.code(setup).executed, done.executed, done.action)
-        item = Transition(actor.obs, before, action, done.reward, done.obs, after, done.terminated)
-        if program.process is not None:
-            item = item._replace(fresh=is_fresh(program, setup, done))
-        valid = credited(program, setup, actor.age, done.action_age)
-        if not program.projects:
-            return item, valid
-        row, follows = projected_row(program, setup, actor, done)
-        decided = {name: getattr(row, name) for name in DECIDED}
-        return item._replace(**decided), valid & (follows | (program.code(setup).projects == 0))
-    past = program.capacity - setup.delay
-    path = jnp.concatenate([actor.history.obs, done.obs[None]])
-    ends = done.executed, done.reward, path[past + 1], after, done.terminated
-    return Transition(path[past], before, *ends), actor.age >= setup.delay
+    action = jnp.where(program.code(setup).executed, done.executed, done.action)
+    item = Transition(actor.obs, before, action, done.reward, done.obs, after, done.terminated)
+    if program.process is not None:
+        item = item._replace(fresh=is_fresh(program, setup, done))
+    valid = credited(program, setup, actor.age, done.action_age)
+    if not program.projects:
+        return item, valid
+    row, follows = projected_row(program, setup, actor, done)
+    decided = {name: getattr(row, name) for name in DECIDED}
+    return item._replace(**decided), valid & (follows | (program.code(setup).projects == 0))
 
 
 def updated(

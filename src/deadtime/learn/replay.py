@@ -89,7 +89,7 @@ class Layout(NamedTuple):
 def layout_of(program: Program) -> Layout:
     """Return the form of a program's transitions."""
     apart = program.projects and program.view is not None
-    executed = program.view is None or program.view.credits == "executed"
+    executed = program.view is None or program.view.credits != "chosen"
     return Layout(
         program.observation,
         program.action_shape,

@@ -54,6 +54,7 @@ from deadtime.runtime.views import (
     PREDICTION,
     QUEUE,
     SEES,
+    SHIFTED,
     View,
 )
 
@@ -277,9 +278,14 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
                 q[s, executed] += step_size * (target - q[s, executed])
             else:
                 _learn(q, s, executed, reward, after, ended, step_size, discount)
-        elif learn and t >= m:
-            shifted = then if m == 0 else rows[t - m + 1]
-            _learn(q, rows[t - m], executed, reward, shifted, ended, step_size, discount)
+        elif learn and t >= age and credit == SHIFTED and (later <= t + 1 or ended):
+            chosen_from = rows[t - age]
+            if later == age + 1 and not ended:  # the next step executes the same action
+                target = reward + discount * q[chosen_from, executed]
+                q[chosen_from, executed] += step_size * (target - q[chosen_from, executed])
+            else:
+                shifted = then if later == 0 or ended else rows[t + 1 - later]
+                _learn(q, chosen_from, executed, reward, shifted, ended, step_size, discount)
         s, row, t, age = after, then, t + 1, later
     return earned
 

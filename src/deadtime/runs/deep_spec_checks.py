@@ -75,17 +75,10 @@ def check_process(
     process: DelayProcess, env: str, agent: str, evaluation_delays: tuple[int, ...]
 ) -> None:
     """Raise if the agent can't be trained under a delay that varies."""
-    view = VIEWS[agent]
-    frames = family_of(env).frames
-    if frames:
+    if family_of(env).frames:
         raise ValueError(
             f"agents on {env} can be trained under constant delays only; got {process}: pass a "
             f"whole number such as {process.longest}, or train on vectors"
-        )
-    if view.credits == "shifted":
-        raise ValueError(
-            f"{agent} learns what happens m steps after a decision, so its delay is constant; got "
-            f"{process}: pass a whole number such as {process.longest}, or train another agent"
         )
     if evaluation_delays:
         raise ValueError(

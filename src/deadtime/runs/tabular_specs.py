@@ -122,12 +122,6 @@ class TabularSpec:
             return
         object.__setattr__(self, "delay", process.longest)
         check_endless(process)
-        if view.credits == "shifted":
-            raise ValueError(
-                f"{self.agent} learns what happens m steps after a decision, so its delay is "
-                f"constant; got {process}: pass a whole number such as {process.longest}, or "
-                "choose another agent"
-            )
 
     def _check_wrong_delays(self, longest: int) -> None:
         """Read the other delays; raise if the agent's queue does not fit them."""

@@ -14,7 +14,8 @@ An agent is a learner with a view. A view is data, and `VIEWS` is the registry o
 |--------------|-----------------------------------------------------------|
 | "chosen"     | (input at t, a_t, r_t, input at t+1)                      |
 | "executed"   | (s_t, a_{t-m}, r_t, s_{t+1}) for t ≥ m: the undelayed one |
-| "shifted"    | (s_{t-m}, a_{t-m}, r_t, s_{t-m+1}) for t ≥ m              |
+| "shifted"    | (s_{t-z}, a_{t-z}, r_t, s_{t+1-z'}) for t ≥ z, z and z' the |
+|              | ages of this step and the next; constant: s_{t-m+1}       |
 
 | values   | the input of the values                                       |
 |----------|---------------------------------------------------------------|

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deadtime.delays import Buffered, Delay, DelayProcess, GilbertElliott, RandomWalk, Uniform
+from deadtime.delays import (
+    Buffered,
+    Constant,
+    Delay,
+    DelayProcess,
+    GilbertElliott,
+    RandomWalk,
+    Uniform,
+)
 from deadtime.delays.waits import OBSERVED, Observed
 
 Laws = Mapping[str, DelayProcess]
@@ -16,13 +24,13 @@ Laws = Mapping[str, DelayProcess]
 LAWS: Laws = {
     "narrow": Uniform(2, 4),
     "wide": Uniform(1, 6),
-    "bursty": GilbertElliott(2, 6, to_bad=0.05, to_good=0.1),
+    "bursty": GilbertElliott(Constant(2), Constant(6), to_bad=0.05, to_good=0.1),
     "drifting": RandomWalk(0, 6),
 }
 """Laws with a mean age of about 3 steps."""
 LONG_LAWS: Laws = {
     "wide": Uniform(6, 24),
-    "bursty": GilbertElliott(8, 20, to_bad=0.05, to_good=0.1),
+    "bursty": GilbertElliott(Constant(8), Constant(20), to_bad=0.05, to_good=0.1),
     "narrow": Uniform(8, 12),
     "drifting": RandomWalk(0, 20),
 }

@@ -1,0 +1,112 @@
+"""An agent that is not told the delay: what it finds, what it sees, and what it then is."""
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import deadtime
+from deadtime.delays import Constant, Uniform
+from deadtime.identify.age_chains import NewestArrival
+from deadtime.runs.unknown_delay import Blind, agree, find_delay, played, train_untold
+from deadtime.studies.random_delay.unknown import Case, rows_of
+
+SMALL = {"steps": 300, "hidden": (8, 8), "batch_size": 8, "random_steps": 100}
+SMALL |= {"evaluation_episodes": 2}
+
+
+class Counting:
+    """A policy whose n-th action of an episode is n; it keeps the queues that it was shown."""
+
+    action_shape = ()
+
+    def __init__(self, delay):
+        self.delay = delay
+        self.queues = []
+
+    def reset(self):
+        self.queues = []
+
+    def act(self, observation, pending_actions):
+        self.queues.append([*pending_actions])
+        return len(self.queues)
+
+
+@pytest.mark.parametrize("true", [0, 1, 3, 5])
+@pytest.mark.parametrize("believed", [0, 1, 3, 5])
+def test_a_blind_policy_sees_its_own_last_actions(true, believed):
+    """Brute force: as many as it believes to be pending, whatever the environment keeps."""
+    policy = Counting(believed)
+    blind = Blind(policy)
+    for episode in range(2):
+        blind.reset()
+        warm_up = [-1 - episode - i for i in range(true)]
+        chosen = []
+        for _ in range(9):
+            pending = [*warm_up, *chosen][len(chosen) :]
+            chosen.append(blind.act(None, np.array(pending, int)))
+        whole = [*[0] * believed, *warm_up, *chosen]
+        shown = [whole[len(whole) - 9 + t - believed : len(whole) - 9 + t] for t in range(9)]
+        assert policy.queues == shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_constant_delay_is_found(delay):
+    found = find_delay("pendulum", delay, seed=1)
+    assert found.answer.process == Constant(delay)
+    assert found.steps <= 1000
+    assert {one.process for one in found.tried[-2:]} == {Constant(delay)}
+
+
+@pytest.mark.slow
+def test_two_answers_are_one_if_their_laws_of_ages_are_near():
+    found = find_delay("pendulum", Uniform(1, 3), seed=0, max_delay=6)
+    law = np.array(found.answer.posterior)
+    assert abs(law[: len(Uniform(1, 3).age_law)] - Uniform(1, 3).age_law).sum() / 2 < 0.1
+    assert agree(*found.tried[-2:])
+    for far in (law[::-1], np.eye(7)[2]):
+        assert not agree(found.answer, replace(found.answer, posterior=tuple(far)))
+    assert not agree(found.answer, replace(found.answer, varies=False))
+    assert not agree(replace(found.answer, identifiable=False), found.answer)
+
+
+@pytest.mark.slow
+def test_an_agent_that_finds_the_delay_is_the_agent_that_was_told_it():
+    """To the bit: networks, curve, its own score, and its return under the true delay."""
+    told = deadtime.train("pendulum", "delayed", 2, seeds=[1], **SMALL)
+    untold = train_untold("pendulum", "delayed", 2, seeds=[1], **SMALL)
+    (mine,) = untold.results
+    assert mine.spec.id == told.spec.id
+    assert mine.scores.tolist() == told.scores.tolist()
+    for name, part in told.record.policies.items():
+        np.testing.assert_array_equal(mine.record.policies[name], part)
+    assert untold.scores.tolist() == [played(told, told.spec, 1)]
+    under = gym.make("deadtime/NoisyPendulum-v1", noise=0.0)
+    open_queue = deadtime.ActionDelay(under, 2)
+    seed = int(np.random.SeedSequence([1, 0xB11D]).generate_state(1)[0])
+    shown = deadtime.evaluate(told.policy(1), open_queue, episodes=2, seed=seed)
+    assert untold.scores[0] == pytest.approx(shown.mean())
+
+
+def test_cells_and_frames_are_refused():
+    with pytest.raises(ValueError, match="found from observations that are vectors; maze has cel"):
+        train_untold("maze", "delayed", 2)
+
+
+def test_a_law_of_latencies_ends_at_the_longest_age_that_occurs():
+    """Ages above 4 have a share below 0.005, so the latency of 6 steps is only one above 3."""
+    law = np.array([0, 0.25, 0.25, 0.48, 0, 0, 0.02])
+    law[3] += 1 - law.sum()
+    found = NewestArrival(law).process()
+    assert found.longest == 4
+    assert found.latency_law == pytest.approx([0, 0.25, 0.25, 0.48, 0.02])
+
+
+@pytest.mark.full
+def test_the_study_of_a_delay_that_is_not_told(tmp_path):
+    (row,) = rows_of([Case("pendulum", "constant", 0)], tmp_path)
+    assert (row["found"], row["distance"], row["least_steps"], row["told"]) == (1, 0.0, 500, "")
+    (row,) = rows_of([Case("pendulum", "bursty", 0, 300)], tmp_path)
+    assert row["loss"] == pytest.approx(row["told"] - row["untold"])
