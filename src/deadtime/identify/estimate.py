@@ -35,10 +35,10 @@ _LEAST_SHARE = 0.03
 """The smallest part of a step that is reported."""
 _LEAST_OTHER = 0.1
 """The smallest share of steps with other ages at which a delay is said to vary."""
-_LEAST_CERTAINTY = 0.2
+_LEAST_CERTAINTY = 0.1
 """The least that a log must say of the ages of single steps, of which 1 is all."""
-_LEAST_SEEN = 0.3
-"""The least share of steps whose episode has an action of the longest age."""
+_LEAST_SEEN = 2 * LEAST_ROWS
+"""The fewest steps whose episode has an action of the longest age."""
 _RARE = 0.02
 """Ages with a smaller share are not counted as the longest."""
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
@@ -225,7 +225,7 @@ def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool
     penalty = ages.chain.numbers / 2 * math.log(data.rows)
     longest = int(np.flatnonzero(ages.law > _RARE)[-1])
     seen = data.known[longest]  # before that, steps execute actions that the log does not have
-    sure = ages.certainty > _LEAST_CERTAINTY and seen.mean() > _LEAST_SEEN
+    sure = ages.certainty > _LEAST_CERTAINTY and seen.sum() >= _LEAST_SEEN
     if not sure or 1 - float(ages.law.max()) < _LEAST_OTHER:
         return False
     if tempered((ages.evidence - rival) * seen) - penalty < _SURE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 
@@ -15,6 +16,8 @@ class Form:
 
     squares: bool = False
     """Whether products of two state numbers are features, beside the numbers."""
+    cubes: bool = False
+    """Whether products of three state numbers are features, beside those of two."""
     before: bool = False
     """Whether the change before is a feature, for observations without velocities."""
     waves: bool = False
@@ -27,7 +30,8 @@ class Form:
     @property
     def label(self) -> str:
         """The form in words."""
-        state = "quadratic in the state" if self.squares else "affine in the state"
+        degree = "cubic" if self.cubes else "quadratic" if self.squares else "affine"
+        state = f"{degree} in the state"
         waves = ", its sine and cosine" if self.waves else ""
         history = " and the change before" if self.before else ""
         gain = "gain of actions depends on the state" if self.gain else "constant gain of actions"
@@ -46,6 +50,7 @@ def fits(data: Transitions, form: Form) -> bool:
     u = data.lagged.shape[2]
     products = d * (d + 1) // 2
     of_state = 1 + d * (1 + form.before + 2 * form.waves) + products * form.squares
+    of_state += products * (d + 2) // 3 * form.cubes
     of_action = u * (1 + d * form.gain)
     few = not form.gain or of_action <= _MOST_GAINS
     return few and of_state + of_action <= _COLUMNS_PER_ROW * data.rows
@@ -57,6 +62,9 @@ def state_features(data: Transitions, form: Form) -> np.ndarray:
     if form.squares:
         first, second = np.triu_indices(data.state.shape[1])
         parts.append(_scaled(data.state[:, first] * data.state[:, second]))
+    if form.cubes:
+        triples = np.array([*combinations_with_replacement(range(data.state.shape[1]), 3)]).T
+        parts.append(_scaled(data.state[:, triples].prod(1)))
     if form.waves:
         parts += [_scaled(np.sin(data.angles)), _scaled(np.cos(data.angles))]
     if form.before:

@@ -25,6 +25,7 @@ _CHANGES: tuple[dict[str, Any], ...] = (
     {"waves": True},
     {"gain": True},
     {"squares": True},
+    {"squares": True, "cubes": True},
     {"before": True},
     {"ridge": 1e-6},
     {"ridge": 3e-2},

@@ -18,8 +18,11 @@ from deadtime.identify.transitions import Transitions
 
 _MODEL_STEPS = 15
 _LAW_STEPS = 5
+_CHAIN_STEPS = 8
 _CONSTANT = 0.99
 """The share of one age from which on no law of ages is estimated."""
+_SAMPLES = 64
+"""The most actions of the log that stand for an action from before it."""
 _LEAST_LIKELY = 1e-9
 """The least density of an age beside the best one: a row alone rules nothing out."""
 
@@ -101,11 +104,11 @@ class _Model:
         self.data = data
         self.phi = state_features(data, form)
         self.acted = with_gain(data.lagged, data, form)
-        self.everywhere = np.ones(data.rows, bool)
         self.ridge = max(form.ridge, 1e-4)
-        null = ridge_fits(self.phi, data.change, self.everywhere, self.ridge)
-        left = data.change - self.phi @ null
-        self.without = log_density(left, scales(left, self.everywhere))
+        self.early = np.flatnonzero(~data.known.all(0))
+        samples, self.shares = _usual_actions(data.lagged[0])
+        others = np.repeat(samples[:, None], len(self.early), axis=1)
+        self.others = with_gain(others, replace(data, state=data.state[self.early]), form)
         self.gram = self.phi.T @ self.phi
         self.emissions = np.zeros((data.lags, data.rows))
 
@@ -113,12 +116,12 @@ class _Model:
         """Fit model and law in turn, ages drawn anew; return the law."""
         for _ in range(_MODEL_STEPS):
             self.fit(weights)
-            joint = self.emissions + np.log(np.maximum(law, 1e-12))[:, None]
-            joint -= joint.max(0)
-            posterior = np.exp(joint)
-            posterior /= posterior.sum(0)
+            likely = np.exp(self.emissions - self.emissions.max(0))
+            for _ in range(_LAW_STEPS):
+                posterior = np.maximum(law, 1e-12)[:, None] * likely
+                posterior /= posterior.sum(0)
+                law = posterior.mean(1)
             weights = posterior * self.data.known
-            law = posterior.mean(1)
         return law
 
     def fit(self, weights: np.ndarray) -> None:
@@ -134,10 +137,17 @@ class _Model:
         right = np.concatenate([self.phi.T @ data.change, mean.T @ data.change])
         found = np.linalg.solve(left, right)
         state_part, action_part = np.split(found, [self.phi.shape[1]])
-        residuals = (data.change - self.phi @ state_part) - self.acted @ action_part
+        without = data.change - self.phi @ state_part
+        residuals = without - self.acted @ action_part
         flat = residuals.reshape(-1, residuals.shape[-1])
-        density = log_density(residuals, scales(flat, weights.reshape(-1)))
-        self.emissions = np.where(data.known, density, self.without)
+        scale = scales(flat, weights.reshape(-1))
+        self.emissions = log_density(residuals, scale)
+        if len(self.early):
+            # An action from before the log may be any: the mean over actions of the log.
+            each = log_density(without[self.early] - self.others @ action_part, scale)
+            unknown = np.zeros(data.rows)
+            unknown[self.early] = np.logaddexp.reduce(each + np.log(self.shares)[:, None])
+            self.emissions = np.where(data.known, self.emissions, unknown)
 
     def evidence(self, law: np.ndarray) -> np.ndarray:
         """Return the log-density of each row, ages drawn anew from `law`."""
@@ -146,12 +156,10 @@ class _Model:
         return top + np.log(np.exp(joint - top).sum(0))
 
     def explain(self, chain: AgeChain) -> Ages:
-        """Estimate the law of a chain with the model held, then refit the model once."""
-        for turn in range(2 * _LAW_STEPS):
-            evidence, posterior, counts = self._smooth(chain)
+        """Estimate the law of a chain; the model is held, so that chains can be compared."""
+        for _ in range(_CHAIN_STEPS):
+            _, _, counts = self._smooth(chain)
             chain = chain.updated(counts)
-            if turn == _LAW_STEPS:
-                self.fit(posterior * self.data.known)
         evidence, posterior, counts = self._smooth(chain)
         law = posterior.mean(1)
         certainty = 1 - float(_entropy(posterior).mean() / max(_entropy(law), 1e-9))
@@ -182,6 +190,15 @@ class _Model:
         pairs = moves * (forward[later - 1].T @ ahead)
         counts = Counts(pairs, posterior[starts].sum(0))
         return np.log(evidence) + top, posterior.T, counts
+
+
+def _usual_actions(actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the actions of a log, or some of them, with their shares."""
+    found, counts = np.unique(actions, axis=0, return_counts=True)
+    if len(found) > _SAMPLES:
+        found = actions[np.linspace(0, len(actions) - 1, _SAMPLES).astype(np.int64)]
+        counts = np.ones(len(found))
+    return found, counts / counts.sum()
 
 
 def _entropy(law: np.ndarray) -> np.ndarray:
