@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class Counts:
     first: np.ndarray
 
 
+@dataclass(frozen=True)
 class AgeChain(ABC):
     """A Markov chain on the ages 0 … K with a law to estimate."""
 
@@ -43,6 +44,10 @@ class AgeChain(ABC):
     def start(self) -> np.ndarray:
         """Return the law of the first age."""
         return self.law
+
+    def pruned(self, least: float) -> AgeChain:
+        """Return the chain without outcomes less probable than `least`."""
+        return replace(self, law=_normal(np.where(self.law < least, 0.0, self.law)))
 
     @property
     def numbers(self) -> int:

@@ -21,6 +21,7 @@ from deadtime.identify.result import Identification
 from deadtime.identify.stamps import split_delay
 from deadtime.identify.transitions import MOST_ROWS, Transitions, transitions
 from deadtime.identify.varying_ages import (
+    LEAST_OTHER,
     Ages,
     constant_evidence,
     decorrelated,
@@ -33,8 +34,6 @@ _SURE = 5.0
 """Log-odds above which a richer answer replaces a simpler one."""
 _LEAST_SHARE = 0.03
 """The smallest part of a step that is reported."""
-_LEAST_OTHER = 0.1
-"""The smallest share of steps with other ages at which a delay is said to vary."""
 _LEAST_CERTAINTY = 0.1
 """The least that a log must say of the ages of single steps, of which 1 is all."""
 _LEAST_SEEN = 2 * LEAST_ROWS
@@ -226,7 +225,7 @@ def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool
     longest = int(np.flatnonzero(ages.law > _RARE)[-1])
     seen = data.known[longest]  # before that, steps execute actions that the log does not have
     sure = ages.certainty > _LEAST_CERTAINTY and seen.sum() >= _LEAST_SEEN
-    if not sure or 1 - float(ages.law.max()) < _LEAST_OTHER:
+    if not sure or 1 - float(ages.law.max()) < LEAST_OTHER:
         return False
     if tempered((ages.evidence - rival) * seen) - penalty < _SURE:
         return False

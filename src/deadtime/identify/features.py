@@ -63,8 +63,8 @@ def state_features(data: Transitions, form: Form) -> np.ndarray:
         first, second = np.triu_indices(data.state.shape[1])
         parts.append(_scaled(data.state[:, first] * data.state[:, second]))
     if form.cubes:
-        triples = np.array([*combinations_with_replacement(range(data.state.shape[1]), 3)]).T
-        parts.append(_scaled(data.state[:, triples].prod(1)))
+        for several in combinations_with_replacement(range(data.state.shape[1]), 3):
+            parts.append(_scaled(data.state[:, several].prod(1, keepdims=True)))
     if form.waves:
         parts += [_scaled(np.sin(data.angles)), _scaled(np.cos(data.angles))]
     if form.before:
@@ -82,4 +82,5 @@ def with_gain(actions: np.ndarray, data: Transitions, form: Form) -> np.ndarray:
     if not form.gain:
         return actions
     products = actions[..., None] * data.state[:, None, :]
-    return np.concatenate([actions, products.reshape(*actions.shape[:-1], -1)], axis=-1)
+    width = products.shape[-2] * products.shape[-1]
+    return np.concatenate([actions, products.reshape(*products.shape[:-2], width)], axis=-1)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+_LARGEST = 1e150
+"""The largest number of a log, so that squares are finite."""
 _MOST_CATEGORIES = 64
 """The most values of an action that are treated as numbered actions."""
 
@@ -116,12 +118,15 @@ def _numbers(values: Any, name: str) -> np.ndarray:
         raise ValueError(
             f"{name} are numbers; got {array.dtype}: leave columns of text out, or number them"
         )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        row = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise ValueError(
-            f"{name} are finite; got nan or infinity in row {row}: cut these rows, and begin a "
-            "new episode after them"
-        )
+    if array.dtype.kind == "f":
+        good = np.abs(array, dtype=np.float64) <= _LARGEST
+        if not good.all():
+            place = tuple(np.argwhere(~good)[0])
+            raise ValueError(
+                f"{name} are finite numbers up to {_LARGEST:g}; got {array[place]} in row "
+                f"{int(place[0]) if place else 0}: cut these rows, and begin a new episode after "
+                "them"
+            )
     return array
 
 
@@ -153,6 +158,11 @@ def _split(
     if episodes is None:
         return [seen], [chosen], None if stamps is None else [stamps]
     numbers = np.asarray(episodes).reshape(-1)
+    if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+        row = int(np.argwhere(~np.isfinite(numbers))[0][0])
+        raise ValueError(
+            f"episodes are numbers or names; got {numbers[row]} in row {row}: number each row"
+        )
     if len(numbers) != len(chosen) or len(seen) != len(chosen):
         raise ValueError(
             "with episodes, observations, actions and episodes have one row a step; got "

@@ -181,15 +181,21 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
                 column.add(cell)
     except csv.Error as error:
         raise ValueError(f"it is no table with commas ({error})") from None
+    if not len(columns[0].numbers):
+        raise ValueError("a log has one row a step; got only the names of the columns: log steps")
     return {name: column.values() for name, column in zip(head, columns, strict=True)}
 
 
 class _Column:
-    """Cells of a column: numbers, or texts that are numbered in order of appearance."""
+    """Cells of a column: numbers, or texts that are numbered in order of appearance.
+
+    A text among numbers is not a number.
+    """
 
     def __init__(self) -> None:
         self.numbers = array("d")
         self.texts: dict[str, int] = {}
+        self.text_rows = array("q")
         self.whole = True
 
     def add(self, cell: str) -> None:
@@ -199,12 +205,16 @@ class _Column:
             value = float(cell or "nan")
         except ValueError:
             value = float(self.texts.setdefault(cell, len(self.texts)))
+            self.text_rows.append(len(self.numbers))
         self.whole = self.whole and cell.lstrip("+-").isdecimal() and abs(value) < 2**53
         self.numbers.append(value)
 
     def values(self) -> np.ndarray:
         """Return the column as an array, of whole numbers if it has only such."""
         values = np.array(self.numbers)
+        if 0 < len(self.text_rows) < len(values):
+            values[np.array(self.text_rows)] = np.nan
+            return values
         return values.astype(np.int64) if self.whole or self.texts else values
 
 

@@ -29,17 +29,18 @@ class Why:
 
 def before_fitting(log: Log, data: Transitions) -> Why | None:
     """Return why the arrays alone show no delay, or None."""
+    if data.rows < max(LEAST_ROWS, data.state.shape[1]):
+        return Why(
+            f"the log is too short: it has {data.rows} transitions of {data.state.shape[1]} "
+            "varying numbers",
+            "log 1,000 steps or more with varied actions",
+        )
     if not data.lagged.shape[2]:
         return Why("the actions are constant", _EXCITE)
     if not data.change.shape[1]:
         return Why(
             "the observations never change",
             "log the sensors that the actions move, at the rate of the control loop",
-        )
-    if data.rows < LEAST_ROWS:
-        return Why(
-            f"the log is too short: it has {data.rows} transitions",
-            "log 1,000 steps or more with varied actions",
         )
     return None
 

@@ -11,7 +11,7 @@ from deadtime.identify.log import Log
 MOST_ROWS = 20_000
 """The most transitions that are used; of a longer log, stretches spread over all of it."""
 _STRETCHES = 20
-_SMALL = 1e-9
+_SMALL = 1e-12
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,13 @@ from deadtime.identify.transitions import Transitions
 
 _MODEL_STEPS = 15
 _LAW_STEPS = 5
-_CHAIN_STEPS = 8
-_CONSTANT = 0.99
-"""The share of one age from which on no law of ages is estimated."""
+_CHAIN_STEPS = 6
+_RARE = 0.02
+"""Outcomes less probable than this are tried to be left out."""
+_LEAST_SHOWN = 100
+"""The fewest rows whose episode has an action of an age that is considered."""
+LEAST_OTHER = 0.1
+"""The smallest share of steps with other ages at which a delay is said to vary."""
 _SAMPLES = 64
 """The most actions of the log that stand for an action from before it."""
 _LEAST_LIKELY = 1e-9
@@ -42,20 +46,23 @@ class Ages:
 
 def varying_ages(data: Transitions, form: Form) -> Ages:
     """Return the kind of law that explains the log best, with its estimate."""
+    lags = data.lags
+    shown = int(np.flatnonzero(data.known.sum(1) >= min(_LEAST_SHOWN, data.rows))[-1]) + 1
+    data = replace(data, lagged=data.lagged[:shown], known=data.known[:shown])
     model = _Model(data, form)
     shares = responses(data, form, np.arange(data.lags)).shares
     law = 0.9 * shares + 0.1 / data.lags
     weights = np.tile(law[:, None], (1, data.rows)) * data.known
     law = model.alternate(weights, law)
-    if law.max() > _CONSTANT:
-        return Ages(Anew(law), law, model.evidence(law), 1.0)
+    if 1 - law.max() < LEAST_OTHER:
+        return Ages(Anew(law), _padded(law, lags), model.evidence(law), 1.0)
     best: Ages | None = None
     for first in _chains(law, data):
         found = model.explain(first)
         if best is None or _criterion(found) > _criterion(best):
             best = found
     assert best is not None
-    return best
+    return replace(best, law=_padded(best.law, lags))
 
 
 def decorrelated(data: Transitions, form: Form, lag: int) -> Transitions:
@@ -82,6 +89,10 @@ def constant_evidence(
     model = _Model(one, form)
     model.fit(one.known.astype(np.float64))
     return model.emissions[0]
+
+
+def _padded(law: np.ndarray, lags: int) -> np.ndarray:
+    return np.append(law, np.zeros(lags - len(law)))
 
 
 def _chains(law: np.ndarray, data: Transitions) -> list[AgeChain]:
@@ -156,7 +167,15 @@ class _Model:
         return top + np.log(np.exp(joint - top).sum(0))
 
     def explain(self, chain: AgeChain) -> Ages:
-        """Estimate the law of a chain; the model is held, so that chains can be compared."""
+        """Estimate the law of a chain; the model is held, so that chains can be compared.
+
+        Rare outcomes are left out if the log is explained as well without.
+        """
+        whole = self._estimated(chain)
+        fewer = self._estimated(whole.chain.pruned(_RARE))
+        return max(whole, fewer, key=_criterion)
+
+    def _estimated(self, chain: AgeChain) -> Ages:
         for _ in range(_CHAIN_STEPS):
             _, _, counts = self._smooth(chain)
             chain = chain.updated(counts)
