@@ -189,7 +189,7 @@ def test_wrong_arguments(given, message):
     ("seen", "chosen", "message"),
     [
         (np.zeros((5, 2)), np.zeros(9), "as many observations as actions, or one more; got 5 and"),
-        (np.full((5, 2), np.nan), np.zeros(5), "observations are finite numbers up to 1e.150; got nan in row 0"),
+        (np.full((5, 2), np.nan), np.zeros(5), "got nan in row 0: cut these rows"),
         (np.array([["a"]] * 5), np.zeros(5), "observations are numbers"),
         (np.zeros(0), np.zeros(0), "observations have one row a step"),
         ([np.zeros((5, 2))], np.zeros(5), "are both arrays or both lists of arrays"),
