@@ -122,12 +122,14 @@ def scales(residuals: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     `rows` chooses rows, or has their weights. The shape is (…, 1, c), for rows of shape (…, n).
     """
-    share = rows[..., None] / np.maximum(rows.sum(-1), 1e-9)[..., None, None]
+    share = rows / np.maximum(rows.sum(-1, keepdims=True), 1e-9)
     squares = residuals**2
-    scale = np.maximum((share * squares).sum(-2, keepdims=True), FLOOR**2)
+    scale = np.maximum(share[..., None, :] @ squares, FLOOR**2)
     for _ in range(_SCALE_STEPS):
-        weights = share * (FREEDOM + 1) / (FREEDOM + squares / scale)
-        scale = np.maximum((weights * squares).sum(-2, keepdims=True), FLOOR**2)
+        ratio = squares / scale
+        ratio += FREEDOM
+        np.divide(squares, ratio, out=ratio)
+        scale = np.maximum((FREEDOM + 1) * (share[..., None, :] @ ratio), FLOOR**2)
     return np.sqrt(scale)
 
 

@@ -12,6 +12,7 @@ from deadtime.delays import as_process, from_json
 from deadtime.identify import Identification, identify_delay, make_log
 from deadtime.studies.identify.baselines import arx_delay, correlation_peak
 from deadtime.studies.identify.logs import Recorded, record, record_substeps
+from deadtime.studies.identify.policies import TRAINED
 
 MAX_DELAY = 16
 LEVEL = 0.9
@@ -74,6 +75,12 @@ def all_cases() -> list[Case]:
         for delay in delays
         for place, environment in enumerate(ENVIRONMENTS)
         for policy in ("random", "feedback")
+    ]
+    whole += [
+        Case("whole", environment, "trained", str(delay), steps, 800 + 20 * place + delay)
+        for steps in (SHORT, LONG)
+        for delay in _LONG_DELAYS
+        for place, environment in enumerate(TRAINED)
     ]
     still = [
         Case("constant actions", environment, "constant", "3", SHORT, 20 + 100 * place)

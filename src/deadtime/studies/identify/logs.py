@@ -38,10 +38,10 @@ def record(environment: str, policy: str, delay: str, steps: int, seed: int) -> 
     ended = True
     for t in range(steps):
         if ended:
-            observation, _ = env.reset(seed=seed if t == 0 else None)
+            observation, info = env.reset(seed=seed if t == 0 else None)
             seen.append([observation])
             chosen.append([])
-        action = act(observation)
+        action = act(observation, info["pending_actions"])
         observation, _, terminated, truncated, info = env.step(action)
         seen[-1].append(observation)
         chosen[-1].append(action)
@@ -68,7 +68,7 @@ def record_substeps(policy: str, delay: float, steps: int, seed: int) -> Recorde
     seen = [np.array([np.cos(angle), np.sin(angle), speed])]
     chosen: list[np.ndarray] = []
     for t in range(steps):
-        chosen.append(act(seen[-1]))
+        chosen.append(act(seen[-1], ()))
         for i in range(SUBSTEPS):
             place = (t * SUBSTEPS + i - late) // SUBSTEPS
             torque = float(np.clip(chosen[place][0], -2, 2)) if place >= 0 else 0.0

@@ -1,45 +1,58 @@
-"""Policies that write the logs: random ones, and feedback with a little noise.
+"""Policies that write the logs: random ones, trained ones and feedback, both with a little noise.
 
-Nothing here is trained. Feedback is a rule for each environment, from its observation alone. It
-does not know of the delay, so under a long one it plays badly, as a log of a real system may.
+Trained ones predict: they are trained at a delay of 5, and play at any. Feedback is a rule for each
+environment, from its observation alone. It does not know of the delay, so under a long one it plays
+badly, as a log of a real system may.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-Policy = Callable[[Any], Any]
+from deadtime.runtime import Policy as Trained
+
+Policy = Callable[[Any, Any], Any]
+"""A function of the observation and the pending actions."""
+_TRAINING_DELAY = 5
+_TRAININGS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {"env": "cartpole", "steps": 60_000},
+    "Acrobot-v1": {"env": "acrobot", "steps": 60_000},
+    "Pendulum-v1": {
+        "env": "pendulum",
+        "steps": 15_000,
+        "hidden": (64, 64),
+        "random_steps": 1000,
+    },
+}
+"""How the trained policies are trained; other environments would take hours."""
 _RANDOM_SHARE = 0.1
 _NOISE = 0.1
 
 
 def random_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
     """Return the policy that samples the action space."""
-    return lambda observation: env.action_space.sample()
+    return lambda observation, pending: env.action_space.sample()
 
 
 def constant_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
     """Return the policy that always chooses one action."""
     action = env.action_space.sample()
-    return lambda observation: action
+    return lambda observation, pending: action
 
 
 def feedback_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
-    """Return the feedback rule of an environment with a little noise.
-
-    A tenth of numbered actions are random. Actions in a box have a normal error of a tenth of half
-    the range.
-    """
+    """Return the feedback rule of an environment with a little noise."""
     assert env.spec is not None
     rule = _RULES.get(env.spec.id.partition("-")[0])
     space = env.action_space
     if isinstance(space, gym.spaces.Discrete):
         assert rule is not None
-        return lambda o: space.sample() if rng.random() < _RANDOM_SHARE else int(rule(env, o))
+        return _dithered(env, rng, lambda o, pending: rule(env, o))
     assert isinstance(space, gym.spaces.Box)
     half = (space.high - space.low) / 2
     middle = (space.high + space.low) / 2
@@ -47,10 +60,51 @@ def feedback_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
     weights = rng.normal(size=(*space.shape, *env.observation_space.shape))
     weights /= np.sqrt(weights.shape[-1])
 
-    def act(observation: Any) -> np.ndarray:
-        wanted = np.tanh(weights @ observation) if rule is None else rule(env, observation)
-        noisy = np.clip(wanted + _NOISE * rng.normal(size=space.shape), -1, 1)
-        return (noisy * half + middle).astype(np.float32)
+    def wanted(observation: Any, pending: Any) -> np.ndarray:
+        share = np.tanh(weights @ observation) if rule is None else rule(env, observation)
+        return share * half + middle
+
+    return _dithered(env, rng, wanted)
+
+
+def trained_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
+    """Return the trained policy of an environment with a little noise."""
+    assert env.spec is not None
+    policy = _trained(env.spec.id)
+    at: dict[int, Trained] = {}
+
+    def wanted(observation: Any, pending: Any) -> Any:
+        if len(pending) not in at:
+            at[len(pending)] = policy.at_delay(len(pending))
+        return at[len(pending)].act(observation, pending)
+
+    return _dithered(env, rng, wanted)
+
+
+@cache
+def _trained(environment: str) -> Trained:
+    from deadtime.runs.training import train  # noqa: PLC0415  (training needs JAX)
+
+    options = _TRAININGS[environment]
+    return train(agent="delayed", delay=_TRAINING_DELAY, **options).policy()
+
+
+def _dithered(env: gym.Env, rng: np.random.Generator, wanted: Policy) -> Policy:
+    """Return a policy with noise: a tenth of numbered actions are random.
+
+    Actions in a box have a normal error of a tenth of half the range.
+    """
+    space = env.action_space
+    if isinstance(space, gym.spaces.Discrete):
+        return lambda o, pending: (
+            space.sample() if rng.random() < _RANDOM_SHARE else int(wanted(o, pending))
+        )
+    assert isinstance(space, gym.spaces.Box)
+    noise = _NOISE * (space.high - space.low) / 2
+
+    def act(observation: Any, pending: Any) -> np.ndarray:
+        noisy = wanted(observation, pending) + noise * rng.normal(size=space.shape)
+        return np.clip(noisy, space.low, space.high).astype(np.float32)
 
     return act
 
@@ -91,4 +145,10 @@ _RULES: dict[str, Callable[[gym.Env, Any], Any]] = {
 }
 """Rules by the name of the environment; the others have a random linear map and tanh."""
 
-POLICIES = {"random": random_policy, "feedback": feedback_policy, "constant": constant_policy}
+TRAINED = tuple(_TRAININGS)
+POLICIES = {
+    "random": random_policy,
+    "feedback": feedback_policy,
+    "trained": trained_policy,
+    "constant": constant_policy,
+}
