@@ -1,0 +1,289 @@
+"""Continuous control on HalfCheetah-v5: SAC and the pool of processes beside others' of their kind.
+
+    python benchmarks/continuous.py [learners | pools | runs] [SECONDS]
+
+- `learners`: steps a second of our SAC, sbx's and Stable-Baselines3's, each in a process of its own
+  on one core. They have two layers of 256, batches of 256 and one update a step. Seconds are of the
+  processor, so other programs on the machine change little.
+- `pools`: steps a second of 64 environments in our pool, in EnvPool and in `AsyncVectorEnv`.
+- `runs`: run-steps a second of 1 to 128 runs that are trained together, and what bounds them. This
+  is for a GPU.
+
+Without a word it is `runs` on a GPU, otherwise the other two. A rate is a median over rounds, in
+which the sides take turns. Peers that are not installed are left out:
+`pip install sbx-rl stable-baselines3 envpool`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
+from importlib.util import find_spec
+from statistics import median
+from time import perf_counter, process_time
+
+import gymnasium as gym
+import jax
+import numpy as np
+
+from deadtime._support.machine import cores
+from deadtime.envs import make
+from deadtime.envs.gym_family import local_pool
+from deadtime.envs.pools import Lane
+from deadtime.envs.process_pool import ProcessPool
+from deadtime.learn import host_loop
+from deadtime.learn.host_loop import HostGroup
+from deadtime.runs.deep_specs import DeepSpec
+
+TASK = "HalfCheetah-v5"
+ROUNDS = 7
+SERVE = "serve"
+"""The word with which this file starts its own processes."""
+RUNS = tuple(map(int, os.environ.get("RUNS", "1 32 64 128").split()))
+ENVIRONMENTS = 64
+RANDOM_STEPS = 300
+"""The steps before the first update; they are not timed."""
+FEW_STEPS = 150
+PEERS = {"sbx": "sbx", "Stable-Baselines3": "stable_baselines3"}
+
+Rate = Callable[[], float]
+"""A function that times one round and returns its rate."""
+
+
+def spec_of(agent: str, delay: int) -> DeepSpec:
+    """Return a run with SAC's settings, long enough for every round."""
+    changes = {"random_steps": RANDOM_STEPS}
+    return DeepSpec(
+        f"gym:{TASK}", agent, delay, steps=100_000, changes=changes, action_kind="box"
+    )
+
+
+# SAC on one core
+
+
+def ours(agent: str, delay: int) -> Rate:
+    """Return the rate of our SAC after its random steps."""
+    (group,) = host_loop.groups_of([(spec_of(agent, delay), 0)], "cpu")
+    context = group.device()
+    context.__enter__()  # for as long as this process lives
+    group.begin()
+
+    def steps(count: int) -> None:
+        until = group.done + count
+        while group.done < until:
+            group._step()
+        jax.block_until_ready(group._state)
+
+    steps(RANDOM_STEPS + FEW_STEPS)
+    return lambda: timed(steps)
+
+
+def peer(module: str) -> Rate:
+    """Return the rate of another library's SAC after its random steps."""
+    if module == "sbx":
+        from sbx import SAC
+    else:
+        import torch
+        from stable_baselines3 import SAC
+
+        torch.set_num_threads(1)
+    how = {"learning_starts": RANDOM_STEPS, "batch_size": 256, "buffer_size": 100_000}
+    model = SAC("MlpPolicy", gym.make(TASK), train_freq=1, gradient_steps=1, **how)
+    model.learn(RANDOM_STEPS + FEW_STEPS)
+    return lambda: timed(partial(model.learn, reset_num_timesteps=False))
+
+
+def timed(steps: Callable[[int], object]) -> float:
+    """Return the steps a second of the processor."""
+    begin = process_time()
+    steps(FEW_STEPS)
+    return FEW_STEPS / (process_time() - begin)
+
+
+SIDES: dict[str, Callable[[], Rate]] = {
+    "deadtime, m = 0": partial(ours, "augmented", 0),
+    "deadtime, projected, m = 5": partial(ours, "projected", 5),
+    **{name: partial(peer, module) for name, module in PEERS.items() if find_spec(module)},
+}
+
+
+def serve(name: str, core: int) -> None:
+    """Print the rate of a round for each line of the input, on one core."""
+    os.sched_setaffinity(0, {core})
+    rate = SIDES[name]()
+    for _ in sys.stdin:
+        print(rate(), flush=True)
+
+
+class Child:
+    """One side in a process of its own."""
+
+    def __init__(self, name: str, core: int):
+        """Start the process."""
+        command = [sys.executable, __file__, SERVE, name, str(core)]
+        env = {**os.environ, "NPROC": "1", "JAX_PLATFORMS": "cpu"}
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env)
+
+    def rate(self) -> float:
+        """Let it time one round, and return the rate."""
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def learners(seconds: float) -> None:
+    """Compare SAC on one core; rounds have a number of steps, so `seconds` is not used."""
+    with ExitStack() as stack:
+        core = min(os.sched_getaffinity(0))
+        sides = {name: stack.enter_context(closing(Child(name, core))) for name in SIDES}
+        report(in_turn({name: side.rate for name, side in sides.items()}), "sbx")
+
+
+# pools
+
+
+def pools(seconds: float) -> None:
+    """Compare 64 environments with random actions on all cores of this process."""
+    actions = np.random.default_rng(0).uniform(-1, 1, (64, ENVIRONMENTS, 6)).astype(np.float32)
+
+    def rate(step: Callable[[np.ndarray], object]) -> float:
+        done = 0
+        begin = perf_counter()
+        while perf_counter() - begin < seconds:
+            step(actions[done % len(actions)])
+            done += 1
+        return done * ENVIRONMENTS / (perf_counter() - begin)
+
+    with ExitStack() as stack:
+        sides = {}
+        for m in (0, 5):
+            lanes = [Lane(make(f"gym:{TASK}"), m, seed) for seed in range(ENVIRONMENTS)]
+            pool = ProcessPool(lanes, partial(local_pool, f"gym:{TASK}", ()), TASK)
+            stack.enter_context(closing(pool)).reset()
+            sides[f"pool, m = {m}"] = partial(rate, pool.step)
+        if find_spec("envpool"):
+            import envpool
+
+            threads = cores()
+            theirs = envpool.make_gymnasium(TASK, num_envs=ENVIRONMENTS, num_threads=threads)
+            theirs.reset()
+            sides["EnvPool"] = partial(rate, theirs.step)
+        one = partial(gym.make, TASK)
+        others = stack.enter_context(closing(gym.vector.AsyncVectorEnv([one] * ENVIRONMENTS)))
+        others.reset(seed=0)
+        sides["AsyncVectorEnv"] = partial(rate, others.step)
+        report(in_turn(sides), *(name for name in ("EnvPool", "AsyncVectorEnv") if name in sides))
+
+
+def in_turn(sides: dict[str, Rate]) -> dict[str, list[float]]:
+    """Return the rates of each side, timed in turn."""
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(ROUNDS):
+        for name, rate in sides.items():
+            rates[name].append(rate())
+    return rates
+
+
+def report(rates: dict[str, list[float]], *beside: str) -> None:
+    """Print the median rates, and the medians of the ratios to some sides."""
+    for name, mine in rates.items():
+        pairs = {other: zip(mine, rates[other], strict=True) for other in beside if other in rates}
+        ratios = (
+            f"{median(a / b for a, b in each):.2f} of {other}'s" for other, each in pairs.items()
+        )
+        print(f"{name}: {median(mine):,.0f} steps/s; {', '.join(ratios)}", flush=True)
+
+
+# runs on a GPU
+
+
+def runs(seconds: float) -> None:
+    """Print the rates of runs that are trained together, at m = 5."""
+    spec = spec_of("projected", 5)
+    for count in RUNS:
+        (group,) = host_loop.groups_of([(spec, seed) for seed in range(count)], "gpu")
+        with closing(group):
+            group.begin()
+            while group.done <= RANDOM_STEPS:
+                group._step()
+            rate = median(together(group, seconds / 5) for _ in range(5))
+            parts = alone(group)
+        turn = 1e3 * count / rate
+        rest = turn - parts["choose"] - max(parts["learn"], parts["environments"])
+        bound = max([*parts, "rest"], key={**parts, "rest": rest}.__getitem__)
+        each = ", ".join(f"{name} {ms:.2f} ms" for name, ms in parts.items())
+        print(
+            f"{count} runs: {rate:,.0f} run-steps/s, {turn:.2f} ms a turn; alone: {each}; "
+            f"rest of a turn {rest:.2f} ms; bound by: {bound}",
+            flush=True,
+        )
+
+
+def together(group: HostGroup, seconds: float) -> float:
+    """Return the run-steps a second."""
+    jax.block_until_ready(group._state)
+    first = group.done
+    begin = perf_counter()
+    while perf_counter() - begin < seconds:
+        group._step()
+    jax.block_until_ready(group._state)
+    return len(group.pairs) * (group.done - first) / (perf_counter() - begin)
+
+
+def alone(group: HostGroup, repeats: int = 50) -> dict[str, float]:
+    """Return the milliseconds of each part of a turn when nothing else runs.
+
+    Learning and environments run side by side in a turn. The rest of it is the host's.
+    """
+    learner, pool = group._learner, group._pool
+    about = group.program, group._setups
+    actions, _ = learner.choose(*about, group._state, group._seen, group.done)
+    flat = np.asarray(actions).reshape(-1, *group.program.action_shape)
+    found: dict[str, list[float]] = {"choose": [], "learn": [], "environments": []}
+
+    def once(name: str, part: Callable[[], object]) -> None:
+        begin = perf_counter()
+        jax.block_until_ready(part())
+        found[name].append(1e3 * (perf_counter() - begin))
+
+    def learn() -> object:
+        _, group._state = learner.learn_and_choose(*about, group._state, group._turn, group.done)
+        return group._state
+
+    for _ in range(repeats):
+        once("choose", lambda: learner.choose(*about, group._state, group._seen, group.done)[0])
+        once("learn", learn)
+        once("environments", lambda: pool.step(flat).reward if hasattr(pool, "step") else 0.0)
+    middle = {name: median(each) for name, each in found.items()}
+    middle["learn"] = max(0.0, middle["learn"] - middle["choose"])  # the same call chooses too
+    return middle
+
+
+def main() -> None:
+    """Run what the words ask for."""
+    words = sys.argv[1:]
+    if words[:1] == [SERVE]:
+        serve(words[1], int(words[2]))
+        return
+    parts = {one.__name__: one for one in (learners, pools, runs)}
+    usual = ["runs"] if jax.default_backend() == "gpu" else ["learners", "pools"]
+    chosen = [word for word in words if word in parts] or usual
+    seconds = next((float(word) for word in words if word not in parts), 5.0)
+    print(f"{jax.devices()[0].device_kind}, {cores()} cores, {TASK}", flush=True)
+    for part in chosen:
+        print(part, flush=True)
+        parts[part](seconds)
+
+
+if __name__ == "__main__":
+    main()
