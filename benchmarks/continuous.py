@@ -57,9 +57,7 @@ Rate = Callable[[], float]
 def spec_of(agent: str, delay: int) -> DeepSpec:
     """Return a run with SAC's settings, long enough for every round."""
     changes = {"random_steps": RANDOM_STEPS}
-    return DeepSpec(
-        f"gym:{TASK}", agent, delay, steps=100_000, changes=changes, action_kind="box"
-    )
+    return DeepSpec(f"gym:{TASK}", agent, delay, steps=100_000, changes=changes, action_kind="box")
 
 
 # SAC on one core

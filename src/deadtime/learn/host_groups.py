@@ -2,8 +2,8 @@
 
 On a CPU each run is trained alone. On a GPU, runs on frames are trained together, even with
 different games, agents, delays and seeds. So are runs on numbers with large networks, if they
-have the same environment, learner and length. Runs with small networks are trained on the CPU even if there is a
-GPU (see `host_programs.is_large`).
+have the same environment, learner and length. Runs with small networks are trained on the CPU even
+if there is a GPU (see `host_programs.is_large`).
 """
 
 from __future__ import annotations
