@@ -468,21 +468,33 @@ def _imported(path: Path) -> Iterable[str]:
 
 
 def sb3() -> str:
-    """Stable-Baselines3's DQN on CartPole under delay, in four ways."""
-    path = ROOT / "results" / "integrations" / "sb3-cartpole.jsonl"
-    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = []
-    for agent in ("plain", "queue", "predicted", "projected"):
-        scores = [record["return"] for record in records if record["agent"] == agent]
-        if not scores:
-            lines.append((agent, "not run", "–", "–"))
-            continue
-        estimate = mean(scores, (0, 500))
-        each = ", ".join(number(str(score), 0) for score in scores)
-        low, high = number(str(estimate.low), 0), number(str(estimate.high), 0)
-        ends = f"{low} to {high}" if len(scores) > 2 else "–"
-        lines.append((agent, number(str(estimate.value), 0), ends, each))
-    return table(("agent", "mean return", "95% interval", "each seed"), lines)
+    """DQN on CartPole under delay, in four ways: Stable-Baselines3's, and our own learner."""
+    found = [_by_agent(f"{library}-cartpole.jsonl") for library in ("sb3", "deadtime")]
+    heads = ("agent", "Stable-Baselines3", "each seed", "deadtime's learner", "each seed")
+    lines = [
+        (agent, *(cell for runs in found for cell in _scores(runs[agent])))
+        for agent in ("plain", "queue", "predicted", "projected")
+    ]
+    return table(heads, lines)
+
+
+def _by_agent(name: str) -> dict[str, list[float]]:
+    """Return the returns of each agent in a record of integrations, in the order of seeds."""
+    text = (ROOT / "results" / "integrations" / name).read_text("utf-8")
+    records = sorted(map(json.loads, text.splitlines()), key=lambda record: record["seed"])
+    found: dict[str, list[float]] = {}
+    for record in records:
+        found.setdefault(record["agent"], []).append(record["return"])
+    return found
+
+
+def _scores(scores: list[float]) -> tuple[str, str]:
+    """Format a mean with its 95% interval, and the scores themselves."""
+    estimate = mean(scores, (0, 500))
+    value, low, high = (
+        number(str(end), 0) for end in (estimate.value, estimate.low, estimate.high)
+    )
+    return f"{value} [{low}, {high}]", ", ".join(number(str(score), 0) for score in scores)
 
 
 TABLES: dict[str, Callable[[], str]] = {

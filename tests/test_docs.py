@@ -70,6 +70,15 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
         assert "print" not in block or capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_pages_of_integrations_have_short_examples_and_links(name):
+    blocks = PYTHON.findall((DOCS / name).read_text())
+    assert blocks
+    assert max(len(block.splitlines()) for block in blocks) <= 30
+    assert f"(docs/{name})" in (ROOT / "README.md").read_text()
+    assert f"({name})" in (DOCS / "index.md").read_text()
+
+
 @pytest.mark.full
 def test_from_a_log_to_a_robot(tmp_path, monkeypatch, capsys):
     """All blocks in order, with a shorter training; a shell expands the stars."""
