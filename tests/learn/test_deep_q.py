@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from probe import Probe
 
+from deadtime.delays import Constant, GilbertElliott, RandomWalk, Uniform
 from deadtime.delays.convention import push
 from deadtime.envs import family_of, make
 from deadtime.learn import compiled_groups, double_q, forward_model, trainer
@@ -499,12 +500,23 @@ def test_with_a_perfect_model_delayed_q_decides_as_undelayed_q_does_later(delay)
 
 
 @pytest.mark.slow
-def test_resuming_from_a_checkpoint_is_bit_exact(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("agent", "process"),
+    [
+        ("delayed", GilbertElliott(Constant(1), Uniform(2, 4), 0.2, 0.4)),
+        full("projected", RandomWalk(0, 3)),
+        full("shifted", Uniform(1, 3)),
+        full("delayed", None),
+    ],
+)
+def test_resuming_from_a_checkpoint_is_bit_exact(agent, process, tmp_path, monkeypatch):
+    """The state of the channel is in the checkpoint too."""
     spec = DeepSpec(
         "noisy-cartpole",
-        "delayed",
+        agent,
         2,
         "best",
+        process=process,
         steps=900,
         evaluation_episodes=3,
         changes={"hidden": (8, 8)},
