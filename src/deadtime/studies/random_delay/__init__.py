@@ -5,6 +5,6 @@ from deadtime.studies.random_delay.trained import TRAINED
 from deadtime.studies.random_delay.unknown import UNKNOWN
 from deadtime.studies.random_delay.wrong import WRONG
 
-EXPERIMENTS = [EXACT, *TRAINED, WRONG, UNKNOWN]
+EXPERIMENTS = [EXACT, *TRAINED, WRONG, *UNKNOWN]
 
 __all__ = ["EXPERIMENTS"]

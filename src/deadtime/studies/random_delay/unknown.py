@@ -9,7 +9,7 @@ not trained twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ from deadtime.runs.figures import new_figure
 from deadtime.runs.provenance import current_provenance
 from deadtime.runs.result import Results
 from deadtime.runs.training import train
-from deadtime.runs.unknown_delay import LOG_STEPS, find_delay, played, train_untold
+from deadtime.runs.unknown_delay import find_delay, played, train_untold
 from deadtime.studies.experiment import SMOKE, Experiment
 from deadtime.studies.random_delay.laws import LAWS
 from deadtime.studies.random_delay.tasks import PENDULUM_CHANGES, PENDULUM_STEPS
 
-_FILE = "unknown-delay.json"
+_ID = "unknown-delay"
+_FILE = f"{_ID}.json"
 _SEEDS = range(3)
 _ENVS = ("pendulum", "acrobot", "noisy-cartpole")
 _DELAYS: dict[str, Delay] = {"constant": 4, **LAWS}
@@ -55,13 +56,14 @@ class Case:
         return f"{self.env} {self.law} {self.seed} {self.steps}"
 
 
-def cases() -> list[Case]:
-    """Return all cases."""
-    found = [Case(env, law, seed) for env in _ENVS for law in _DELAYS for seed in _SEEDS]
-    return [
-        replace(one, steps=PENDULUM_STEPS) if one.env == _ENVS[0] and one.law in _TRAINED else one
-        for one in found
-    ]
+def searches() -> list[Case]:
+    """Return the cases without a training."""
+    return [Case(env, law, seed) for env in _ENVS for law in _DELAYS for seed in _SEEDS]
+
+
+def trainings() -> list[Case]:
+    """Return the cases whose agents are trained."""
+    return [Case(_ENVS[0], law, seed, PENDULUM_STEPS) for law in _TRAINED for seed in _SEEDS]
 
 
 def answer(case: Case) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def _row(env: str, law: str, mine: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _draw(wanted: Sequence[Case], root: Path) -> Path:
+def _draw_laws(wanted: Sequence[Case], root: Path) -> Path:
     """Draw the law of ages that each seed found beside the true one."""
     found = answers(wanted, root)
     places = list(dict.fromkeys((case.env, case.law) for case in wanted))
@@ -149,40 +151,80 @@ def _draw(wanted: Sequence[Case], root: Path) -> Path:
     for env, law in places:
         axes = panels[envs.index(env), laws.index(law)]
         ages = as_process(_DELAYS[law]).age_law
-        axes.bar(range(len(ages)), ages, color="0.8", label="true law of ages")
+        axes.bar(range(len(ages)), ages, color="0.8")
         for case in wanted:
             if (case.env, case.law) == (env, law) and "law" in found[case.id]:
                 shares = found[case.id]["law"]
-                axes.plot(range(len(shares)), shares, ".-", lw=0.8, label="found, each seed")
+                axes.plot(range(len(shares)), shares, ".-", lw=0.8)
         axes.set_xlim(-0.7, 8.5)
         axes.set_title(f"{env}, {law}", fontsize=9)
         axes.tick_params(labelsize=7)
     for axes in panels[-1]:
         axes.set_xlabel("age (steps)", fontsize=8)
-    about = f"Laws of ages found by random actions, {LOG_STEPS[0]:,} to {LOG_STEPS[-1]:,} steps"
-    figure.suptitle(f"{about}: deadtime reproduce unknown-delay", fontsize=10)
-    return save_picture(figure, root / "figures" / "unknown-delay.png")
+    about = "True laws of ages (bars), and those that each seed found by random actions (lines)"
+    figure.suptitle(f"{about}\ndeadtime reproduce {_ID}", fontsize=10)
+    return save_picture(figure, root / "figures" / f"{_ID}-search.png")
+
+
+def _draw_returns(wanted: Sequence[Case], root: Path) -> Path:
+    """Draw the return of each seed that was told its law, beside that of the one that was not."""
+    found = answers(wanted, root)
+    figure, axes = new_figure(5.5, 3.8)
+    laws = list(dict.fromkeys(case.law for case in wanted))
+    for case in wanted:
+        one = found[case.id]
+        if "told" in one:
+            axes.plot([one["told"]], [one["untold"]], "o", color=f"C{laws.index(case.law)}")
+    for place, law in enumerate(laws):
+        axes.plot([], [], "o", color=f"C{place}", label=f"{law}, each seed")
+    axes.axline((-200, -200), slope=1, color="0.6", lw=1)
+    axes.set(xlabel="return, told the law", ylabel="return, not told")
+    axes.legend(frameon=False, fontsize=8)
+    figure.suptitle(f"Pendulum, {_AGENT}, SAC: deadtime reproduce {_ID}", fontsize=10)
+    return save_picture(figure, root / "figures" / f"{_ID}-loss.png")
 
 
 @dataclass(frozen=True)
 class _Study(Experiment):
     """An experiment whose cases are in one file of answers."""
 
+    few: Sequence[Case] = ()
+    """The cases of a smoke test."""
+    draw_cases: Callable[[Sequence[Case], Path], Path] = _draw_laws
+
     def tiny(self) -> Experiment:
-        """Return the experiment with one search, and one that hardly trains."""
-        few = [Case("pendulum", "constant", 0), Case("pendulum", "bursty", 0, 1200)]
+        """Return the experiment with few cases, which hardly train."""
 
         def draw(results: Results, root: Path) -> Path:
-            return mark_picture(_draw(few, root), SMOKE)
+            return mark_picture(self.draw_cases(self.few, root), SMOKE)
 
-        return replace(self, draw=draw, table=lambda results, root: rows_of(few, root))
+        return replace(self, draw=draw, table=lambda results, root: rows_of(self.few, root))
 
 
-UNKNOWN = _Study(
-    "unknown-delay",
-    "Agents that are not told the delay: the steps to find it, and the loss",
-    {},
-    range(1),
-    lambda results, root: _draw(cases(), root),
-    lambda results, root: rows_of(cases(), root),
-)
+def _study(
+    part: str,
+    title: str,
+    wanted: Callable[[], list[Case]],
+    draw: Callable[[Sequence[Case], Path], Path],
+    few: Sequence[Case],
+) -> Experiment:
+    """Return a part of the study."""
+    return _Study(
+        _ID,
+        f"Agents that are not told the delay: {title}",
+        {},
+        range(1),
+        lambda results, root: draw(wanted(), root),
+        lambda results, root: rows_of(wanted(), root),
+        part=part,
+        few=few,
+        draw_cases=draw,
+    )
+
+
+UNKNOWN = [
+    _study("search", "how they find it", searches, _draw_laws, [Case("pendulum", "constant", 0)]),
+    _study(
+        "loss", "what they lose", trainings, _draw_returns, [Case("pendulum", "bursty", 0, 1200)]
+    ),
+]
