@@ -1,10 +1,11 @@
 """Time of a decision in a control loop: NumPy, the whole controller, and ONNX Runtime.
 
-    python benchmarks/runtime.py [DECISIONS]
+    python benchmarks/runtime.py [DECISIONS [ROUNDS]]
 
 Each policy has the networks of preset `best` with random weights: two hidden layers of 64 numbers,
 CartPole's observation and actions, 25 pending actions. That of SAC has two of 256 and 5 pending
-actions. Times are medians and 99th percentiles on one thread.
+actions. Times are medians and 99th percentiles on one thread, of the round with the smallest
+median: other programs on the machine only add time.
 """
 
 import os
@@ -45,20 +46,20 @@ def policies() -> dict[str, NetworkPolicy]:
     scales |= {f"{part}/deviation": np.ones(4, np.float32) for part in ("inputs", "changes")}
     delayed = Manifest("delayed", "prediction", DELAY, model="change", **own)
     arrays = dense("q", (4, 64, 64, 2)) | dense("model", (6, 64, 64, 4), (1,)) | scales
-    augmented = Manifest("augmented", "queue", DELAY, capacity=DELAY, **own)
+    projected = Manifest("projected", "queue", DELAY, capacity=DELAY, **own)
     wide = dense("q", (4 + 2 * DELAY, 64, 64, 2))
     box = {"low": (-1.0,) * 3, "high": (1.0,) * 3, "head": "bounded"}
     sac = Manifest("sac", "queue", 5, observation_shape=(11,), capacity=5, **box)
     return {
         "delayed, m = 25, rolled": NetworkPolicy(delayed, arrays),
-        "augmented, m = 25": NetworkPolicy(augmented, wide),
+        "projected, m = 25": NetworkPolicy(projected, wide),
         "SAC that sees the queue, m = 5": NetworkPolicy(
             sac, dense("layer", (11 + 15, 256, 256, 6))
         ),
     }
 
 
-def milliseconds(call: Callable[[], Any], decisions: int) -> str:
+def milliseconds(call: Callable[[], Any], decisions: int) -> tuple[float, float]:
     """Return the median and the 99th percentile of a call's time."""
     for _ in range(200):
         call()
@@ -68,7 +69,7 @@ def milliseconds(call: Callable[[], Any], decisions: int) -> str:
         call()
         found.append(time.perf_counter() - before)
     middle, late = np.quantile(found, [0.5, 0.99]) * 1e3
-    return f"{middle:.4f} ({late:.4f})"
+    return float(middle), float(late)
 
 
 def onnx_call(policy: NetworkPolicy, obs: np.ndarray, queue: np.ndarray) -> Callable[[], Any]:
@@ -86,9 +87,10 @@ def onnx_call(policy: NetworkPolicy, obs: np.ndarray, queue: np.ndarray) -> Call
 
 
 def main() -> None:
-    decisions = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
+    decisions = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     print(f"{platform.processor() or platform.machine()}, NumPy {np.__version__}")
-    print("milliseconds of a decision: median (99th percentile)")
+    print(f"milliseconds of a decision: median (99th percentile), best of {rounds} rounds")
     print(f"{'policy':32} {'act':>18} {'Controller.step':>18} {'ONNX Runtime':>18}")
     for name, policy in policies().items():
         rng = np.random.default_rng(0)
@@ -102,7 +104,8 @@ def main() -> None:
             lambda controller=controller, obs=obs: controller.step(obs),
             onnx_call(policy, obs, queue),
         )
-        print(f"{name:32}", *(f"{milliseconds(call, decisions):>18}" for call in calls))
+        best = [min(milliseconds(call, decisions) for _ in range(rounds)) for call in calls]
+        print(f"{name:32}", *(f"{f'{middle:.4f} ({late:.4f})':>18}" for middle, late in best))
 
 
 if __name__ == "__main__":

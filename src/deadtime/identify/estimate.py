@@ -13,7 +13,7 @@ from deadtime.identify.actuators import actuator_lags, moved_actions
 from deadtime.identify.correlation import news_correlation
 from deadtime.identify.evidence import interval_of, posterior_of, tempered
 from deadtime.identify.features import Form
-from deadtime.identify.lag_scores import best_scores
+from deadtime.identify.lag_scores import LagScores, best_scores, news_gains
 from deadtime.identify.log import Log, make_log
 from deadtime.identify.reasons import LEAST_ROWS, Why, before_fitting, no_effect, several_lags
 from deadtime.identify.responses import Fraction, fraction_between
@@ -40,6 +40,8 @@ _LEAST_SEEN = 2 * LEAST_ROWS
 """The fewest steps whose episode has an action of the longest age."""
 _RARE = 0.02
 """Ages with a smaller share are not counted as the longest."""
+_WIDE = 3
+"""Intervals of whole delays from this width on are too wide for a part of a step."""
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 
 
@@ -113,8 +115,8 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     if why is not None:
         return _unknown(empty, why)
     scores = best_scores(data)
-    best = int(scores.totals.argmax())
-    lag = _Lag(scores.form, posterior_of(scores.gains), best, float(tempered(scores.gains[best])))
+    lag = _best_lag(data, scores)
+    best = lag.best
     empty = replace(
         empty,
         witness=news_correlation(data),
@@ -124,22 +126,31 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     mixed = decorrelated(data, lag.form, best)
     constant = constant_evidence(mixed, lag.form, data.lagged[best], data.known[best])
     ages = varying_ages(mixed, lag.form)
-    part = _part_of_a_step(data, mixed, lag, constant)
+    interval = interval_of(lag.posterior, level)
+    part, rival = _part_of_a_step(data, mixed, lag, interval, constant)
     lags = None if log.discrete else actuator_lags(data, lag.form, best)
-    rival = constant
     if lags is not None:
         moved = moved_actions(mixed, lags)
         rival = constant_evidence(mixed, lag.form, moved, data.known[-1])
-    elif part is not None:
-        rival = _mixed_evidence(mixed, lag.form, part)
     if _varies(ages, rival, lag, mixed):
         return _varying(empty, ages, level)
     if lag.effect < _SURE:
         return _unknown(empty, no_effect(data))
-    interval = interval_of(lag.posterior, level)
     if part is None and (interval[1] - interval[0] > 1 or lag.posterior[best] < 0.5):
         return _unknown(replace(empty, interval=interval), several_lags(data, interval, level))
     return _constant(replace(empty, actuators=lags), lag, part, interval)
+
+
+def _best_lag(data: Transitions, scores: LagScores) -> _Lag:
+    """Return the most probable lag; its posterior is the mean of those of two scores.
+
+    Of a log of feedback, a model that misses much may prefer a wrong lag. What is new in an action
+    then disagrees, or shows nothing, and the mean is wide.
+    """
+    news = news_gains(data, scores.form)
+    posterior = (posterior_of(scores.gains) + posterior_of(news)) / 2
+    best = int(posterior.argmax())
+    return _Lag(scores.form, posterior, best, float(tempered(scores.gains[best])))
 
 
 def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
@@ -194,19 +205,31 @@ def _unknown(empty: Identification, why: Why) -> Identification:
 
 
 def _part_of_a_step(
-    data: Transitions, mixed: Transitions, lag: _Lag, constant: np.ndarray
-) -> Fraction | None:
-    """Return the delay with its part of a step, or None if a whole delay explains as much."""
-    found: list[tuple[float, Fraction]] = []
-    for low in (lag.best - 1, lag.best):
+    data: Transitions,
+    mixed: Transitions,
+    lag: _Lag,
+    interval: tuple[int, int],
+    constant: np.ndarray,
+) -> tuple[Fraction | None, np.ndarray]:
+    """Return the delay with its part of a step, or None if a whole delay explains as much.
+
+    The second result is the log-density of each row under the best of these delays.
+    """
+    best, rival = None, constant
+    if interval[1] - interval[0] >= _WIDE:
+        return best, rival
+    for low in range(interval[0] - 1, interval[1] + 1):
         if 0 <= low < data.lags - 1 and data.known[low + 1].sum() >= LEAST_ROWS:
             part = fraction_between(data, lag.form, low)
-            evidence = _mixed_evidence(mixed, lag.form, part) - constant
+            evidence = _mixed_evidence(mixed, lag.form, part)
+            if evidence.sum() <= rival.sum():
+                continue
+            rival = evidence
             inside = _LEAST_SHARE < part.share < 1 - _LEAST_SHARE
             sure = min(part.share, 1 - part.share) > 3 * part.error
-            if inside and sure and tempered(evidence) > _SURE:
-                found.append((float(evidence.sum()), part))
-    return max(found, key=lambda one: one[0])[1] if found else None
+            enough = tempered(evidence - constant) > _SURE
+            best = part if inside and sure and enough else best
+    return best, rival
 
 
 def _mixed_evidence(data: Transitions, form: Form, part: Fraction) -> np.ndarray:
@@ -252,8 +275,9 @@ def _varying(empty: Identification, ages: Ages, level: float) -> Identification:
 def _constant(
     empty: Identification, lag: _Lag, part: Fraction | None, interval: tuple[int, int]
 ) -> Identification:
+    best = lag.best if part is None else round(part.steps)
     if part is None:
-        steps = float(lag.best)
+        steps = float(best)
         ends = (float(interval[0]), float(interval[1]))
     else:
         half = _NORMAL[empty.level] * part.error
@@ -265,7 +289,7 @@ def _constant(
     return replace(
         empty,
         identifiable=True,
-        delay=lag.best,
+        delay=best,
         interval=interval,
         steps=steps,
         steps_interval=ends,

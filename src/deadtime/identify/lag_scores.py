@@ -82,6 +82,36 @@ def lag_scores(data: Transitions, form: Form) -> LagScores:
     return LagScores(form, gains, base)
 
 
+def news_gains(data: Transitions, form: Form) -> np.ndarray:
+    """Return the gains of what is new in the action of each lag, (K + 1, n).
+
+    The model also has the state from which the action was chosen, and the action before it. So an
+    action counts only by what a feedback law does not explain. That part can't be related to a
+    change before its effect, even if the one-step model misses much.
+    """
+    phi = state_features(data, form)
+    acted = with_gain(data.lagged, data, form)
+    place = np.arange(data.rows)
+    in_row = place - np.maximum.accumulate(np.where(data.starts, place, 0))
+    gains = np.zeros((data.lags, data.rows))
+    for k in range(data.lags):
+        shown = data.known[k] & (in_row >= k)
+        chosen_from = phi[np.maximum(place - k, 0), 1:] if k else phi[:, :0]
+        before = data.lagged[min(k + 1, data.lags - 1)] if data.lags > 1 else phi[:, :0]
+        controls = np.concatenate([phi, chosen_from, before], axis=1)
+        for test in folds(data.rows):
+            train = shown & ~test
+            if train.sum() < 2 * FOLDS:
+                continue
+            rest, news = remainders(controls, data.change, acted[k][None], train, form.ridge)
+            left = rest - news[0] @ ridge_fits(news[0], rest, train, form.ridge)
+            held = shown & test
+            gains[k, held] = log_density(left[held], scales(left, train)) - log_density(
+                rest[held], scales(rest, train)
+            )
+    return gains
+
+
 def folds(rows: int) -> list[np.ndarray]:
     """Return the masks of the rows that each fold holds out: contiguous blocks."""
     place = np.arange(rows) * FOLDS // rows
