@@ -36,7 +36,8 @@ Row = dict[str, str]
 
 def rows(name: str, **wanted: Any) -> list[Row]:
     """Return the rows of a CSV file whose columns have the wanted values."""
-    with (ROOT / "results" / "paper" / "figures" / f"{name}.csv").open() as file:
+    folder = "identify" if name == "identification" else "paper"
+    with (ROOT / "results" / folder / "figures" / f"{name}.csv").open() as file:
         return [
             row
             for row in csv.DictReader(file)
@@ -238,6 +239,79 @@ def knowing_and_waiting() -> str:
         for agent in agents
     ]
     return table(["delay", "agent", *(COLUMN_TITLES[column] for column in OBSERVED)], shown)
+
+
+def identification() -> str:
+    """How often each method finds the whole delay in a log, by environment and policy."""
+    found = rows("identification", kind="whole")
+    places = dict.fromkeys((row["environment"], row["policy"]) for row in found)
+    groups = [
+        [*place, [row for row in found if (row["environment"], row["policy"]) == place]]
+        for place in places
+    ]
+    groups.append(["all", "", found])
+    return table(
+        [
+            *("environment", "policy", "logs", "identifiable", "right", "90% interval covers"),
+            *("mean width", "ARX right", "cross-correlation right"),
+        ],
+        [
+            [environment, policy, *map(str, _identified(several))]
+            for environment, policy, several in groups
+        ],
+    )
+
+
+def _identified(found: Sequence[Row]) -> list[str]:
+    total = {
+        name: sum(int(row[name]) for row in found)
+        for name in (
+            *("logs", "identifiable", "right", "covered"),
+            *("arx_right", "cross_correlation_right"),
+        )
+    }
+    sure = max(total["identifiable"], 1)
+    widths = [(float(row["mean_width"]), int(row["identifiable"])) for row in found]
+    width = sum(mean_width * count for mean_width, count in widths if count) / sure
+    shares = {name: f"{total[name]} ({total[name] / sure:.0%})" for name in ("right", "covered")}
+    return [
+        *(str(total["logs"]), str(total["identifiable"]), shares["right"], shares["covered"]),
+        number(str(width), 2),
+        *(str(total["arx_right"]), str(total["cross_correlation_right"])),
+    ]
+
+
+def identification_parts() -> str:
+    """Errors of delays with a part of a step, in steps."""
+    heads = ["policy", "logs", "identifiable", "mean error", "largest error", "covered"]
+    lines = [
+        [
+            *(row[name] for name in ("policy", "logs", "identifiable")),
+            *(number(row[name], 2) for name in ("mean_error", "largest_error")),
+            row["covered"],
+        ]
+        for row in rows("identification", kind="part")
+    ]
+    return table(heads, lines)
+
+
+def identification_laws() -> str:
+    """Distances of the estimated law of ages to the ages that occurred, in total variation."""
+    found = rows("identification", kind="random")
+    laws = [*dict.fromkeys(row["law"] for row in found)]
+    lines = [
+        [
+            environment,
+            *(
+                number(row["distance_to_ages"], 2)
+                for law in laws
+                for row in found
+                if (row["environment"], row["law"]) == (environment, law)
+            ),
+        ]
+        for environment in dict.fromkeys(row["environment"] for row in found)
+    ]
+    return table(["environment", *(f"`{law}`" for law in laws)], lines)
 
 
 def wrong_delay() -> str:
@@ -510,6 +584,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "random-delay": random_delay,
     "random-delay-trained": random_delay_trained,
     "knowing-and-waiting": knowing_and_waiting,
+    "identification": identification,
+    "identification-parts": identification_parts,
+    "identification-laws": identification_laws,
     "wrong-delay": wrong_delay,
     "whole-law": whole_law,
     "point-estimates": point_estimates,

@@ -7,10 +7,14 @@ import pytest
 
 import deadtime
 from deadtime import identify_delay
-from deadtime.delays import Categorical, Constant, PerEpisode, from_json, timeline
+from deadtime.delays import Categorical, Constant, PerEpisode, Uniform, from_json, timeline
 from deadtime.identify.age_chains import Counts, NewestArrival, OneAge
 from deadtime.identify.evidence import interval_of, tempered
-from deadtime.identify.lag_scores import ridge_fits
+from deadtime.identify.features import Form, state_features
+from deadtime.identify.lag_scores import news_gains, ridge_fits
+from deadtime.identify.log import make_log
+from deadtime.identify.transitions import transitions
+from deadtime.studies.identify.logs import record_substeps
 from tests.identify.systems import linear_log, pendulum_log
 
 
@@ -62,6 +66,39 @@ def test_feedback_with_dither():
         return -0.5 * state[:1] + 0.3 * rng.normal(size=1)
 
     assert identify_delay(*linear_log(3, policy=policy), max_delay=6).delay == 3
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_units_do_not_matter(size):
+    seen, chosen = linear_log(2)
+    found = identify_delay(size * seen + 1e4 * size, chosen / size, max_delay=4)
+    assert (found.delay, found.steps) == (2, 2.0)
+    assert identify_delay(seen + 1e11, chosen, max_delay=4).delay == 2
+
+
+def test_only_what_is_new_in_an_action_counts_under_feedback():
+    """A model without the sine of the state misses much; feedback of the sine looks like it."""
+    rng = np.random.default_rng(0)
+    seen = np.zeros((1201, 1))
+    chosen = np.zeros((1200, 1))
+    for t in range(1200):
+        chosen[t] = 0.6 * np.sin(2 * seen[t]) + 0.2 * rng.normal()
+        acting = chosen[t - 3] if t >= 3 else 0.0
+        seen[t + 1] = 0.5 * seen[t] - 0.4 * np.sin(2 * seen[t]) + acting + 0.3 * rng.normal()
+    data = transitions(make_log(seen, chosen), 6)
+    gains = news_gains(data, Form())
+    sums = gains.sum(1)
+    assert sums.argmax() == 3
+    assert np.abs(np.delete(sums, 3)).max() < 0.1 * sums[3]
+    assert (gains[3][~data.known[3]] == 0).all()
+
+
+@pytest.mark.slow
+def test_feedback_gives_no_wrong_delay():
+    """Feedback that pumps energy into a pendulum: the delay, or that the log does not show it."""
+    made = record_substeps("feedback", 6.4, 1000, seed=5005)
+    found = identify_delay(made.observations, made.actions, max_delay=16)
+    assert not found.identifiable or abs(found.steps - 6.4) < 0.5
 
 
 def test_feedback_without_dither_is_not_identifiable():
@@ -120,6 +157,20 @@ def test_a_law_of_latencies(process):
     assert type(found.process) is Categorical
     assert found.process.in_order == process.in_order
     assert found.process.latency_law == pytest.approx(process.latency_law, abs=0.08)
+
+
+@pytest.mark.slow
+def test_a_law_from_short_episodes():
+    """Half of the steps execute an action from before the log; nothing is known of it."""
+    process = Uniform(1, 4)
+    ages = [timeline(process, 9, seed=seed).ages for seed in range(120)]
+    logs = [linear_log(np.array(one), rows=9, seed=seed) for seed, one in enumerate(ages)]
+    found = identify_delay([s for s, _ in logs], [a for _, a in logs], max_delay=8)
+    assert found.varies
+    frequency = np.bincount(np.concatenate(ages), minlength=9) / np.size(ages)
+    assert 0.5 * np.abs(np.array(found.posterior) - frequency).sum() < 0.08
+    assert found.process.in_order
+    assert found.process.longest == 4
 
 
 def test_an_age_for_each_episode():
@@ -211,6 +262,14 @@ def test_tempered_odds_are_those_of_a_normal_log_likelihood_ratio():
     assert np.median(kept / calibrated.sum(1)) > 0.8
     wide = mean + 10 * np.sqrt(2 * mean) * rng.normal(size=(200, 2000))
     assert np.abs(tempered(wide)).mean() < np.abs(wide.sum(1)).mean() / 3
+
+
+def test_cubes_are_all_products_of_three():
+    data = transitions(make_log(*linear_log(0)), 2)
+    columns = state_features(data, Form(cubes=True))[:, 3:]
+    x, y = data.state.T
+    for column, product in zip(columns.T, (x**3, x * x * y, x * y * y, y**3), strict=True):
+        assert np.corrcoef(column, product)[0, 1] == pytest.approx(1)
 
 
 def test_intervals():

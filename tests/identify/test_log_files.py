@@ -1,6 +1,7 @@
 """Logs in files: read, refused, and the command."""
 
 import json
+import os
 import zipfile
 
 import numpy as np
@@ -100,6 +101,14 @@ def test_a_log_that_shows_nothing_is_status_1(run, tmp_path):
         ("log.csv", b"a,a\n3,4\n", "got one twice"),
         ("log.csv", b"a,b\n3,4\n", "no column is called 'observations', and it has a, b"),
         ("log.csv", b"obs,action\n1,2\n,3\n2,3\n", "got nan in row 1: cut these rows"),
+        ("log.csv", b"obs,action\n1,2\n2,right\n2,3\n", "got nan in row 1: cut these rows"),
+        (
+            "log.csv",
+            b"obs,action\n1,2\n1e200,3\n2,3\n",
+            "up to 1e+150; got 1e+200 in row 1",
+        ),
+        ("log.csv", b"obs,action\n", "a log has one row a step; got only the names of the columns"),
+        ("log.csv", b"episode,obs,action\n1,1,2\nend,3,4\n", "got nan in row 1: number each row"),
         ("log.csv", b"obs,action\n" + b'"' + b"x" * 200_000, "field larger than field limit"),
         ("log.npz", b"PK\x03\x04 no archive", "it is no .npz file that can be read"),
     ],
@@ -147,6 +156,9 @@ def test_links_and_missing_files_are_refused(run, tmp_path):
     (tmp_path / "link.csv").symlink_to(tmp_path / "log.csv")
     assert "is no plain file but a link" in run(tmp_path / "link.csv")[2]
     assert run(tmp_path / "none.csv")[0] == 2
+    for name in ("pipe.csv", "pipe.npz"):
+        os.mkfifo(tmp_path / name)
+        assert "is no plain file but a link, pipe" in run(tmp_path / name)[2]
 
 
 @pytest.mark.slow

@@ -72,6 +72,11 @@ def state_features(data: Transitions, form: Form) -> np.ndarray:
     return np.concatenate(parts, axis=1)
 
 
+def shifted(columns: np.ndarray, lag: int) -> np.ndarray:
+    """Return the columns `lag` rows before each row; the first rows have those of the first."""
+    return columns[np.maximum(np.arange(len(columns)) - lag, 0)]
+
+
 def _scaled(columns: np.ndarray) -> np.ndarray:
     spread = columns.std(0)
     return (columns - columns.mean(0)) / np.where(spread > 0, spread, 1.0)

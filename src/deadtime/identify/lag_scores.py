@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from deadtime.identify.features import Form, fits, state_features, with_gain
+from deadtime.identify.features import Form, fits, shifted, state_features, with_gain
 from deadtime.identify.transitions import Transitions
 
 FOLDS = 5
@@ -91,12 +91,10 @@ def news_gains(data: Transitions, form: Form) -> np.ndarray:
     """
     phi = state_features(data, form)
     acted = with_gain(data.lagged, data, form)
-    place = np.arange(data.rows)
-    in_row = place - np.maximum.accumulate(np.where(data.starts, place, 0))
     gains = np.zeros((data.lags, data.rows))
     for k in range(data.lags):
-        shown = data.known[k] & (in_row >= k)
-        chosen_from = phi[np.maximum(place - k, 0), 1:] if k else phi[:, :0]
+        shown = data.known[k] & (data.in_stretch >= k)
+        chosen_from = shifted(phi[:, 1:], k) if k else phi[:, :0]
         before = data.lagged[min(k + 1, data.lags - 1)] if data.lags > 1 else phi[:, :0]
         controls = np.concatenate([phi, chosen_from, before], axis=1)
         for test in folds(data.rows):

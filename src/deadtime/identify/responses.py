@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from deadtime.identify.evidence import blocks_of
-from deadtime.identify.features import Form, state_features, with_gain
+from deadtime.identify.features import Form, shifted, state_features, with_gain
 from deadtime.identify.transitions import Transitions
 
 RIDGE = 1e-4
@@ -76,12 +76,15 @@ def fraction_between(data: Transitions, form: Form, lag: int) -> Fraction:
     """Return the share of the action of age `lag` + 1 beside that of age `lag`.
 
     Outputs are weighted by how much of their variance actions explain. So velocities count more
-    than positions, on which the late part of a step has less effect.
+    than positions, on which the late part of a step has less effect. The model also has the states
+    from which the actions were chosen: an action counts by what feedback does not explain.
     """
     phi = state_features(data, form)
     pair = [with_gain(data.lagged[k], data, form) for k in (lag, lag + 1)]
-    features = np.concatenate([phi, *pair], axis=1)
-    use = data.known[lag + 1]
+    chosen_from = [shifted(phi[:, 1:], k) for k in (lag, lag + 1) if k]
+    controls = np.concatenate([phi, *chosen_from], axis=1)
+    features = np.concatenate([controls, *pair], axis=1)
+    use = data.known[lag + 1] & (data.in_stretch > lag)
     features, change = features[use], data.change[use]
     block = blocks_of(len(features))
     count = int(block[-1]) + 1
@@ -93,7 +96,7 @@ def fraction_between(data: Transitions, form: Form, lag: int) -> Fraction:
     penalty = RIDGE * len(features) * np.eye(features.shape[1])
     left = np.stack([whole_gram, *(whole_gram - grams)]) + penalty
     right = np.stack([whole_side, *(whole_side - sides)])
-    weights = np.linalg.solve(left, right)[:, phi.shape[1] :]
+    weights = np.linalg.solve(left, right)[:, controls.shape[1] :]
     early, late = np.split(weights, 2, axis=1)
     both = early + late
     shares = (late * both).sum((1, 2)) / np.maximum((both * both).sum((1, 2)), 1e-300)

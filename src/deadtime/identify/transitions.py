@@ -45,6 +45,12 @@ class Transitions:
         return len(self.change)
 
     @property
+    def in_stretch(self) -> np.ndarray:
+        """The place of each row in its stretch of successive rows, (n,)."""
+        place = np.arange(self.rows)
+        return place - np.maximum.accumulate(np.where(self.starts, place, 0))
+
+    @property
     def lags(self) -> int:
         """The number of lags, K + 1."""
         return len(self.lagged)
