@@ -61,6 +61,14 @@ def policies():
     found["random delay"] = NetworkPolicy(
         kinds.deep_manifest("augmented", "queue", 5, 5, process=Uniform(1, 5)), wide
     )
+    for observed in ("now", "hindsight", "never"):
+        found[f"predicts, age seen {observed}"] = NetworkPolicy(
+            kinds.deep_manifest(process=Uniform(1, 3), observed=observed), arrays_of("deep delayed")
+        )
+    found["ensemble that predicts from ages"] = NetworkPolicy(
+        kinds.deep_manifest(process=Uniform(0, 3), observed="now", model="change", members=2),
+        arrays_of("deep ensemble"),
+    )
     found["no layer norm"] = NetworkPolicy(
         kinds.recurrent_manifest(),
         {k: v for k, v in arrays_of("recurrent").items() if "norm" not in k},
@@ -100,6 +108,12 @@ def stream(policy, count=12):
         yield obs, queue
 
 
+def known_age(policy, step):
+    """The argument `ages` of a policy that needs it: each age that is possible, in turn."""
+    least = 0 if policy.observed == "now" else -1
+    return {"ages": least + step % (policy.delay + 1 - least)} if policy.sees_ages else {}
+
+
 class Session:
     """An exported policy in ONNX Runtime, with its memory."""
 
@@ -114,8 +128,9 @@ class Session:
         self.inputs = {*inputs}
         self.outputs = [one.name for one in self.session.get_outputs()]
 
-    def __call__(self, obs, queue):
-        given = {"observation": obs, "pending_actions": queue} | self.memory
+    def __call__(self, obs, queue, ages=0):
+        given = {"observation": obs, "pending_actions": queue, "action_age": np.array(ages)}
+        given |= self.memory
         given = {name: value for name, value in given.items() if name in self.inputs}
         found = dict(zip(self.outputs, self.session.run(None, given), strict=True))
         self.memory = {name: found[f"next_{name}"] for name in self.memory}
@@ -127,9 +142,10 @@ def test_onnx_runtime_agrees_with_the_policy(name):
     policy = GRAPHS[name]
     session = Session(policy)
     policy.reset()
-    for obs, queue in stream(policy):
-        found = session(obs, queue)
-        values = policy.see(obs, queue)
+    for step, (obs, queue) in enumerate(stream(policy)):
+        known = known_age(policy, step)
+        found = session(obs, queue, **known)
+        values = policy.see(obs, queue, **known)
         if policy.action_shape:
             np.testing.assert_allclose(found["action"], values, rtol=1e-5, atol=1e-5)
             continue
@@ -137,6 +153,7 @@ def test_onnx_runtime_agrees_with_the_policy(name):
         np.testing.assert_allclose(found[shown], values, rtol=1e-5, atol=1e-5)
         assert found["action"] == values.argmax() or np.diff(np.sort(values))[-1] < 1e-5
     assert ("memory_cell" in session.inputs) == policy.manifest.memory
+    assert ("action_age" in session.inputs) == policy.sees_ages
     used = policy.sees_queue or (policy.manifest.predicts and policy.delay)
     assert ("pending_actions" in session.inputs) == bool(used)
 
@@ -192,9 +209,11 @@ def test_a_file_holds_the_whole_policy(name, tmp_path):
     if policy.num_states:
         policy = policy.at_delay(policy.channel)  # a fresh generator for ties
     policy.reset()
-    for obs, queue in stream(policy):
+    for step, (obs, queue) in enumerate(stream(policy)):
         ahead = [obs] if getattr(policy, "looks_ahead", "") else []
-        np.testing.assert_array_equal(again.act(obs, queue, *ahead), policy.act(obs, queue, *ahead))
+        known = known_age(policy, step)
+        expected = policy.act(obs, queue, *ahead, **known)
+        np.testing.assert_array_equal(again.act(obs, queue, *ahead, **known), expected)
 
 
 def header_of(content):

@@ -21,8 +21,9 @@ class Export:
     """Write a recorded policy to one file, to run it without this library's training.
 
     NAME.safetensors is for `deadtime.runtime.load`, which needs NumPy and no JAX. NAME.onnx is a
-    graph for ONNX Runtime, and needs the extra `onnx`. Its inputs are the observation and the
-    pending actions; scaling, forward model and action bounds are inside.
+    graph for ONNX Runtime, and needs the extra `onnx`. Its inputs are the observation, the
+    pending actions and, if the policy uses it, the age of the action that is executed now; scaling,
+    forward model and action bounds are inside.
     """
 
     record: tyro.conf.Positional[Path]

@@ -1,11 +1,13 @@
 """A network policy as an ONNX graph: queue, scaling, forward models, network and bounds.
 
-Inputs are `observation`, and where the policy uses them `pending_actions`, `memory_cell` and
-`memory_output`. Outputs are `action`, then `values` or `logits` if actions are numbered, then
-`next_memory_cell` and `next_memory_output`. There is no batch axis.
+Inputs are `observation`, and where the policy uses them `pending_actions`, `action_age`,
+`memory_cell` and `memory_output`. Outputs are `action`, then `values` or `logits` if actions are
+numbered, then `next_memory_cell` and `next_memory_output`. There is no batch axis.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,8 +55,6 @@ def _check(policy: Policy) -> None:
         fault = "a table: save it as a file .safetensors"
     elif policy.looks_ahead:
         fault = "a policy that looks ahead with an emulator: export an agent such as augmented"
-    elif policy.follows_ways:
-        fault = "predictions under a delay that varies: save it as a file .safetensors"
     elif policy.parts.inputs.shown is not None:
         fault = "a view with inputs of its own, which are Python: save it as a file .safetensors"
     elif not all(isinstance(model, RolledModel) for model in policy.parts.models):
@@ -78,7 +78,10 @@ def _build(graph: Graph, policy: NetworkPolicy) -> None:
         memory = [graph.reshaped(part, 1, units) for part in parts]
     predicted = [seen]
     if policy.delay and policy.parts.models:
-        predicted = [_rolled(graph, policy, model, seen, queue) for model in policy.parts.models]
+        way = _way(graph, policy)
+        predicted = [
+            _rolled(graph, policy, model, seen, queue, way) for model in policy.parts.models
+        ]
     found = []
     for x in predicted:
         outputs, memory = _outputs(graph, policy, _inputs(graph, policy, x, queue), memory)
@@ -120,26 +123,66 @@ def _kernel(weight: np.ndarray, size: int, stride: int) -> np.ndarray:
     return kernel.reshape(size, size, channels, outputs).transpose(3, 2, 0, 1)
 
 
-def _rolled(graph: Graph, policy: NetworkPolicy, model: ForwardModel, seen: str, queue: str) -> str:
+class _Way(NamedTuple):
+    """The pending actions that are executed before the next one is, under a delay that varies."""
+
+    places: str
+    """Their places in the queue, then zeros."""
+    steps: str
+    """How many there are."""
+    most: int
+
+
+def _way(graph: Graph, policy: NetworkPolicy) -> _Way | None:
+    """Add the way of the known age; return None if all pending actions are executed."""
+    ways = policy.ways
+    if ways is None:
+        return None
+    code = graph.constant(np.int64(0))
+    if policy.sees_ages:
+        age = graph.input("action_age", np.int64)
+        code = graph.add("Add", age, graph.constant(np.int64(1)))
+    most = max(map(len, ways))
+    places = np.array([np.pad(one, (0, most - len(one))) for one in ways], np.int64)
+    steps = np.array([len(one) for one in ways], np.int64)
+    found = [graph.add("Gather", graph.constant(table), code, axis=0) for table in (places, steps)]
+    return _Way(*found, most)
+
+
+def _rolled(
+    graph: Graph,
+    policy: NetworkPolicy,
+    model: ForwardModel,
+    seen: str,
+    queue: str,
+    way: _Way | None,
+) -> str:
     """Add a forward model that follows the pending actions; return the prediction."""
     assert isinstance(model, RolledModel)
     layers = model.layers
     numbers = len(layers[-1][1])
     first, first_bias = layers[0]
     pushed = _pushed(graph, policy, model, first[:, numbers:], first_bias, queue)
-    rows = [pushed]
-    if policy.delay > 1:
-        names = [""] * policy.delay
-        rows = graph.split("Split", pushed, names=names, axis=0, num_outputs=policy.delay)
+    count = policy.delay
+    if way is not None:
+        pushed = graph.add("Gather", pushed, way.places, axis=0)
+        count = way.most
+    rows = [pushed] * min(count, 1)
+    if count > 1:
+        rows = graph.split("Split", pushed, names=[""] * count, axis=0, num_outputs=count)
     state = seen
     if model.scale is not None:
         mean, deviation = (graph.constant(part) for part in model.scale)
         state = graph.add("Div", graph.add("Sub", seen, mean), deviation)
-    for row in rows:
+    for step, row in enumerate(rows):
         x = graph.dense(state, first[:, :numbers], row)
         for weight, bias in layers[1:]:
             x = graph.dense(graph.add("Relu", x), weight, bias)
-        state = x if model.scale is None else graph.add("Add", state, x)
+        following = x if model.scale is None else graph.add("Add", state, x)
+        if way is not None:
+            on_the_way = graph.add("Greater", way.steps, graph.constant(np.int64(step)))
+            following = graph.add("Where", on_the_way, following, state)
+        state = following
     if model.scale is None:
         return state
     return graph.add("Add", mean, graph.add("Mul", deviation, state))

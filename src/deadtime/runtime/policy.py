@@ -202,6 +202,16 @@ class Policy:
         steps = int(self._waits.steps[code, way])
         return np.arange(steps) + self.delay - self._waits.ages[code, way, :steps]
 
+    @property
+    def ways(self) -> list[np.ndarray] | None:
+        """The places in the queue of the actions that are executed before the next one is.
+
+        Row 0 is for no known age, row i for a known age of i - 1. None: all are, oldest first.
+        """
+        if self._waits is None:
+            return None
+        return [self._places(code) for code in range(len(self._waits.steps))]
+
     def _code(self, ages: ArrayLike | None) -> int:
         """Return 1 + the known age, 0 if none is known or needed; raise if it does not fit."""
         if not self.sees_ages:
