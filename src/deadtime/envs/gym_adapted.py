@@ -45,7 +45,7 @@ class NumberedActions(gym.ActionWrapper, gym.utils.RecordConstructorArgs):
 
     def action(self, action: Any) -> Any:
         """Return the environment's own action of a number."""
-        space = self.env.action_space
+        space: Any = self.env.action_space
         if isinstance(space, spaces.Discrete):
             return int(action) + int(space.start)
         parts = np.reshape(np.unravel_index(int(action), counts_of(space)), space.shape)

@@ -53,8 +53,9 @@ def given_id(env: object) -> str:
         found = f"{FUNCTION}/{_word(_name_of(env))}-{fingerprint(env)}"
     else:
         raise ValueError(f"an environment is {_WAYS}; got {env!r:.200}: pass one of these")
-    kept_as_it_is = {"order_enforce": False, "disable_env_checker": True}
-    gym.registry[found] = EnvSpec(found, entry_point=entry, **kept_as_it_is)
+    gym.registry[found] = EnvSpec(
+        found, entry_point=entry, order_enforce=False, disable_env_checker=True
+    )
     return found
 
 

@@ -49,7 +49,7 @@ class Outside:
     """The settings that differ from the environment's defaults."""
     limit: int | None = None
     """The time limit of an episode; None if there is none."""
-    spaces: tuple[str, str] = ("", "")
+    seen_and_done: tuple[str, str] = ("", "")
     """The spaces of observations and of actions, in words."""
 
     default_params = ()
@@ -65,7 +65,7 @@ class Outside:
 
     def provenance(self) -> dict[str, str]:
         """Return what a record says of the environment: what made it, and its spaces."""
-        observations, actions = self.spaces
+        observations, actions = self.seen_and_done
         about = origin(gym.spec(self.id.rpartition(":")[2]))
         return about | {"observation_space": observations, "action_space": actions}
 

@@ -39,16 +39,16 @@ def is_large(settings: Any) -> bool:
     """Return whether an update of these settings is worth a GPU.
 
     Smaller networks are chains of small operations, and a GPU would spend its time launching them.
+    So are updates from rollouts, which a memory follows step by step.
     """
+    if LEARNERS[settings.kind].load().updates_once:
+        return False
     return products_of(settings) >= LARGE_PRODUCTS
 
 
 def trains_together(spec: DeepRun, device: str) -> bool:
     """Return whether a run shares a GPU with others."""
-    if spec.family.frames or device != "gpu":
-        return device == "gpu"
-    by_rollouts = LEARNERS[spec.learner.kind].load().updates_once
-    return not by_rollouts and is_large(spec.learner)
+    return device == "gpu" and (spec.family.frames or is_large(spec.learner))
 
 
 def program_of(spec: DeepRun, device: str) -> Program:
