@@ -318,7 +318,7 @@ def test_the_recurrent_agent_outside(tmp_path):
     group.close()
     again = HostGroup(program, [(spec, 0)])
     again.resume(tmp_path / "half")
-    assert (again.done, again._state.count, again._state.learner.updates) == (66, 0, 4)
+    assert (again.done, again._state.filled, again._state.learner.updates) == (66, 0, 4)
     while again.done < again.length:
         again.advance()
     again.close()

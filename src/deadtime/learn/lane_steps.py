@@ -76,8 +76,8 @@ def blank(program: Program) -> tuple[Actor, Steps]:
     reward = np.zeros(lanes, np.float32)
     flags = np.zeros(lanes, bool)
     ages = np.zeros(lanes, np.int32)
-    done = Done(action, action, reward, flags, flags, obs, queue, None, ages, ages)
-    return started(program, obs, queue, ages), Steps(done, (), flags)
+    step: Any = action, action, reward, flags, flags, obs, queue, None, ages, ages
+    return started(program, obs, queue, ages), Steps(Done(*step), (), flags)
 
 
 def chosen(

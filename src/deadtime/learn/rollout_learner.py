@@ -37,7 +37,7 @@ class RolloutRun(NamedTuple):
     """The memories of the lanes before the rollout."""
     kept: Any
     """The records of the rollout's steps, with the axes (step, lane)."""
-    count: Int[Array, ""] | int
+    filled: Int[Array, ""] | int
     """The number of steps of each lane in the rollout so far."""
     lost: Bool[Array, ""] | bool
     """Whether an episode was lost during the rollout."""
@@ -53,20 +53,20 @@ def _recorded(program: Program, setup: Setup, run: RolloutRun, steps: Steps) -> 
 def _learned(program: Program, setup: Setup, run: RolloutRun, steps: Steps, t: Any) -> RolloutRun:
     """Return the run after the steps that begin at t: with an update, if the rollout is full."""
     record = _recorded(program, setup, run, steps)
-    kept = jax.tree.map(lambda rows, row: rows.at[run.count].set(row), run.kept, record)
+    kept = jax.tree.map(lambda rows, row: rows.at[run.filled].set(row), run.kept, record)
     actors = followed(program, run.actors, steps)
     lost = run.lost | steps.lost.any()
-    count = run.count + 1
+    filled = run.filled + 1
 
     def updated(learner: Any) -> Any:
         at = jnp.where(lost, NEVER, t + len(steps.lost) - 1)
         rollout = run.memory, kept
         return program.learner.update(program, setup, learner, (), rollout, at, {})[0]
 
-    full = count == program.learner.rollout(program)
+    full = filled == program.learner.rollout(program)
     learner = jax.lax.cond(full, updated, lambda learner: learner, run.learner)
     memory = jax.tree.map(partial(jnp.where, full), actors.memory, run.memory)
-    return RolloutRun(actors, learner, memory, kept, jnp.where(full, 0, count), lost & ~full)
+    return RolloutRun(actors, learner, memory, kept, jnp.where(full, 0, filled), lost & ~full)
 
 
 def _chosen(program: Program, setup: Setup, run: RolloutRun, t: Any) -> tuple[Array, RolloutRun]:
@@ -114,4 +114,4 @@ class RolloutLearner(LaneLearner):
 def _at_start(run: RolloutRun) -> RolloutRun:
     """Return the run at the start of a rollout."""
     memory = jax.tree.map(jnp.array, run.actors.memory)  # a copy, since both are donated
-    return run._replace(memory=memory, count=jnp.zeros((), jnp.int32), lost=jnp.zeros((), bool))
+    return run._replace(memory=memory, filled=jnp.zeros((), jnp.int32), lost=jnp.zeros((), bool))
