@@ -168,6 +168,14 @@ class Plain(CartPole):
         raise AttributeError
 
 
+class Short(Plain):
+    """The same with a time limit that most episodes reach."""
+
+    @property
+    def default_params(self):
+        return super().default_params._replace(max_steps_in_episode=11)
+
+
 class KeyedEnv(gym.Env):
     """A functional environment with the random numbers that the compiled loop would give it."""
 
@@ -252,8 +260,8 @@ def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, d
 
 @pytest.mark.slow
 def test_a_learner_of_rollouts_learns_the_same_in_both_loops(monkeypatch):
-    """Three environments, thirteen rollouts of four steps."""
-    lanes, delay, env = 3, 3, Plain(noise=0.1)
+    """Three environments, thirteen rollouts of four steps; episodes end by falls and by time."""
+    lanes, delay, env = 3, 3, Short(noise=0.1)
     changes = {"hidden": (8,), "lstm": 8, "rollout": 4, "learning_rate": 0.01}
     spec = spec_of("gym:CartPole-v1", "recurrent", delay, 156, lanes, "best", **changes)
     setup = setup_of(spec, 3)
@@ -274,7 +282,7 @@ def test_a_learner_of_rollouts_learns_the_same_in_both_loops(monkeypatch):
     )
     ended = np.flatnonzero(~np.isnan(returns[:, 0]))
     assert found == [[t, returns[t, 0]] for t in ended]
-    assert len(ended) > 3
+    assert 3 < (returns[ended, 0] == 11).sum() < len(ended)
     assert run.learner.updates == runs.learner.updates[0] == 13
     begun = host_programs.hosted(host_programs.program_of(spec, "cpu")).begin
     first = begun(host_programs.program_of(spec, "cpu"), setup).learner
