@@ -10,6 +10,7 @@ from gymnasium import spaces
 import deadtime
 from deadtime.envs import adapted
 from deadtime.runs.specs import make_spec
+from tests.commands import full
 
 SMALL = {"steps": 120, "hidden": (4,), "batch_size": 4, "evaluation_episodes": 2}
 SEEN = {
@@ -148,7 +149,7 @@ def test_a_run_equals_the_run_with_the_wrappers_made_by_hand():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["FrozenLake", "Taxi"])
+@pytest.mark.parametrize("kind", ["FrozenLake", full("Taxi")])
 def test_numbered_states_are_one_hot(kind):
     """Equal to the run on states that a wrapper of ours makes one-hot."""
     name = next(one for one in gym.registry if re.fullmatch(rf"{kind}-v\d", one))

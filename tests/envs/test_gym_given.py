@@ -20,6 +20,7 @@ from deadtime.envs.pools import Lane
 from deadtime.envs.process_pool import ProcessPool
 from deadtime.runs.specs import from_canonical, make_spec
 from deadtime.runs.units import Unit
+from tests.commands import full
 
 SMALL = {"steps": 60, "hidden": (4,), "batch_size": 4, "evaluation_episodes": 2}
 
@@ -270,7 +271,7 @@ def test_a_comparison_knows_its_runs_again(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env", [lambda: Count(3), Count(3)], ids=["function", "instance"])
+@pytest.mark.parametrize("env", [lambda: Count(3), full(Count(3))])
 def test_worker_processes_play_the_same(env):
     name = families.environment_name(env)
     environment = deadtime.envs.make(name)
