@@ -55,6 +55,12 @@ SETTINGS = {
     "scaled": False,
     "shaped": False,
 }
+OTHERS = {
+    "plain": {"skipped_delays": 0},
+    "queue": {"skipped_delays": 0},
+    "projected": {"projection_weight": 1.0},
+}
+"""Settings of one agent. Those that learn from chosen actions store the first steps too."""
 
 
 def new_mlp(key, widths, used_inputs):
@@ -109,7 +115,7 @@ class SameDeepQ(deep_q.DeepQ):
 
 
 def run(agent: str, delay: int, steps: int, seed: int) -> dict:
-    settings = SETTINGS | ({"projection_weight": 1.0} if agent == "projected" else {})
+    settings = SETTINGS | OTHERS.get(agent, {})
     start = perf_counter()
     options = {"delay": delay, "steps": steps, "seeds": [seed], **settings}
     result = deadtime.train("cartpole", AGENTS[agent], **options)
