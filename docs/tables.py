@@ -314,6 +314,20 @@ def identification_laws() -> str:
     return table(["environment", *(f"`{law}`" for law in laws)], lines)
 
 
+def unknown_delay() -> str:
+    """What agents found that are not told the delay."""
+    lines = []
+    for row in rows("unknown-delay-search"):
+        least, most = row["least_steps"], row["most_steps"]
+        steps = "–" if not least else least if least == most else f"{least}–{most}"
+        means = [number(row[key], 2) if row[key] else "–" for key in ("mean_age", "mean_age_found")]
+        distance = number(row["distance"], 2) if row["distance"] else "–"
+        found = f"{row['found']} of {row['seeds']}"
+        lines.append([row["environment"], row["law"], found, steps, *means, distance])
+    heads = ["environment", "delay", "settled", "random steps", "mean age", "found", "distance"]
+    return table(heads, lines)
+
+
 def wrong_delay() -> str:
     """Returns of agents that are trained under one delay and played under another."""
     found = rows("wrong-delay")
@@ -587,6 +601,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "identification": identification,
     "identification-parts": identification_parts,
     "identification-laws": identification_laws,
+    "unknown-delay": unknown_delay,
     "wrong-delay": wrong_delay,
     "whole-law": whole_law,
     "point-estimates": point_estimates,

@@ -24,7 +24,7 @@ LIBRARIES = {
     "torchrl.md": "torchrl",
 }
 """The library that a page needs, which is not an extra of the tests."""
-LONG = {"first-agent.md", "my-environment.md", *LIBRARIES}
+LONG = {"first-agent.md", "my-environment.md", "random-delays.md", *LIBRARIES}
 """Pages whose examples train networks: `make test-all` runs them."""
 ROBOT = DOCS / "from-a-log-to-a-robot.md"
 """A page whose commands read what its Python wrote."""

@@ -179,8 +179,13 @@ SAYS = {
         "",
     ),
     "random-delay": (
-        "Return of each agent under three laws of the delay: a constant delay, a random one whose "
-        "age is known now, one step later or never, and a receiver that waits.",
+        "Return of each agent under laws of the delay with one mean age: the constant mean "
+        "instead, the law with ages seen now, one step later or never, and a receiver that waits.",
+        "",
+    ),
+    "unknown-delay": (
+        "What an agent finds that is not told its delay, from random actions, and the return of "
+        "an agent that is trained under what it found, beside one that was told the law.",
         "",
     ),
     "wrong-delay": (
