@@ -54,6 +54,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/tabular.py
+	$(BIN)/python benchmarks/random_delays.py
 	$(BIN)/python benchmarks/deep.py
 	$(BIN)/python benchmarks/atari.py
 	$(BIN)/python benchmarks/engines.py
