@@ -18,7 +18,7 @@ SUFFIXES = (".safetensors", ".onnx")
 
 @dataclass(frozen=True)
 class Export:
-    """Write a recorded policy to one file, to run it without this library's training.
+    """Write a recorded policy to one file, to run it elsewhere.
 
     NAME.safetensors is for `deadtime.runtime.load`, which needs NumPy and no JAX. NAME.onnx is a
     graph for ONNX Runtime, and needs the extra `onnx`. Its inputs are the observation, the

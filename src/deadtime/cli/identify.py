@@ -29,7 +29,7 @@ _Actions = Annotated[
 
 @dataclass(frozen=True)
 class Identify:
-    """Estimate the delay of a system from a log of observations and actions.
+    """Estimate the delay of a system from a log.
 
     Each row of the log has the observation of a step and the action that was chosen from it. The
     answer is the sum of action and observation delay, or why the log does not show it.

@@ -28,7 +28,7 @@ COMMANDS = {
     "train": "Train one agent under a delay and record it.",
     "evaluate": "Evaluate a recorded agent on new episodes, also at other delays.",
     "compare": "Train several agents at several delays and compare their returns.",
-    "export": "Write a recorded policy to one file, to run it without this library's training.",
+    "export": "Write a recorded policy to one file, to run it elsewhere.",
     "watch": "Draw an episode of a recorded agent as a GIF.",
     "plan": "Solve a finite MDP with execution delay exactly.",
     "verify": "Check each claim of the paper numerically.",
@@ -36,7 +36,7 @@ COMMANDS = {
     "sweep": "Run every environment, agent and delay that a TOML file names.",
     "status": "Show which runs of a sweep are done, running or failed.",
     "report": "Make one HTML page from the records in a folder.",
-    "identify": "Estimate the delay of a system from a log of observations and actions.",
+    "identify": "Estimate the delay of a system from a log.",
 }
 """The commands, each with the first line of its help: the class of `train` is `cli.train.Train`."""
 _HELP = """\
