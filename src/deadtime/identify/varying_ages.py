@@ -216,7 +216,7 @@ def _usual_actions(actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     found, counts = np.unique(actions, axis=0, return_counts=True)
     if len(found) > _SAMPLES:
         found = actions[np.linspace(0, len(actions) - 1, _SAMPLES).astype(np.int64)]
-        counts = np.ones(len(found))
+        return found, np.full(_SAMPLES, 1 / _SAMPLES)
     return found, counts / counts.sum()
 
 

@@ -145,8 +145,9 @@ def _way(graph: Graph, policy: NetworkPolicy) -> _Way | None:
     most = max(map(len, ways))
     places = np.array([np.pad(one, (0, most - len(one))) for one in ways], np.int64)
     steps = np.array([len(one) for one in ways], np.int64)
-    found = [graph.add("Gather", graph.constant(table), code, axis=0) for table in (places, steps)]
-    return _Way(*found, most)
+    chosen = graph.add("Gather", graph.constant(places), code, axis=0)
+    count = graph.add("Gather", graph.constant(steps), code, axis=0)
+    return _Way(chosen, count, most)
 
 
 def _rolled(
