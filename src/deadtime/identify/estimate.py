@@ -15,7 +15,14 @@ from deadtime.identify.evidence import interval_of, posterior_of, tempered
 from deadtime.identify.features import Form
 from deadtime.identify.lag_scores import LagScores, best_scores, news_gains
 from deadtime.identify.log import Log, make_log
-from deadtime.identify.reasons import LEAST_ROWS, Why, before_fitting, no_effect, several_lags
+from deadtime.identify.reasons import (
+    LEAST_ROWS,
+    Why,
+    before_fitting,
+    no_effect,
+    predictability,
+    several_lags,
+)
 from deadtime.identify.responses import Fraction, fraction_between
 from deadtime.identify.result import Identification
 from deadtime.identify.stamps import split_delay
@@ -40,6 +47,9 @@ _LEAST_SEEN = 2 * LEAST_ROWS
 """The fewest steps whose episode has an action of the longest age."""
 _RARE = 0.02
 """Ages with a smaller share are not counted as the longest."""
+_FEEDBACK = 0.1
+"""The share of the variance of actions that the observation explains from which on there is
+feedback."""
 _WIDE = 3
 """Intervals of whole delays from this width on are too wide for a part of a step."""
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
@@ -105,6 +115,8 @@ class _Lag:
     best: int
     effect: float
     """Calibrated log-odds against no effect of actions."""
+    news: np.ndarray
+    """The gains of what is new in the action of each lag, (K + 1, n)."""
 
 
 def _identified(log: Log, max_delay: int, level: float) -> Identification:
@@ -150,7 +162,7 @@ def _best_lag(data: Transitions, scores: LagScores) -> _Lag:
     news = news_gains(data, scores.form)
     posterior = (posterior_of(scores.gains) + posterior_of(news)) / 2
     best = int(posterior.argmax())
-    return _Lag(scores.form, posterior, best, float(tempered(scores.gains[best])))
+    return _Lag(scores.form, posterior, best, float(tempered(scores.gains[best])), news)
 
 
 def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
@@ -242,12 +254,16 @@ def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool
     """Return whether a law of several ages explains the log better than a constant delay.
 
     A mixture of models also fits what the one-step model can't. So it must explain the log better
-    than a mixture in which all ages but one have the actions of another part of the log.
+    than a mixture in which all ages but one have the actions of another part of the log. Under
+    feedback, what is new in the actions of the second most frequent age must have an effect too.
     """
     penalty = ages.chain.numbers / 2 * math.log(data.rows)
     longest = int(np.flatnonzero(ages.law > _RARE)[-1])
     seen = data.known[longest]  # before that, steps execute actions that the log does not have
     sure = ages.certainty > _LEAST_CERTAINTY and seen.sum() >= _LEAST_SEEN
+    second = int(ages.law.argsort()[-2])
+    if predictability(data) > _FEEDBACK:
+        sure = sure and tempered(lag.news[second]) > _SURE
     if not sure or 1 - float(ages.law.max()) < LEAST_OTHER:
         return False
     if tempered((ages.evidence - rival) * seen) - penalty < _SURE:
