@@ -39,8 +39,8 @@ MOST_LAGS = 200
 """The longest delay that can be looked for, in steps."""
 _SURE = 5.0
 """Log-odds above which a richer answer replaces a simpler one."""
-_LEAST_SHARE = 0.03
-"""The smallest part of a step that is reported."""
+_LEAST_SHARE = 0.08
+"""The smallest part of a step that is reported; a model that misses a little shows smaller ones."""
 _LEAST_CERTAINTY = 0.1
 """The least that a log must say of the ages of single steps, of which 1 is all."""
 _LEAST_SEEN = 2 * LEAST_ROWS
@@ -161,8 +161,8 @@ def _best_lag(data: Transitions, scores: LagScores) -> _Lag:
     """
     news = news_gains(data, scores.form)
     posterior = (posterior_of(scores.gains) + posterior_of(news)) / 2
-    best = int(posterior.argmax())
-    return _Lag(scores.form, posterior, best, float(tempered(scores.gains[best])), news)
+    effect = float(tempered(scores.gains[scores.totals.argmax()]))
+    return _Lag(scores.form, posterior, int(posterior.argmax()), effect, news)
 
 
 def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
@@ -228,11 +228,12 @@ def _part_of_a_step(
     The second result is the log-density of each row under the best of these delays.
     """
     best, rival = None, constant
+    feedback = predictability(data) > _FEEDBACK
     if interval[1] - interval[0] >= _WIDE:
         return best, rival
     for low in range(interval[0] - 1, interval[1] + 1):
         if 0 <= low < data.lags - 1 and data.known[low + 1].sum() >= LEAST_ROWS:
-            part = fraction_between(data, lag.form, low)
+            part = fraction_between(data, lag.form, low, feedback)
             evidence = _mixed_evidence(mixed, lag.form, part)
             if evidence.sum() <= rival.sum():
                 continue

@@ -72,19 +72,21 @@ class Fraction:
         return self.lag + self.share
 
 
-def fraction_between(data: Transitions, form: Form, lag: int) -> Fraction:
+def fraction_between(data: Transitions, form: Form, lag: int, feedback: bool = False) -> Fraction:
     """Return the share of the action of age `lag` + 1 beside that of age `lag`.
 
     Outputs are weighted by how much of their variance actions explain. So velocities count more
-    than positions, on which the late part of a step has less effect. The model also has the states
-    from which the actions were chosen: an action counts by what feedback does not explain.
+    than positions, on which the late part of a step has less effect. Under `feedback` the model
+    also has the states from which the actions were chosen: only what is new in an action counts.
     """
     phi = state_features(data, form)
     pair = [with_gain(data.lagged[k], data, form) for k in (lag, lag + 1)]
-    chosen_from = [shifted(phi[:, 1:], k) for k in (lag, lag + 1) if k]
+    chosen_from = [shifted(phi[:, 1:], k) for k in (lag, lag + 1) if k and feedback]
     controls = np.concatenate([phi, *chosen_from], axis=1)
     features = np.concatenate([controls, *pair], axis=1)
-    use = data.known[lag + 1] & (data.in_stretch > lag)
+    use = data.known[lag + 1]
+    if feedback:
+        use = use & (data.in_stretch > lag)
     features, change = features[use], data.change[use]
     block = blocks_of(len(features))
     count = int(block[-1]) + 1
