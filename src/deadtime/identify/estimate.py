@@ -47,6 +47,8 @@ _LEAST_SEEN = 2 * LEAST_ROWS
 """The fewest steps whose episode has an action of the longest age."""
 _RARE = 0.02
 """Ages with a smaller share are not counted as the longest."""
+_LEAST_ERROR = 0.03
+"""The least standard error of a part of a step, whose late part acts less than the model says."""
 _FEEDBACK = 0.1
 """The share of the variance of actions that the observation explains from which on there is
 feedback."""
@@ -297,7 +299,7 @@ def _constant(
         steps = float(best)
         ends = (float(interval[0]), float(interval[1]))
     else:
-        half = _NORMAL[empty.level] * part.error
+        half = _NORMAL[empty.level] * max(part.error, _LEAST_ERROR)
         steps = part.steps
         ends = (max(steps - half, 0.0), steps + half)
     process: DelayProcess = Constant(math.ceil(steps))
