@@ -95,7 +95,7 @@ def estimate(found: dict[str, Any]) -> str:
     return str(statistics.Estimate(*numbers))
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     """Return a value as the text of a cell."""
     if isinstance(value, dict) and set(value) == {*_ESTIMATE}:
         return estimate(value)

@@ -53,7 +53,7 @@ def _print(answer: dict[str, Any]) -> None:
     console().print(table)
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: object) -> str:
     """Return a value of an answer as text: numbers with 10 digits, laws with 4, errors with 3."""
     if isinstance(value, dict):
         parts = (f"{k}: {v:.4g}" if isinstance(v, float) else f"{k}: {v}" for k, v in value.items())

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime._support.machine import free_memory
 
@@ -82,7 +83,7 @@ class Chain:
             )
 
     @classmethod
-    def from_matrix(cls, ages: Any, transitions: Any) -> Chain:
+    def from_matrix(cls, ages: np.ndarray, transitions: ArrayLike) -> Chain:
         """Return the chain that starts in its stationary law, which must be unique."""
         matrix = np.array(transitions, np.float64)
         check_law(matrix, "each row of transitions", len(matrix))
@@ -313,7 +314,7 @@ def check_law(law: np.ndarray, what: str, size: int) -> None:
         )
 
 
-def _whole(values: Any, what: str) -> np.ndarray:
+def _whole(values: ArrayLike, what: str) -> np.ndarray:
     given = np.asarray(values)
     if given.dtype.kind not in "iu" and given.size:
         raise ValueError(

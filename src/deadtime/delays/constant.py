@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -155,6 +155,6 @@ class Buffered(_OneAge):
         return self.delay
 
 
-def number_or_process(delay: Any) -> DelayProcess:
+def number_or_process(delay: int | DelayProcess) -> DelayProcess:
     """Return a process as it is, and a whole number m as `Constant(m)`."""
     return delay if isinstance(delay, DelayProcess) else Constant(delay)

@@ -41,7 +41,7 @@ LONGEST = 2**31 - 1
 _SMALL_BYTES = 2**26  # no need to look up the free memory for less
 
 
-def check_delay(delay: Any) -> int:
+def check_delay(delay: object) -> int:
     """Return `delay` as an int, or raise if it is not one whole number of steps."""
     if isinstance(delay, bool) or not isinstance(delay, int | np.integer) or delay < 0:
         raise ValueError(
@@ -55,7 +55,7 @@ def check_delay(delay: Any) -> int:
     return int(delay)
 
 
-def _delay_remedy(delay: Any) -> str:
+def _delay_remedy(delay: object) -> str:
     if delay is not None and not isinstance(delay, int | float | str | np.generic):
         return "pass one number, such as the longest delay"
     if isinstance(delay, float | np.floating) and math.isfinite(delay) and delay > 0:
@@ -84,7 +84,7 @@ class FixedDelay:
         return self._delay
 
     @delay.setter
-    def delay(self, delay: Any) -> None:
+    def delay(self, delay: object) -> None:
         name = type(self).__name__
         raise AttributeError(
             f"the delay of {name} is fixed when it is made; got {delay!r} after that: wrap the "
@@ -92,7 +92,7 @@ class FixedDelay:
         )
 
 
-def second_delay(first: int, second: Any) -> ValueError:
+def second_delay(first: int, second: object) -> ValueError:
     """Return the error for a delay around another: the outer queue hides the inner one."""
     return ValueError(
         f"one environment has one queue of pending actions; got a delay of {second!r} on top of "

@@ -10,16 +10,14 @@ observation is not.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from deadtime.delays.ages import PerEpisode
 from deadtime.delays.messages import Categorical
-from deadtime.delays.parse import Delay, as_process
+from deadtime.delays.parse import Delay, DelayLike, as_process
 
 
-def bridged(delay: Any, observation_delay: Any) -> Delay:
+def bridged(delay: DelayLike, observation_delay: DelayLike) -> Delay:
     """Return the delay of actions that is equivalent to both; raise if there is none."""
     actions, observations = as_process(delay), as_process(observation_delay)
     if observations.constant == 0:

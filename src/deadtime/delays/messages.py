@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.delays.chain import Chain, check_law, check_size
 from deadtime.delays.constant import number_or_process
@@ -243,7 +244,7 @@ class GilbertElliott(DelayProcess):
         return law / law.sum()
 
 
-def _law_of(probabilities: Any) -> np.ndarray:
+def _law_of(probabilities: ArrayLike) -> np.ndarray:
     if isinstance(probabilities, Mapping):
         if not probabilities:
             return np.zeros(0)

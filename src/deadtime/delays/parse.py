@@ -19,6 +19,8 @@ from deadtime.delays.trace import Trace, latencies_from_text
 
 Delay = int | DelayProcess
 """A delay: a constant number of steps, or a process."""
+DelayLike = Delay | str | Mapping[str, Any]
+"""A delay, or its form as text or as JSON."""
 
 PROCESSES: dict[str, type[DelayProcess]] = {
     kind.kind: kind
@@ -49,7 +51,7 @@ _NAMED: dict[str, Callable[[str], DelayProcess]] = {
 """Text forms that stand for a process of another kind."""
 
 
-def as_process(delay: Any) -> DelayProcess:
+def as_process(delay: DelayLike) -> DelayProcess:
     """Return the process that `delay` stands for: a process, a whole number, text or JSON.
 
     ``as_process(5)``, ``as_process("5")`` and ``as_process("constant:5")`` are all ``Constant(5)``.
@@ -68,7 +70,7 @@ def as_process(delay: Any) -> DelayProcess:
     )
 
 
-def as_delay(delay: Any) -> Delay:
+def as_delay(delay: DelayLike) -> Delay:
     """Return a constant delay as a number, and any other as its process."""
     process = as_process(delay)
     return process if process.constant is None else process.constant
@@ -111,7 +113,7 @@ def from_json(data: Mapping[str, Any]) -> DelayProcess:
     return _from_mapping(data)
 
 
-def _check_depth(data: Any) -> None:
+def _check_depth(data: object) -> None:
     level: list[Any] = [data] if isinstance(data, Mapping) else []
     for _ in range(_DEEPEST):
         inner = (value.values() if isinstance(value, Mapping) else value for value in level)
@@ -150,7 +152,7 @@ def _number(text: str) -> int | float | None:
     return None
 
 
-def _from_plain(value: Any) -> Any:
+def _from_plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return _from_mapping(value)
     return tuple(_from_plain(part) for part in value) if isinstance(value, list) else value
@@ -165,7 +167,7 @@ def _from_json_text(text: str) -> DelayProcess:
         ) from None
 
 
-def _class_of(kind: Any) -> type[DelayProcess]:
+def _class_of(kind: object) -> type[DelayProcess]:
     if isinstance(kind, str) and kind in PROCESSES:
         return PROCESSES[kind]
     known = [*PROCESSES, *_NAMED]

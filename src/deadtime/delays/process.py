@@ -88,7 +88,7 @@ class DelayProcess(ABC):
         return self
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, DelayProcess):
         return value.to_json()
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
@@ -138,7 +138,7 @@ def span(text: str, example: str) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def check_steps(value: Any, name: str, least: int = 0) -> int:
+def check_steps(value: object, name: str, least: int = 0) -> int:
     """Return `value` as an int, or raise if it is not a whole number of steps, `least` or more."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         fraction = isinstance(value, float | np.floating) and 0 < value < 1
@@ -152,7 +152,7 @@ def check_steps(value: Any, name: str, least: int = 0) -> int:
     return int(value)
 
 
-def check_range(low: Any, high: Any) -> tuple[int, int]:
+def check_range(low: object, high: object) -> tuple[int, int]:
     """Return both bounds as ints, or raise if they are not whole numbers with low ≤ high."""
     least, most = check_steps(low, "low"), check_steps(high, "high")
     if least > most:
@@ -162,7 +162,7 @@ def check_range(low: Any, high: Any) -> tuple[int, int]:
     return least, most
 
 
-def check_probability(value: Any, name: str, positive: bool = False) -> float:
+def check_probability(value: float, name: str, positive: bool = False) -> float:
     """Return `value` as a float, or raise if it is not a probability; `positive` excludes 0."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not 0 <= value <= 1 or (positive and value == 0):
@@ -171,7 +171,7 @@ def check_probability(value: Any, name: str, positive: bool = False) -> float:
     return float(value)
 
 
-def check_flag(value: Any, name: str) -> bool:
+def check_flag(value: object, name: str) -> bool:
     """Return `value` as a bool, or raise if it is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} is True or False; got {value!r}: pass one of them, not text")

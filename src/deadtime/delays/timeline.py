@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from deadtime.delays.parse import as_process
+from deadtime.delays.parse import DelayLike, as_process
 from deadtime.delays.stream import AgeStream
 
 
@@ -19,7 +19,7 @@ class Timeline(NamedTuple):
     made: np.ndarray
 
 
-def timeline(delay: Any, steps: int, seed: int = 0) -> Timeline:
+def timeline(delay: DelayLike, steps: int, seed: int = 0) -> Timeline:
     """Return the ages of the first `steps` steps of an episode."""
     stream = AgeStream(as_process(delay))
     stream.seed(seed)

@@ -129,7 +129,7 @@ def read_numbers(file: str | Path) -> np.ndarray:
     return _whole_numbers([int(word) for word in words], f"file {str(file)!r}")
 
 
-def _whole_numbers(values: Any, what: str) -> np.ndarray:
+def _whole_numbers(values: Iterable[int] | None, what: str) -> np.ndarray:
     if not isinstance(values, Iterable):
         raise ValueError(f"{what} of a trace are a list; got {values!r}: pass one number a step")
     given = np.asarray(values if isinstance(values, np.ndarray) else list(values))

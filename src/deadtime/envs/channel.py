@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from deadtime.delays.process import DelayProcess
 
@@ -25,7 +26,7 @@ def first_state(process: DelayProcess | None, key: jax.Array) -> Any:
     return chain.initial(_uniform(key) if chain.starts_randomly else jnp.zeros(()))
 
 
-def next_state(process: DelayProcess | None, state: Any, key: jax.Array) -> Any:
+def next_state(process: DelayProcess | None, state: PyTree, key: jax.Array) -> Any:
     """Return the channel's state one step later."""
     if process is None or process.constant is not None:
         return state
@@ -33,7 +34,7 @@ def next_state(process: DelayProcess | None, state: Any, key: jax.Array) -> Any:
     return chain.next(state, None if chain.deterministic else _uniform(key))
 
 
-def age_of(process: DelayProcess, state: Any) -> jax.Array:
+def age_of(process: DelayProcess, state: PyTree) -> jax.Array:
     """Return the age of the action that the present step executes."""
     return process.chain.age(state)
 

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from deadtime.delays.convention import Warmup, push, second_delay
-from deadtime.delays.parse import as_process
+from deadtime.delays.parse import DelayLike, as_process
 from deadtime.delays.process import DelayProcess
 from deadtime.envs import channel
 from deadtime.envs.start_queue import check_warmup, start_queue
@@ -42,31 +43,31 @@ class Environment(Protocol):
         """The number of actions to choose from; 0 if actions are real vectors."""
         return 0
 
-    def action_space(self, params: Any = None) -> Any:
+    def action_space(self, params: PyTree = None) -> Any:
         """Return the space of one action."""
         ...
 
-    def observation_space(self, params: Any = None) -> Any:
+    def observation_space(self, params: PyTree = None) -> Any:
         """Return the space of one observation."""
         ...
 
-    def reset_env(self, key: Key, params: Any) -> tuple[Any, Any]:
+    def reset_env(self, key: Key, params: PyTree) -> tuple[Any, Any]:
         """Start an episode; return its observation and state."""
         ...
 
-    def step_env(self, key: Key, state: Any, action: Any, params: Any) -> Step:
+    def step_env(self, key: Key, state: PyTree, action: PyTree, params: PyTree) -> Step:
         """Make one step; return observation, state, reward, terminated and info."""
         ...
 
-    def is_truncated(self, state: Any, params: Any) -> jax.Array:
+    def is_truncated(self, state: PyTree, params: PyTree) -> jax.Array:
         """Return whether the episode has reached its time limit."""
         ...
 
-    def reset(self, key: Key, params: Any = None) -> tuple[Any, Any]:
+    def reset(self, key: Key, params: PyTree = None) -> tuple[Any, Any]:
         """Start an episode; return its observation and state."""
         return self.reset_env(key, self.default_params if params is None else params)
 
-    def step(self, key: Key, state: Any, action: Any, params: Any = None) -> AutoresetStep:
+    def step(self, key: Key, state: PyTree, action: PyTree, params: PyTree = None) -> AutoresetStep:
         """Step, and start the next episode if this one ended.
 
         Returns observation, state, reward, terminated, truncated, info.
@@ -136,15 +137,15 @@ class Delayed(Environment):
         """The number of actions of the environment itself."""
         return self.env.num_actions
 
-    def action_space(self, params: Any = None) -> Any:
+    def action_space(self, params: PyTree = None) -> Any:
         """Return the space of one action of the environment itself."""
         return self.env.action_space(self.default_params if params is None else params)
 
-    def observation_space(self, params: Any = None) -> Any:
+    def observation_space(self, params: PyTree = None) -> Any:
         """Return the space of one observation of the environment itself."""
         return self.env.observation_space(self.default_params if params is None else params)
 
-    def reset_env(self, key: Key, params: Any) -> tuple[Any, DelayedState]:
+    def reset_env(self, key: Key, params: PyTree) -> tuple[Any, DelayedState]:
         """Start an episode with K actions pending."""
         key_env, key_warmup = jax.random.split(key)
         obs, state = self.env.reset_env(key_env, params)
@@ -159,7 +160,7 @@ class Delayed(Environment):
             return jnp.int32(self.delay)
         return channel.age_of(self.process, state.channel)
 
-    def step_env(self, key: Key, state: DelayedState, action: Any, params: Any) -> Step:
+    def step_env(self, key: Key, state: DelayedState, action: PyTree, params: PyTree) -> Step:
         """Execute the pending action of the present age; `action` joins the end of the queue."""
         constant = self.process.constant is not None
         age = self.action_age(state)
@@ -177,11 +178,13 @@ class Delayed(Environment):
         }
         return obs, after, reward, terminated, info
 
-    def is_truncated(self, state: DelayedState, params: Any) -> jax.Array:
+    def is_truncated(self, state: DelayedState, params: PyTree) -> jax.Array:
         """Return whether the environment itself has reached its time limit."""
         return self.env.is_truncated(state.env_state, params)
 
-    def step(self, key: Key, state: DelayedState, action: Any, params: Any = None) -> AutoresetStep:
+    def step(
+        self, key: Key, state: DelayedState, action: PyTree, params: PyTree = None
+    ) -> AutoresetStep:
         """Step as `Environment.step` does.
 
         ``info["pending_actions"]`` and ``info["action_age"]`` belong to the next decision, in the
@@ -201,11 +204,11 @@ class Delayed(Environment):
         return obs, state, reward, terminated, truncated, info
 
 
-def delayed(env: Any, delay: Any, warmup: Warmup = "random") -> Delayed:
+def delayed(env: Any, delay: DelayLike, warmup: Warmup = "random") -> Delayed:
     """Put a delay on a functional environment (ours or gymnax's).
 
     `delay` is a number of steps or a process of `deadtime.delays`. `warmup` fills the queue at
     reset: "random", one action, "own" (the environment's own rule, which training uses: the expert
     on CartPole, else random), or callable(obs, K, key) -> the K actions as one array.
     """
-    return Delayed(env, delay, warmup)
+    return Delayed(env, as_process(delay), warmup)

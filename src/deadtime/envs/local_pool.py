@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -106,18 +106,18 @@ class LocalPool:
         self._queue[i, self._queue.shape[1] - len(queue) :] = queue
 
     def _note(
-        self, i: int, reward: Any, terminated: bool, truncated: bool, info: dict[str, Any]
+        self, i: int, reward: SupportsFloat, terminated: bool, truncated: bool, info: dict[str, Any]
     ) -> None:
         """Keep the numbers of a step."""
-        reward = float(reward)
-        if not abs(reward) <= LARGEST_RETURN:  # the learner computes in single precision
-            rule = f"rewards are finite numbers; {self._name} gave {reward}"
+        paid = float(reward)
+        if not abs(paid) <= LARGEST_RETURN:  # the learner computes in single precision
+            rule = f"rewards are finite numbers; {self._name} gave {paid}"
             raise ValueError(f"{rule}: fix the environment")
         self._ages[i] += 1
-        self._earned[i] += reward
+        self._earned[i] += paid
         self._last[i] = _Step(
             info["executed_action"],
-            reward,
+            paid,
             self._earned[i],
             bool(terminated),
             bool(truncated),

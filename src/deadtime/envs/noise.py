@@ -17,7 +17,7 @@ PERTURB = ("masses", "masses+lengths")
 """The parameters that noise can perturb."""
 
 
-def check_noise(noise: Any) -> float:
+def check_noise(noise: float) -> float:
     """Return `noise` as a float, or raise if it does not lie in [0, 0.5]."""
     try:
         value = math.nan if isinstance(noise, bool | str) else float(noise)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deadtime.delays.parse import DelayLike
 from deadtime.delays.timeline import timeline
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw_timeline(
-    delay: Any,
+    delay: DelayLike,
     axes: Axes | None = None,
     steps: int = 24,
     seed: int = 0,

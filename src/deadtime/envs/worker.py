@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 DONE, FAILED = b".", b"!"
 """The answers to a command. A line of JSON with the error follows `FAILED`."""
@@ -52,7 +53,7 @@ def shared_arrays(memory: mmap.mmap, layout: Layout) -> dict[str, np.ndarray]:
     return found
 
 
-def _aligned(shape: tuple[int, ...], kind: Any) -> int:
+def _aligned(shape: tuple[int, ...], kind: DTypeLike) -> int:
     return -(-int(np.prod(shape)) * np.dtype(kind).itemsize // 64) * 64
 
 

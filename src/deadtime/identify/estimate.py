@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.delays import Constant, DelayProcess, check_delay
 from deadtime.identify.actuators import actuator_lags, moved_actions
@@ -58,17 +59,17 @@ _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 
 
 def identify_delay(
-    observations: Any,
-    actions: Any,
+    observations: ArrayLike,
+    actions: ArrayLike,
     *,
-    episodes: Any = None,
-    times: Any = None,
+    episodes: ArrayLike | None = None,
+    times: ArrayLike | None = None,
     step: float | None = None,
     discrete: bool | None = None,
     max_delay: int = 20,
     level: float = 0.9,
-    action_stamps: Any = None,
-    observation_stamps: Any = None,
+    action_stamps: Sequence[ArrayLike] | None = None,
+    observation_stamps: Sequence[ArrayLike] | None = None,
 ) -> Identification:
     """Estimate the delay from a log of observations and of the actions chosen from them.
 
@@ -90,7 +91,7 @@ def identify_delay(
     return replace(found, split=split)
 
 
-def _checked_lags(max_delay: Any) -> int:
+def _checked_lags(max_delay: object) -> int:
     most = check_delay(max_delay)
     if not 1 <= most <= MOST_LAGS:
         raise ValueError(
@@ -100,7 +101,7 @@ def _checked_lags(max_delay: Any) -> int:
     return most
 
 
-def _checked_level(level: Any) -> float:
+def _checked_level(level: object) -> float:
     if level not in _NORMAL:
         raise ValueError(
             f"level is one of {', '.join(map(str, _NORMAL))}; got {level!r}: pass 0.9, for example"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _LARGEST = 1e150
 """The largest number of a log, so that squares are finite."""
@@ -38,11 +39,11 @@ class Log:
 
 
 def make_log(
-    observations: Any,
-    actions: Any,
+    observations: ArrayLike,
+    actions: ArrayLike,
     *,
-    episodes: Any = None,
-    times: Any = None,
+    episodes: ArrayLike | None = None,
+    times: ArrayLike | None = None,
     step: float | None = None,
     discrete: bool | None = None,
 ) -> Log:
@@ -59,7 +60,7 @@ def make_log(
             "observations and actions are both arrays or both lists of arrays, one an episode; got "
             f"{type(observations).__name__} and {type(actions).__name__}: pass the same form"
         )
-    if _is_list_of_episodes(observations):
+    if _is_list_of_episodes(observations) and _is_list_of_episodes(actions):
         if episodes is not None:
             raise ValueError(
                 "episodes numbers the rows of one array; got it with lists, which are split "
@@ -72,7 +73,7 @@ def make_log(
             )
         seen = [_table(one, "observations") for one in observations]
         chosen = [_rows(one, "actions") for one in actions]
-        stamps = _stamps_of(times, chosen)
+        stamps = _stamps_of(cast("Sequence[ArrayLike] | None", times), chosen)
     else:
         seen, chosen, stamps = _split(observations, actions, episodes, times)
     for one, other in zip(seen, chosen, strict=True):
@@ -90,7 +91,7 @@ def make_log(
     return _without_gaps(Log(tuple(seen), tuple(encoded), is_discrete, seconds), stamps)
 
 
-def check_seconds(value: Any, name: str) -> float:
+def check_seconds(value: float, name: str) -> float:
     """Return a positive finite number of seconds as a float, or raise."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not np.isfinite(value) or value <= 0:
@@ -100,7 +101,7 @@ def check_seconds(value: Any, name: str) -> float:
     return float(value)
 
 
-def _is_list_of_episodes(values: Any) -> bool:
+def _is_list_of_episodes(values: ArrayLike) -> TypeGuard[Sequence[ArrayLike]]:
     """Return whether `values` is a list of two-dimensional arrays or of arrays of rows."""
     if isinstance(values, np.ndarray) or not isinstance(values, Sequence) or not values:
         return False
@@ -109,7 +110,7 @@ def _is_list_of_episodes(values: Any) -> bool:
     )
 
 
-def _numbers(values: Any, name: str) -> np.ndarray:
+def _numbers(values: ArrayLike, name: str) -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError:
@@ -130,7 +131,7 @@ def _numbers(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def _rows(values: Any, name: str) -> np.ndarray:
+def _rows(values: ArrayLike, name: str) -> np.ndarray:
     array = _numbers(values, name)
     if array.ndim == 0 or array.size == 0:
         raise ValueError(
@@ -139,13 +140,13 @@ def _rows(values: Any, name: str) -> np.ndarray:
     return array if array.ndim == 1 else array.reshape(len(array), -1)
 
 
-def _table(values: Any, name: str) -> np.ndarray:
+def _table(values: ArrayLike, name: str) -> np.ndarray:
     array = _rows(values, name)
     return array.reshape(len(array), -1).astype(np.float64)
 
 
 def _split(
-    observations: Any, actions: Any, episodes: Any, times: Any
+    observations: ArrayLike, actions: ArrayLike, episodes: ArrayLike | None, times: ArrayLike | None
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray] | None]:
     seen = _table(observations, "observations")
     chosen = _rows(actions, "actions")
@@ -173,7 +174,9 @@ def _split(
     return np.split(seen, ends), np.split(chosen, ends), parts
 
 
-def _stamps_of(times: Any, chosen: list[np.ndarray]) -> list[np.ndarray] | None:
+def _stamps_of(
+    times: Sequence[ArrayLike] | None, chosen: list[np.ndarray]
+) -> list[np.ndarray] | None:
     if times is None:
         return None
     stamps = [_numbers(one, "times").reshape(-1).astype(np.float64) for one in times]

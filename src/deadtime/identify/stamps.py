@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.delays import Categorical, Constant, DelayProcess
 
@@ -47,7 +49,10 @@ class Split:
 
 
 def split_delay(
-    action_stamps: Any, observation_stamps: Any, step: float | None, steps: float | None
+    action_stamps: Sequence[ArrayLike] | None,
+    observation_stamps: Sequence[ArrayLike] | None,
+    step: float | None,
+    steps: float | None,
 ) -> Split | None:
     """Return the split from pairs of stamps: (chosen, executed) and (sampled, received).
 
@@ -76,7 +81,7 @@ def split_delay(
     )
 
 
-def _latencies(pair: Any, name: str) -> np.ndarray:
+def _latencies(pair: Sequence[ArrayLike], name: str) -> np.ndarray:
     """Return the seconds from the first stamp of a pair to the second."""
     first, second = (np.asarray(one, np.float64).reshape(-1) for one in pair)
     if len(first) != len(second) or not len(first):

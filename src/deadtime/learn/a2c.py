@@ -6,14 +6,16 @@ lead to the policy's logits and one value. Every function takes one item; caller
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from deadtime.learn.learner_code import never
 from deadtime.learn.networks import new_orthogonal
@@ -31,13 +33,17 @@ class ActorCriticState(NamedTuple):
     """The step at which a loss was no longer finite; -1 if it never happened."""
 
 
-def new_state(net: Any, settings: A2C | PixelA2C) -> ActorCriticState:
+def new_state(net: PyTree, settings: A2C | PixelA2C) -> ActorCriticState:
     """Return the state of a learner before its first update."""
     return ActorCriticState(net, _rms(settings).init(net), jnp.zeros((), jnp.int32), never())
 
 
 def updated(
-    state: ActorCriticState, loss: Any, settings: A2C | PixelA2C, longest: Any, rate: Any
+    state: ActorCriticState,
+    loss: Callable[[PyTree], Array],
+    settings: A2C | PixelA2C,
+    longest: float | Array,
+    rate: float | Array,
 ) -> tuple[ActorCriticState, Any]:
     """Return the state after one update, and whether loss and gradient were finite.
 
@@ -160,7 +166,7 @@ def returns(
     after: Float[Array, " T"],
     terminated: Bool[Array, " T"],
     ended: Bool[Array, " T"],
-    discount: Any,
+    discount: float | Array,
 ) -> Float[Array, " T"]:
     """Return the discounted return from each step of a rollout.
 
@@ -169,7 +175,7 @@ def returns(
     truncated.
     """
 
-    def back(later: Array, step: Any) -> tuple[Array, Array]:
+    def back(later: Array, step: tuple[Array, ...]) -> tuple[Array, Array]:
         reward, value, stop, over = step
         gained = reward + discount * jnp.where(stop, 0.0, jnp.where(over, value, later))
         return gained, gained
@@ -182,8 +188,8 @@ def step_loss(
     value: Float[Array, ""],
     action: Int[Array, ""],
     gained: Array,
-    value_weight: Any,
-    entropy_weight: Any,
+    value_weight: float | Array,
+    entropy_weight: float | Array,
 ) -> Float[Array, ""]:
     """Return -log π(a) · advantage + value error² - entropy, each with its weight.
 
@@ -206,15 +212,15 @@ def rollout_loss(
     actions: Int[Array, " T"],
     gained: Float[Array, " T"],
     ended: Bool[Array, " T"],
-    value_weight: Any,
-    entropy_weight: Any,
+    value_weight: float | Array,
+    entropy_weight: float | Array,
 ) -> Float[Array, ""]:
     """Return the mean loss of one actor's rollout, which begins with `memory`.
 
     The memory is reset after each step that ended an episode.
     """
 
-    def step(memory: Memory, item: Any) -> tuple[Memory, Array]:
+    def step(memory: Memory, item: tuple[Array, ...]) -> tuple[Memory, Array]:
         obs, action, gained, over = item
         memory, logits, value = net(memory, obs)
         loss = step_loss(logits, value, action, gained, value_weight, entropy_weight)
@@ -223,12 +229,12 @@ def rollout_loss(
     return jax.lax.scan(step, memory, (obs, actions, gained, ended), unroll=True)[1].mean()
 
 
-def forget(memory: Memory, over: Any) -> Memory:
+def forget(memory: Memory, over: Array | np.ndarray) -> Memory:
     """Return the memory, reset where the episode is over."""
     return jax.tree.map(lambda kept: jnp.where(over, 0.0, kept), memory)
 
 
-def shortened(gradient: Any, longest: Any) -> tuple[Any, Float[Array, ""]]:
+def shortened(gradient: PyTree, longest: float | Array) -> tuple[Any, Float[Array, ""]]:
     """Return the gradient, clipped to the norm `longest`, and its norm before that."""
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
     scale = jnp.minimum(1.0, longest / jnp.maximum(norm, 1e-6))

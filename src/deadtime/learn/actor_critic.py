@@ -107,7 +107,7 @@ class RecurrentActorCritic:
         state: ActorCriticState,
         replay: tuple[()],
         rollout: tuple[Memory, Step],
-        t: Any,
+        t: Int[Array, ""],
         keys: Keys,
     ) -> tuple[ActorCriticState, tuple[()]]:
         """Return the state after an update from the rollouts of all actors, which end at step t."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from gymnasium.spaces import Box
 from jaxtyping import Array, Float
 
 
 class BoxScale:
     """The map between actions in the environment's units and flat vectors from -1 to 1."""
 
-    def __init__(self, box: Any):
+    def __init__(self, box: Box):
         """Take a box; raise if a bound is infinite, or not below the other one."""
         bounds = np.array([box.low, box.high], np.float32)
         if not (np.isfinite(bounds).all() and (bounds[0] < bounds[1]).all()):

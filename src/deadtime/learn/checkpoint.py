@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -40,7 +41,7 @@ class Extent(NamedTuple):
         return (self.length + self.stride) * self.runs
 
 
-def save(path: Path, state: Any, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
+def save(path: Path, state: PyTree, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
     """Write a pytree and further arrays atomically; warn once if that fails."""
     parts = {
         f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))
@@ -64,7 +65,7 @@ def save(path: Path, state: Any, arrays: dict[str, np.ndarray], about: dict[str,
 
 
 def load(
-    path: Path, like: Any, further: dict[str, np.ndarray], extent: Extent
+    path: Path, like: PyTree, further: dict[str, np.ndarray], extent: Extent
 ) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
     """Read a checkpoint; return its pytree, its other arrays and its facts.
 

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 
 from deadtime.envs.pools import LARGEST_RETURN
 from deadtime.learn import checkpoint, compiled_loop
@@ -104,7 +106,7 @@ def setups_of(pairs: Sequence[Pair], width: int) -> Setup:
     return Setup(keys, delay.astype(jnp.int32), params, steps.astype(jnp.int32), numbers, view)
 
 
-def _number(value: Any) -> np.ndarray:
+def _number(value: ArrayLike) -> np.ndarray:
     """Return a parameter as an array of booleans or of single-precision floats."""
     found = np.asarray(value)
     return found if found.dtype == bool else found.astype(np.float32)
@@ -225,13 +227,13 @@ class CompiledGroup:
             found.append((spec, outcome))
         return found
 
-    def _evaluated(self, setups: Setup, learners: Any, episodes: int) -> np.ndarray:
+    def _evaluated(self, setups: Setup, learners: PyTree, episodes: int) -> np.ndarray:
         params = self.program.env.default_params
         limit = int(getattr(params, "max_steps_in_episode", 500))
         scores = compiled_loop.evaluate_all(self.program, setups, learners, episodes, limit)
         return np.asarray(scores)
 
-    def _evaluated_elsewhere(self, learners: Any) -> dict[int, np.ndarray]:
+    def _evaluated_elsewhere(self, learners: PyTree) -> dict[int, np.ndarray]:
         """Return the scores under other delays, by the run's index in the group."""
         pairs = self.pairs
         chosen = [i for i, (spec, _) in enumerate(pairs) if spec.evaluation_delays]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from deadtime.delays.convention import push
 from deadtime.envs import channel
@@ -74,7 +74,12 @@ def fresh(program: Program, setup: Setup, key: Array) -> Actor:
 
 
 def actor_at(
-    program: Program, env: Any, obs: Array, queue: Array, channel: Any = (), first_age: Any = ()
+    program: Program,
+    env: PyTree,
+    obs: Array,
+    queue: Array,
+    channel: PyTree = (),
+    first_age: PyTree = (),
 ) -> Actor:
     """Return an actor at the start of the given episode."""
     history = new_history(program, obs, queue)
@@ -108,7 +113,7 @@ def named_keys(program: Program, now: Ahead) -> dict[str, Array]:
 
 
 def step(
-    program: Program, setup: Setup, learner: Any, actor: Actor, earned: Array, now: Ahead
+    program: Program, setup: Setup, learner: PyTree, actor: Actor, earned: Array, now: Ahead
 ) -> tuple[Actor, Array, Any, Array]:
     """Make one step of one actor: decide, execute, record.
 
@@ -138,12 +143,12 @@ def step(
 
 
 def actor_after(
-    program: Program, actor: Actor, done: Done, state: Any, channel: Any, start: Any
+    program: Program, actor: Actor, done: Done, state: PyTree, channel: PyTree, start: PyTree
 ) -> Actor:
     """Return the actor after a step: in the same episode, or at the `start` of the next one."""
     ended = done.ended
 
-    def chosen(new: Any, old: Any) -> Any:
+    def chosen(new: PyTree, old: PyTree) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(ended, a, b), new, old)
 
     *starting, first_age = start
@@ -174,7 +179,7 @@ def turn(
         return Run(actor, earned, *learned), ended
     every = jax.vmap(partial(step, program, setup, run.learner))
 
-    def all_actors(before: Any, now: Ahead) -> tuple[Any, Any]:
+    def all_actors(before: PyTree, now: Ahead) -> tuple[Any, Any]:
         actors, earned = before
         actors, earned, kept, ended = every(actors, earned, now)
         return (actors, earned), (kept, ended)
@@ -220,24 +225,24 @@ def begin_all(program: Program, setups: Setup) -> Run:
 
 @partial(compiled, static_argnums=(0, 3, 4))
 def evaluate_all(
-    program: Program, setups: Setup, learners: Any, episodes: int, limit: int
+    program: Program, setups: Setup, learners: PyTree, episodes: int, limit: int
 ) -> Float[Array, "runs episodes"]:
     """Return the unshaped returns of held-out episodes, of at most `limit` steps, of each run."""
 
-    def one_run(setup: Setup, learner: Any) -> Array:
+    def one_run(setup: Setup, learner: PyTree) -> Array:
         return held_out(program, setup, learner, episodes, limit)
 
     return jax.vmap(one_run)(setups, learners)
 
 
 def held_out(
-    program: Program, setup: Setup, learner: Any, episodes: int, limit: int
+    program: Program, setup: Setup, learner: PyTree, episodes: int, limit: int
 ) -> Float[Array, " episodes"]:
     """Return the unshaped returns of the held-out episodes of one run."""
     env = program.env
 
     def episode(key: Array) -> Array:
-        def step(carry: Any, t: Array) -> tuple[Any, None]:
+        def step(carry: PyTree, t: Array) -> tuple[Any, None]:
             actor, earned, going = carry
             key_model, key_env = jax.random.split(jax.random.fold_in(key, t))
             action, memory = program.learner.decide(program, setup, learner, actor, key_model)

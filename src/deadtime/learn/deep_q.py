@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from deadtime.learn import double_q
 from deadtime.learn.credits import credited, is_fresh, projected_row, shifted_row
@@ -155,8 +155,8 @@ def updated(
     state: QState,
     replay: Replay,
     item: Transition,
-    keep: Any,
-    t: Any,
+    keep: Array,
+    t: Array,
     key: Array,
 ) -> tuple[QState, Any]:
     """Return the state after one update from a batch, and whether the losses were finite."""
@@ -186,7 +186,7 @@ def updated(
     return QState(q, target, model, moments, updates, state.diverged_at), finite
 
 
-def _loss(program: Program, setup: Setup, q: Any, target: MLP, batch: Transition) -> Array:
+def _loss(program: Program, setup: Setup, q: PyTree, target: MLP, batch: Transition) -> Array:
     """Return the loss of a batch."""
     numbers = setup.numbers
 
@@ -283,7 +283,7 @@ class DeepQ:
         state: QState,
         replay: Replay,
         step: Kept,
-        t: Any,
+        t: Int[Array, ""],
         keys: Keys,
     ) -> tuple[QState, Replay]:
         """Store the transition of step t, and update if there are enough for a batch.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from deadtime.learn.roll_kernel import on_gpu
 
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
 def double_q_target(
     reward: Float[Array, ""],
-    discount: Any,
+    discount: float | Array,
     q_next: Float[Array, " A"],
     target_next: Float[Array, " A"],
 ) -> Float[Array, ""]:
@@ -56,7 +56,7 @@ def double_q_loss(
     q: Float[Array, " A"],
     action: Int[Array, ""],
     reward: Array,
-    discount: Any,
+    discount: float | Array,
     q_next: Array,
     target_next: Array,
 ) -> Float[Array, ""]:
@@ -66,7 +66,11 @@ def double_q_loss(
 
 
 def measured(
-    reward: Any, terminated: Any, discount: Any, centre: Any, scaled: Any
+    reward: Array,
+    terminated: Array,
+    discount: float | Array,
+    centre: float | Array,
+    scaled: bool | Array,
 ) -> tuple[Any, Any]:
     """Return the reward and the discount of a transition, for a shifted and scaled Q.
 
@@ -79,7 +83,9 @@ def measured(
     return unit * (reward - centre) - terminated * lost, discount * (1.0 - terminated)
 
 
-def batch_loss(q: Any, target: Any, values: Values, batch: Batch, numbers: Any) -> Float[Array, ""]:
+def batch_loss(
+    q: PyTree, target: PyTree, values: Values, batch: Batch, numbers: Any
+) -> Float[Array, ""]:
     """Return the mean loss of a batch; `numbers` has the settings of `DoubleQ` or `PixelQ`."""
 
     def one(b: Batch) -> Array:
@@ -98,14 +104,14 @@ def batch_loss(q: Any, target: Any, values: Values, batch: Batch, numbers: Any) 
     return jax.vmap(one)(batch).mean()
 
 
-def either(flag: Any, first: Array, second: Array) -> Array:
+def either(flag: bool | Array, first: Array, second: Array) -> Array:
     """Return `first` if a flag is set, else `second`; a Python bool decides at compile time."""
     if isinstance(flag, bool):
         return first if flag else second
     return jnp.where(flag, first, second)
 
 
-def followed(new: Any, old: Any, updates: Any, period: Any, rate: Any) -> Any:
+def followed(new: PyTree, old: PyTree, updates: Array, period: int, rate: float | Array) -> Any:
     """Return the target network after an update.
 
     It is copied every `period` updates. With a period of 0 it moves by the part `rate` of the
@@ -124,11 +130,13 @@ class Adam(NamedTuple):
     epsilon: float
     joined: bool = False
 
-    def init(self, weights: Any) -> Any:
+    def init(self, weights: PyTree) -> Any:
         """Return the moments before the first update."""
         return self._rule().init(self._row(weights)[0])
 
-    def descend(self, weights: Any, gradient: Any, moments: Any, rate: Any) -> tuple[Any, Any]:
+    def descend(
+        self, weights: PyTree, gradient: PyTree, moments: PyTree, rate: float | Array
+    ) -> tuple[Any, Any]:
         """Return weights and moments after one update."""
         row, apart = self._row(gradient)
         change, moments = self._rule().update(row, moments)
@@ -137,7 +145,7 @@ class Adam(NamedTuple):
     def _rule(self) -> optax.GradientTransformation:
         return optax.scale_by_adam(eps=self.epsilon)
 
-    def _row(self, weights: Any) -> tuple[Any, Callable[[Any], Any]]:
+    def _row(self, weights: PyTree) -> tuple[Any, Callable[[Any], Any]]:
         if not self.joined or on_gpu():  # a GPU would only copy more
             return weights, lambda same: same
         return ravel_pytree(weights)

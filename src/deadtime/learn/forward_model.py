@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from deadtime.learn import roll_kernel
 from deadtime.learn.box_scale import BoxScale
@@ -36,11 +36,11 @@ class ForwardModel(Protocol):
         """Return the state of a new model."""
 
     def predict(
-        self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array
+        self, program: Program, setup: Setup, state: PyTree, actor: Actor, key: Array
     ) -> Float[Array, "members D"]:
         """Return each member's prediction of the observation when the next action is executed."""
 
-    def arrays(self, state: Any) -> dict[str, Any]:
+    def arrays(self, state: PyTree) -> dict[str, Any]:
         """Return the arrays of a policy's model (see `runtime.forward_models`).
 
         "inputs/mean" is among the arrays, with the shape of an observation.
@@ -50,16 +50,16 @@ class ForwardModel(Protocol):
 class TrainedModel(ForwardModel, Protocol):
     """A forward model with weights to train."""
 
-    def weights(self, state: Any) -> Any:
+    def weights(self, state: PyTree) -> Any:
         """Return the weights to train."""
 
-    def with_weights(self, state: Any, weights: Any) -> Any:
+    def with_weights(self, state: PyTree, weights: PyTree) -> Any:
         """Return the state with other weights."""
 
-    def seen(self, state: Any, item: Transition, keep: Any) -> Any:
+    def seen(self, state: PyTree, item: Transition, keep: bool | Array) -> Any:
         """Return the state after one more transition if `keep`; weights stay the same."""
 
-    def loss(self, program: Program, state: Any, weights: Any, batch: Transition) -> Any:
+    def loss(self, program: Program, state: PyTree, weights: PyTree, batch: Transition) -> Any:
         """Return the loss of weights on a batch."""
 
 
@@ -70,7 +70,7 @@ class Scale(eqx.Module):
     mean: Array
     variance: Array
 
-    def seen(self, x: Float[Array, " n"], keep: Any) -> Scale:
+    def seen(self, x: Float[Array, " n"], keep: bool | Array) -> Scale:
         """Return the scale after one more sample if `keep`."""
         count = self.count + keep
         rate = keep / jnp.maximum(count, 1.0)
@@ -150,7 +150,7 @@ class NeuralModel:
         """Return the state with other networks."""
         return eqx.tree_at(lambda m: m.nets, state, weights)
 
-    def seen(self, state: ModelState, item: Transition, keep: Any) -> ModelState:
+    def seen(self, state: ModelState, item: Transition, keep: bool | Array) -> ModelState:
         """Return the state with its scales updated, if its kind uses them."""
         if self.kind != "change":
             return state
@@ -193,7 +193,7 @@ class SimulatorModel:
     ) -> Float[Array, "members D"]:
         """Return the environment's observation after the pending actions, once for each member."""
 
-        def step(k: Array, at: Any, action: Array, i: Array) -> Any:
+        def step(k: Array, at: PyTree, action: Array, i: Array) -> Any:
             fresh = jax.random.fold_in(jax.random.fold_in(key, k), i)
             obs, env, *_ = program.env.step_env(fresh, at[1], action, setup.params)
             return obs, env
@@ -259,7 +259,7 @@ def rolled(
     actions: Actions,
     obs: Float[Array, " D"],
     queue: Array,
-    delay: Any,
+    delay: int | Array,
 ) -> Float[Array, " D"]:
     """Return the prediction of one network after the last `delay` actions of the queue."""
     if len(queue) and isinstance(actions, int) and roll_kernel.available():
@@ -288,7 +288,7 @@ def _joined(
     actions: Actions,
     obs: Float[Array, " D"],
     queue: Array,
-    delay: Any,
+    delay: int | Array,
 ) -> Float[Array, " D"]:
     """Return the prediction of `rolled` in fewer operations.
 
@@ -332,11 +332,13 @@ def _joined(
     return jnp.where(delay > 0, outward @ hidden + constant, obs)
 
 
-def roll(step: Callable[[Any, Array, Array], Any], start: Any, queue: Array, delay: Any) -> Any:
+def roll(
+    step: Callable[[Any, Array, Array], Any], start: PyTree, queue: Array, delay: int | Array
+) -> Any:
     """Return the state after `step(state, action, i)` for the last `delay` actions of the queue."""
     capacity = queue.shape[0]
 
-    def one(state: Any, i: Array) -> tuple[Any, None]:
+    def one(state: PyTree, i: Array) -> tuple[Any, None]:
         after = step(state, queue[i], i)
         return jax.tree.map(
             lambda new, old: jnp.where(i >= capacity - delay, new, old), after, state

@@ -35,7 +35,7 @@ class FrameActorCriticNetwork(eqx.Module):
     out_bias: Float[Array, " A+1"]
 
     def __call__(
-        self, memory: Memory, frames: UInt8[Array, "4 84 84"], actions: Any
+        self, memory: Memory, frames: UInt8[Array, "4 84 84"], actions: Int[Array, ""]
     ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
         """Return the memory after these frames, the logits of the game's actions, and the value."""
         return self.decide(memory, self.look(frames), actions)
@@ -45,7 +45,7 @@ class FrameActorCriticNetwork(eqx.Module):
         return jax.nn.relu(self.hidden @ self.torso(frames) + self.hidden_bias)
 
     def decide(
-        self, memory: Memory, looked: Float[Array, " H"], actions: Any
+        self, memory: Memory, looked: Float[Array, " H"], actions: Int[Array, ""]
     ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
         """Return the memory, the logits and the value from the hidden layer."""
         memory = self.lstm(memory, looked)
@@ -99,7 +99,7 @@ def rollout_loss(
     seen: Seen,
     came: Came,
     after: Float[Array, ""],
-    actions: Any,
+    actions: Int[Array, ""],
     settings: PixelA2C,
 ) -> Float[Array, ""]:
     """Return the mean loss of one actor's rollout, which begins with `memory`.
@@ -108,7 +108,7 @@ def rollout_loss(
     ends the returns of the steps before it.
     """
 
-    def step(memory: Memory, item: Any) -> tuple[Memory, tuple[Array, Array]]:
+    def step(memory: Memory, item: tuple[Array, ...]) -> tuple[Memory, tuple[Array, Array]]:
         looked, first = item
         memory, logits, value = net.decide(forget(memory, first), looked, actions)
         return memory, (logits, value)

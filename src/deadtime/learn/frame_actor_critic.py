@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PyTree
 
 from deadtime.envs.atari.games import SIDE, STACK
 from deadtime.envs.pools import Played
@@ -103,7 +103,7 @@ def _stored(rollout: Came, new: Came, slot: Array) -> Came:
     return _put(rollout, new, slot)
 
 
-def _put(rollout: Any, new: Any, slot: Array) -> Any:
+def _put(rollout: PyTree, new: PyTree, slot: Array) -> Any:
     return jax.tree.map(lambda old, new: old.at[slot].set(new.astype(old.dtype)), rollout, new)
 
 

@@ -6,13 +6,11 @@ products become one batched product. Convolutions would become grouped ones, whi
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Float, Int, PyTree, UInt8
 
 from deadtime.learn.a2c import Norm
 from deadtime.learn.networks import new_orthogonal
@@ -74,7 +72,7 @@ class QNetwork(eqx.Module):
     out_bias: Float[Array, " A+1"]
 
     def __call__(
-        self, frames: UInt8[Array, "4 84 84"], queue: Float[Array, " q"], actions: Any
+        self, frames: UInt8[Array, "4 84 84"], queue: Float[Array, " q"], actions: Int[Array, ""]
     ) -> Float[Array, " A"]:
         """Return the values of the game's actions; those that it lacks have -∞."""
         x = self.hidden @ jnp.concatenate([self.torso(frames), queue]) + self.hidden_bias
@@ -106,7 +104,7 @@ def new_q(key: Array, settings: PixelQ, queue_inputs: int) -> QNetwork:
     )
 
 
-def named_arrays(net: Any) -> dict[str, np.ndarray]:
+def named_arrays(net: PyTree) -> dict[str, np.ndarray]:
     """Return the arrays of a network by their paths."""
     return {
         jax.tree_util.keystr(path): np.asarray(leaf)
@@ -114,7 +112,9 @@ def named_arrays(net: Any) -> dict[str, np.ndarray]:
     }
 
 
-def one_hot_queue(queue: Int[Array, " C"], delay: Any, sees: Any) -> Float[Array, " n"]:
+def one_hot_queue(
+    queue: Int[Array, " C"], delay: int | Array, sees: bool | Array
+) -> Float[Array, " n"]:
     """Return the last `delay` actions of the queue as one-hot rows; zeros if it is not seen."""
     pending = (jnp.arange(len(queue)) >= len(queue) - delay) & sees
     return (jax.nn.one_hot(queue, MOST_ACTIONS) * pending[:, None]).ravel()

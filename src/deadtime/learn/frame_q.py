@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from deadtime.envs.atari.games import STACK
 from deadtime.envs.pools import Played
@@ -131,7 +131,7 @@ def _updated(program: Program, setup: Setup, state: QState, batch: Batch, t: Arr
     """Return the state of one run after one update."""
     settings = program.settings
 
-    def values_of(q: QNetwork, seen: Any) -> Array:
+    def values_of(q: QNetwork, seen: PyTree) -> Array:
         return values(program, setup, q, *seen)
 
     loss, gradient = jax.value_and_grad(double_q.batch_loss)(
@@ -175,7 +175,7 @@ class FrameQ(LearnsByTurn):
         return learn(program, setups, state, row, np.int32(index), updates_at(program, index))
 
     def decide(
-        self, program: Program, setups: Setup, learner: QState, memory: Any, seen: Played
+        self, program: Program, setups: Setup, learner: QState, memory: PyTree, seen: Played
     ) -> tuple[Array, Any]:
         """Return the best action of each lane."""
         return greedy(program, setups, learner.q, seen.shown, seen.queue), memory

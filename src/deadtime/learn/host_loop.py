@@ -22,6 +22,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from deadtime._support.ending import unhurried
 from deadtime._support.files import check_fit
@@ -306,7 +307,7 @@ class HostGroup:
             found.append((spec, outcome))
         return found
 
-    def _policy(self, learner: Any, spec: DeepRun, seed: int) -> dict[str, np.ndarray]:
+    def _policy(self, learner: PyTree, spec: DeepRun, seed: int) -> dict[str, np.ndarray]:
         program = program_alone(self.program, spec)
         arrays = program.learner.policy_arrays(program, learner)
         if self._frames:  # a network has outputs for the actions of all games

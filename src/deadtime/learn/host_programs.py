@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from deadtime.envs.pools import Lane, Played
 from deadtime.learn.compiled_groups import SHARED, capacity_of
@@ -137,7 +138,7 @@ def seeds_of(spec: DeepRun, seed: int, at: int, count: int) -> list[int]:
     return [int(one) for one in sequence.generate_state(count)]
 
 
-def run_of(program: Program, learners: Any, i: int) -> Any:
+def run_of(program: Program, learners: PyTree, i: int) -> Any:
     """Return the state of the learner of a group's run i."""
     if not program.stacked:
         return learners

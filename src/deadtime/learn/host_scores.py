@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from deadtime.envs.pools import Played
 from deadtime.learn.a2c import forget
@@ -25,7 +26,7 @@ Scores = dict[int | None, list[float]]
 
 
 def scores_under(
-    program: Program, pairs: Sequence[Pair], setups: Setup, learner: Any, stop: Event
+    program: Program, pairs: Sequence[Pair], setups: Setup, learner: PyTree, stop: Event
 ) -> Scores:
     """Return the scores of runs under their own delay and under the delays in their specs."""
     delays = {m for spec, _ in pairs for m in spec.evaluation_delays}
@@ -43,7 +44,7 @@ def scores_under(
 
 
 def present_scores(
-    program: Program, pairs: Sequence[Pair], setups: Setup, learner: Any
+    program: Program, pairs: Sequence[Pair], setups: Setup, learner: PyTree
 ) -> list[float]:
     """Return the mean score of each run on numbers for an evaluation during its training."""
     if not program.stacked:
@@ -54,7 +55,7 @@ def present_scores(
 def _policy_scores(
     program: Program,
     pairs: Sequence[Pair],
-    learner: Any,
+    learner: PyTree,
     delay: int | None,
     episodes: int | None,
 ) -> list[float]:
@@ -82,7 +83,7 @@ def scores_of(
     program: Program,
     pairs: Sequence[Pair],
     setups: Setup,
-    learner: Any,
+    learner: PyTree,
     episodes: int,
     stop: Event,
     delay: int | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from deadtime.envs.pools import Played
 from deadtime.learn.program import Program, Setup
@@ -32,14 +32,14 @@ class HostedLearner(Protocol):
     def begin(self, program: Program, setups: Setup) -> Any:
         """Return the state of new runs."""
 
-    def restart(self, program: Program, state: Any, seen: Played) -> Any:
+    def restart(self, program: Program, state: PyTree, seen: Played) -> Any:
         """Return the state at the start of new episodes."""
 
     def choose(
         self,
         program: Program,
         setups: Setup,
-        state: Any,
+        state: PyTree,
         seen: Played,
         t: int,
         turn: Turn | None = None,
@@ -49,34 +49,34 @@ class HostedLearner(Protocol):
         `turn` is the last turn, if the learner has not learned from it.
         """
 
-    def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
+    def learn(self, program: Program, setups: Setup, state: PyTree, turn: Turn, index: int) -> Any:
         """Return the state after learning from the turn `index`."""
 
     def learn_and_choose(
-        self, program: Program, setups: Setup, state: Any, turn: Turn, t: int
+        self, program: Program, setups: Setup, state: PyTree, turn: Turn, t: int
     ) -> tuple[Any, Any]:
         """Learn from the last turn, and choose the next actions, at environment step t."""
 
-    def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
+    def finish(self, program: Program, setups: Setup, state: PyTree, turn: Turn, t: int) -> Any:
         """Return the state after the last turn of the training."""
 
     def decide(
-        self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Played
+        self, program: Program, setups: Setup, learner: PyTree, memory: PyTree, seen: Played
     ) -> tuple[Array, Any]:
         """Return the best action of each lane, and the new memories; None is an empty memory."""
 
-    def policy_arrays(self, program: Program, learner: Any) -> dict[str, np.ndarray]:
+    def policy_arrays(self, program: Program, learner: PyTree) -> dict[str, np.ndarray]:
         """Return the arrays of the policy of one run."""
 
 
 class LearnsByTurn:
     """A base class of learners without a state of the episode, with `learn` as a separate call."""
 
-    def restart(self, program: Program, state: Any, seen: Played) -> Any:
+    def restart(self, program: Program, state: PyTree, seen: Played) -> Any:
         """Return the state as it is."""
         return state
 
-    def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
+    def learn(self, program: Program, setups: Setup, state: PyTree, turn: Turn, index: int) -> Any:
         """Return the state after learning from the turn `index`."""
         raise NotImplementedError
 
@@ -84,7 +84,7 @@ class LearnsByTurn:
         self,
         program: Program,
         setups: Setup,
-        state: Any,
+        state: PyTree,
         seen: Played,
         t: int,
         turn: Turn | None = None,
@@ -96,12 +96,12 @@ class LearnsByTurn:
         raise NotImplementedError
 
     def learn_and_choose(
-        self, program: Program, setups: Setup, state: Any, turn: Turn, t: int
+        self, program: Program, setups: Setup, state: PyTree, turn: Turn, t: int
     ) -> tuple[Any, Any]:
         """Learn from the last turn, and choose the next actions, at environment step t."""
         state = self.learn(program, setups, state, turn, t // program.lanes - 1)
         return self.choose(program, setups, state, turn.after, t)
 
-    def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
+    def finish(self, program: Program, setups: Setup, state: PyTree, turn: Turn, t: int) -> Any:
         """Return the state after the last turn of the training."""
         return self.learn(program, setups, state, turn, t // program.lanes - 1)

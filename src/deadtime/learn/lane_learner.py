@@ -41,7 +41,7 @@ def _chosen(program: Program, setup: Setup, run: LaneRun, t: Array) -> tuple[Arr
 
 
 def _learned_and_chosen(
-    program: Program, setup: Setup, run: LaneRun, steps: Steps, t: Any
+    program: Program, setup: Setup, run: LaneRun, steps: Steps, t: Array
 ) -> tuple[Array, LaneRun]:
     """Learn from the steps that begin at t, and choose at those that follow."""
     now = learned(program, setup, run.learner, run.replay, run.actors, steps, t)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from deadtime.learn.compiled_loop import actor_after, actor_at
 from deadtime.learn.host_turn import Turn
@@ -57,7 +57,9 @@ def new_learner(program: Program, setup: Setup) -> Any:
     return program.learner.init(program, setup, key_learner)
 
 
-def started(program: Program, obs: Any, queue: Any, ages: Any) -> Actor:
+def started(
+    program: Program, obs: Array | np.ndarray, queue: Array | np.ndarray, ages: Array | np.ndarray
+) -> Actor:
     """Return lanes at the start of new episodes, whose first steps read `ages`."""
 
     def one(obs: Array, queue: Array, age: Array) -> Actor:
@@ -81,7 +83,7 @@ def blank(program: Program) -> tuple[Actor, Steps]:
 
 
 def chosen(
-    program: Program, setup: Setup, learner: Any, actors: Actor, t: Array
+    program: Program, setup: Setup, learner: PyTree, actors: Actor, t: Array
 ) -> tuple[Array, Actor]:
     """Return an action for each lane, at the steps t, t + 1, …, and the lanes with new memories."""
 
@@ -96,16 +98,16 @@ def chosen(
 def learned(
     program: Program,
     setup: Setup,
-    learner: Any,
-    replay: Any,
+    learner: PyTree,
+    replay: PyTree,
     actors: Actor,
     steps: Steps,
-    t: Any,
+    t: Array,
 ) -> tuple[Any, Any]:
     """Return learner and replay buffer after the steps t, t + 1, … that the lanes made."""
     done = steps.done._replace(memory=actors.memory)
 
-    def one(state: Any, row: tuple[Array, Actor, Done, Array]) -> tuple[Any, None]:
+    def one(state: PyTree, row: tuple[Array, Actor, Done, Array]) -> tuple[Any, None]:
         t, actor, done, lost = row
         learner, replay = state
         kept = program.learner.record(program, setup, learner, actor, done)

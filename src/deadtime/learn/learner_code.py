@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PyTree
 
 from deadtime.learn.program import Actor, Done, Program, Setup
 
@@ -46,20 +46,29 @@ class LearnerCode(Protocol):
         """Return the memory of an actor at the start of an episode; () if it has none."""
 
     def act(
-        self, program: Program, setup: Setup, state: Any, actor: Actor, keys: Keys
+        self, program: Program, setup: Setup, state: PyTree, actor: Actor, keys: Keys
     ) -> tuple[Array, Any]:
         """Return an action for training, and the actor's next memory."""
 
     def decide(
-        self, program: Program, setup: Setup, state: Any, actor: Actor, key: Array
+        self, program: Program, setup: Setup, state: PyTree, actor: Actor, key: Array
     ) -> tuple[Array, Any]:
         """Return the best action, without exploration, and the actor's next memory."""
 
-    def record(self, program: Program, setup: Setup, state: Any, actor: Actor, done: Done) -> Any:
+    def record(
+        self, program: Program, setup: Setup, state: PyTree, actor: Actor, done: Done
+    ) -> Any:
         """Return the parts of a step that `update` needs."""
 
     def update(
-        self, program: Program, setup: Setup, state: Any, replay: Any, kept: Any, t: Any, keys: Keys
+        self,
+        program: Program,
+        setup: Setup,
+        state: PyTree,
+        replay: PyTree,
+        kept: PyTree,
+        t: Int[Array, ""],
+        keys: Keys,
     ) -> tuple[Any, Any]:
         """Return state and replay buffer after learning from a record, at environment step t.
 
@@ -67,11 +76,13 @@ class LearnerCode(Protocol):
         records with the axes (step, actor).
         """
 
-    def policy_arrays(self, program: Program, state: Any) -> dict[str, np.ndarray]:
+    def policy_arrays(self, program: Program, state: PyTree) -> dict[str, np.ndarray]:
         """Return the arrays of a policy."""
 
 
-def kept(new: StateT, old: StateT, finite: Any, t: Int[Array, ""], usable: Any = True) -> StateT:
+def kept(
+    new: StateT, old: StateT, finite: Array, t: Int[Array, ""], usable: bool | Array = True
+) -> StateT:
     """Return the new state of a learner, or the old one if it diverged or can't learn yet."""
     going = usable & (old.diverged_at < 0)
     state = jax.tree.map(lambda a, b: jnp.where(going & finite, a, b), new, old)

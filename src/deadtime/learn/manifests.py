@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from deadtime.learn.run_spec import Run, TabularRun
 from deadtime.runtime.dense_layers import outputs_of
 from deadtime.runtime.frame_layers import FRAMES, MOST_ACTIONS, torso_outputs
 
@@ -13,12 +14,12 @@ Arrays = dict[str, np.ndarray]
 Fields = dict[str, Any]
 
 
-def of_table(spec: Any, arrays: Arrays) -> Fields:
+def of_table(spec: TabularRun, arrays: Arrays) -> Fields:
     """Return the fields of a table."""
     return {"states": spec.states, "actions": arrays["q"].shape[1]}
 
 
-def of_deep_q(spec: Any, arrays: Arrays) -> Fields:
+def of_deep_q(spec: Run, arrays: Arrays) -> Fields:
     """Return the fields of a Q-network of numbers."""
     return {
         "observation_shape": arrays["inputs/mean"].shape,
@@ -29,7 +30,7 @@ def of_deep_q(spec: Any, arrays: Arrays) -> Fields:
     }
 
 
-def of_sac(spec: Any, arrays: Arrays) -> Fields:
+def of_sac(spec: Run, arrays: Arrays) -> Fields:
     """Return the fields of an actor of numbers."""
     numbers = arrays["layer/0/weight"].shape[1] - int(arrays["capacity"]) * len(arrays["low"])
     return {
@@ -42,7 +43,7 @@ def of_sac(spec: Any, arrays: Arrays) -> Fields:
     }
 
 
-def of_actor_critic(spec: Any, arrays: Arrays) -> Fields:
+def of_actor_critic(spec: Run, arrays: Arrays) -> Fields:
     """Return the fields of an actor-critic of numbers."""
     return {
         "observation_shape": arrays["layer/0/weight"].shape[1:],
@@ -52,7 +53,7 @@ def of_actor_critic(spec: Any, arrays: Arrays) -> Fields:
     }
 
 
-def of_frame_q(spec: Any, arrays: Arrays) -> Fields:
+def of_frame_q(spec: Run, arrays: Arrays) -> Fields:
     """Return the fields of a Q-network of frames."""
     seen = torso_outputs(spec.learner.channels)
     return {
@@ -64,7 +65,7 @@ def of_frame_q(spec: Any, arrays: Arrays) -> Fields:
     }
 
 
-def of_frame_actor_critic(spec: Any, arrays: Arrays) -> Fields:
+def of_frame_actor_critic(spec: Run, arrays: Arrays) -> Fields:
     """Return the fields of an actor-critic of frames."""
     return {
         "observation_shape": FRAMES,
@@ -75,6 +76,6 @@ def of_frame_actor_critic(spec: Any, arrays: Arrays) -> Fields:
     }
 
 
-def _actions_of(spec: Any, arrays: Arrays) -> int:
+def _actions_of(spec: Run, arrays: Arrays) -> int:
     """Return the number of a game's actions; for old records, which lack it, ask the emulator."""
     return int(arrays["actions"]) if "actions" in arrays else spec.environment(0).num_actions

@@ -17,7 +17,7 @@ from deadtime._support.version import __version__
 from deadtime.learn.program import Program, Setup
 
 
-def bytes_a_run(begin_all: Any, program: Any, setups: Setup) -> int:
+def bytes_a_run(begin_all: Any, program: Program, setups: Setup) -> int:
     """Return the size of one run's state: networks and moments, replay buffer, environment."""
     state = begin_all.eval_shape(program, setups)
     width = len(setups.delay)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 
 class MLP(eqx.Module):
@@ -25,7 +24,7 @@ class MLP(eqx.Module):
         return last[0] @ x + last[1]
 
 
-def layer_arrays(part: str, net: Any) -> dict[str, Array]:
+def layer_arrays(part: str, net: PyTree) -> dict[str, Array]:
     """Return the arrays of a network by their names in a record."""
     arrays: dict[str, Array] = {}
     for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
@@ -33,7 +32,7 @@ def layer_arrays(part: str, net: Any) -> dict[str, Array]:
     return arrays
 
 
-def new_mlp(key: Array, widths: tuple[int, ...], used_inputs: Any) -> MLP:
+def new_mlp(key: Array, widths: tuple[int, ...], used_inputs: int | Array) -> MLP:
     """Return a new network: Glorot's uniform weights and zero biases.
 
     The scale of the first layer follows from `used_inputs`, the number of inputs that can differ
@@ -56,7 +55,7 @@ def new_orthogonal(
     Factorizations of LAPACK, mapped over runs, can block one another forever in XLA's CPU threads.
     """
 
-    def step(_: Any, w: Array) -> Array:
+    def step(_: int | Array, w: Array) -> Array:
         return 1.5 * w - 0.5 * w @ (w.T @ w)
 
     tall = jax.random.normal(key, (max(rows, columns), min(rows, columns)))

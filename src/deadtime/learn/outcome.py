@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import PyTree
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _POINTS = 100
 
 
-def status_of(learner: Any) -> str:
+def status_of(learner: PyTree) -> str:
     """Return how a run ended, from the state of its learner."""
     if learner.diverged_at >= 0:
         return f"diverged at step {learner.diverged_at}"

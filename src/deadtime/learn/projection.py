@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from deadtime.learn.double_q import Batch, batch_loss
 from deadtime.learn.networks import MLP
@@ -33,12 +33,12 @@ class Projected(NamedTuple):
     """F over observations and queues."""
 
 
-def valuing(q: Any) -> MLP:
+def valuing(q: PyTree) -> MLP:
     """Return the network that a target network follows."""
     return q.values if isinstance(q, Projected) else q
 
 
-def deciding(q: Any) -> MLP:
+def deciding(q: PyTree) -> MLP:
     """Return the network that decides."""
     return q.projection if isinstance(q, Projected) else q
 

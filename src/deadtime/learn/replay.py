@@ -106,7 +106,7 @@ def new_replay(capacity: int, layout: Layout) -> Replay:
     return Replay(jnp.zeros((capacity, width)), jnp.zeros((), jnp.int32))
 
 
-def store(replay: Replay, item: Transition, keep: Any, layout: Layout) -> Replay:
+def store(replay: Replay, item: Transition, keep: bool | Array, layout: Layout) -> Replay:
     """Return the replay buffer with one more transition if `keep`."""
     numbers = item._asdict() | {"newest": item.next_queue[-1:]}
     row = jnp.concatenate([jnp.ravel(jnp.float32(numbers[name])) for name in layout.parts])

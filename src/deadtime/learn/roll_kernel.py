@@ -24,7 +24,7 @@ def roll(
     one_hot: bool,
     obs: Float[Array, " D"],
     queue: Int[Array, " C"],
-    delay: Any,
+    delay: int | Array,
 ) -> Float[Array, " D"]:
     """Return the prediction after the last `delay` actions of the queue.
 

@@ -60,6 +60,10 @@ class TabularRun(Run, Protocol):
     """A run of tabular Q-learning."""
 
     @property
+    def states(self) -> int:
+        """The number of states of the environment."""
+
+    @property
     def episodes(self) -> int:
         """The number of training episodes."""
 

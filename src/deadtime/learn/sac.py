@@ -99,7 +99,7 @@ def _model(program: Program) -> ForwardModel | None:
 
 
 def inputs(
-    program: Program, setup: Setup, obs: Array, queue: Array, sees: Any
+    program: Program, setup: Setup, obs: Array, queue: Array, sees: bool | Array
 ) -> Float[Array, " inputs"]:
     """Return an observation and, if the network `sees` them, its pending actions."""
     capacity = len(queue)
@@ -137,7 +137,7 @@ def values(critics: MLP, valued: Array, action: Array) -> Float[Array, "2 B"]:
 
 
 def target_values(
-    state: SacState, batch: Transition, given: Inputs, noise: Array, gamma: Any
+    state: SacState, batch: Transition, given: Inputs, noise: Array, gamma: float | Array
 ) -> Float[Array, " B"]:
     """Return r + γ (min Q'(s', a') - α log π(a')), where a' is the action executed next.
 
@@ -159,7 +159,7 @@ def critic_loss(critics: MLP, given: Inputs, target: Array) -> Float[Array, ""]:
 
 
 def actor_losses(
-    weights: Weights, batch: Transition, given: Inputs, noise: Array, target_entropy: Any
+    weights: Weights, batch: Transition, given: Inputs, noise: Array, target_entropy: float | Array
 ) -> tuple[Array, Array]:
     """Return the losses of the actor and of the temperature.
 
@@ -310,7 +310,7 @@ class SoftActorCritic:
         state: SacState,
         replay: Replay,
         step: Kept,
-        t: Any,
+        t: Int[Array, ""],
         keys: Keys,
     ) -> tuple[SacState, Replay]:
         """Store the transition of step t, and update once the random steps are over."""

@@ -11,6 +11,7 @@ group by rounding only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from math import prod
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from deadtime.envs.pools import Played
 from deadtime.learn.compiled_loop import actor_at
@@ -110,20 +111,20 @@ def begin_all(program: Program, setups: Setup) -> TogetherRuns:
 
 
 def _followed_and_chosen(
-    program: Program, setup: Setup, learner: Any, actors: Actor, rows: Array, t: Array
+    program: Program, setup: Setup, learner: PyTree, actors: Actor, rows: Array, t: Array
 ) -> tuple[Array, Actor]:
     actors = followed(program, actors, unpacked(program, rows))
     return chosen(program, setup, learner, actors, t)
 
 
 def _learned(
-    program: Program, setup: Setup, both: Any, actors: Actor, rows: Array, t: Array
+    program: Program, setup: Setup, both: PyTree, actors: Actor, rows: Array, t: Array
 ) -> tuple[Any, Any]:
     learner, replay = both
     return learned(program, setup, learner, replay, actors, unpacked(program, rows), t)
 
 
-def _decided(program: Program, setup: Setup, learner: Any, seen: Seen) -> Array:
+def _decided(program: Program, setup: Setup, learner: PyTree, seen: Seen) -> Array:
     """Return the best action of each lane of a run."""
 
     def one(seen: Seen) -> Array:
@@ -148,7 +149,7 @@ class _Functions(NamedTuple):
 
 @cache
 def _functions(program: Program) -> _Functions:
-    def mapped(function: Any, *axes: int | None) -> Any:
+    def mapped(function: Callable[..., Any], *axes: int | None) -> Any:
         return jax.vmap(partial(function, program), in_axes=axes)
 
     return _Functions(
@@ -230,7 +231,7 @@ class TogetherLearner:
         return state._replace(learner=learner, replay=replay)
 
     def decide(
-        self, program: Program, setups: Setup, learner: Any, memory: Any, seen: Played
+        self, program: Program, setups: Setup, learner: PyTree, memory: PyTree, seen: Played
     ) -> tuple[Array, Any]:
         """Return the best action of each lane."""
         ages = seen.age, seen.action_age, seen.next_age, seen.age_now

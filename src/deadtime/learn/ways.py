@@ -36,7 +36,7 @@ def _tables(
     return steps.astype(np.int32), places
 
 
-def known_at_start(program: Program, age: Any) -> Any:
+def known_at_start(program: Program, age: Array | np.ndarray) -> Any:
     """Return what an agent knows at the start of an episode whose first step reads `age`.
 
     It is 1 + the known age; 0 if it knows none; () if it needs none.
@@ -47,7 +47,7 @@ def known_at_start(program: Program, age: Any) -> Any:
     return zero + age + 1 if program.observed == "now" else zero
 
 
-def known_after(program: Program, age: Any, next_age: Any) -> Any:
+def known_after(program: Program, age: Array, next_age: Array) -> Any:
     """Return what an agent knows after a step that read `age`; the next one will read `next_age`.
 
     The result has the form of `known_at_start`.

@@ -18,13 +18,13 @@ enumerated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array, vstack
 
 from deadtime.planning.iteration import METHODS
-from deadtime.planning.mdp import MDP, check_augmented_state
+from deadtime.planning.mdp import MDP, Queue, check_augmented_state
 from deadtime.planning.solution import Solution, check_time, described, solve_augmented
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Beliefs:
     problem: MDP
     moved: float
 
-    def find(self, state: int, queue: Any) -> int:
+    def find(self, state: int, queue: Queue) -> int:
         """Return the class of an augmented state."""
         found = state
         for step, action in zip(self.extend, queue, strict=True):
@@ -118,15 +118,15 @@ class BeliefSolution:
             )
         return f"{self.classes} classes; {self.solution.message}"
 
-    def delayed_value(self, state: int, queue: Any = ()) -> float:
+    def delayed_value(self, state: int, queue: Queue = ()) -> float:
         """Return the optimal value from the first reward that the agent can still decide."""
         return float(self.solution.values[self._find(state, queue)])
 
-    def _find(self, state: int, queue: Any) -> int:
+    def _find(self, state: int, queue: Queue) -> int:
         first, *pending = check_augmented_state(self.mdp, self.delay, state, queue)
         return self.beliefs.find(first, pending)
 
-    def action(self, state: int, queue: Any = (), time: int = 0) -> int:
+    def action(self, state: int, queue: Queue = (), time: int = 0) -> int:
         """Return the action to choose (at step `time` of a problem with a horizon)."""
         found = self._find(state, queue)
         if self.horizon is None:
@@ -136,7 +136,7 @@ class BeliefSolution:
             int(self.solution.policy[time, found]) if time < len(self.solution.policy) else 0
         )  # never executed
 
-    def value(self, state: int, queue: Any = ()) -> float:
+    def value(self, state: int, queue: Queue = ()) -> float:
         """Return the optimal value with the pending actions' own rewards, like `Solution.value`."""
         state, *queue = check_augmented_state(self.mdp, self.delay, state, queue)
         law = np.eye(self.mdp.states)[state]

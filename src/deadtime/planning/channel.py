@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
@@ -25,7 +25,8 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from deadtime._support.machine import free_memory
 from deadtime.delays import DelayProcess
-from deadtime.planning.mdp import MDP, check_index
+from deadtime.delays.chain import Chain
+from deadtime.planning.mdp import MDP, Queue, check_index
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -110,7 +111,7 @@ def constant_channel(delay: int) -> Channel:
     return Channel(age, age, csr_array(np.ones((1, 1))), np.ones(1), delay)
 
 
-def _reachable(chain: Any) -> tuple[Int[np.ndarray, " N"], csr_array]:
+def _reachable(chain: Chain) -> tuple[Int[np.ndarray, " N"], csr_array]:
     """Return the states that an episode can reach, in order, and the transitions among them."""
     size = chain.size
     listed = chain.successors
@@ -173,7 +174,7 @@ def check_channel_memory(mdp: MDP, channel: Channel, bytes_a_state: float, what:
         )
 
 
-def check_queue(mdp: MDP, channel: Channel, queue: Any) -> tuple[int, ...]:
+def check_queue(mdp: MDP, channel: Channel, queue: Queue) -> tuple[int, ...]:
     """Return the last K actions as a tuple, or raise if they are not K actions."""
     actions = tuple(queue) if np.ndim(queue) == 1 else None
     if actions is None or len(actions) != channel.longest:

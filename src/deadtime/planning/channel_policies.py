@@ -7,16 +7,17 @@ on the channel's state, shape (N, S, A, …, A). Values count all rewards from t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, diags_array, eye_array
 from scipy.sparse.linalg import bicgstab, splu
 
 from deadtime.delays import DelayProcess, as_process
 from deadtime.planning.channel import Channel, channel_of
 from deadtime.planning.channel_solution import written_out
-from deadtime.planning.mdp import MDP
+from deadtime.planning.mdp import MDP, Queue
 from deadtime.planning.process import as_probabilities, start_laws
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Paths(NamedTuple):
     executed: Int[np.ndarray, "paths steps"]
 
 
-def policy_values(mdp: MDP, delay: int | DelayProcess, rule: Any) -> Float[np.ndarray, " *x"]:
+def policy_values(mdp: MDP, delay: int | DelayProcess, rule: ArrayLike) -> Float[np.ndarray, " *x"]:
     """Return the exact values of a rule, shape (N, S, A, …, A)."""
     check_discount(mdp)
     channel = channel_of(as_process(delay))
@@ -82,7 +83,7 @@ def discounted_sum(
         total = total + left
 
 
-def _chances(mdp: MDP, channel: Channel, rule: Any) -> Float[np.ndarray, "N S Q A"]:
+def _chances(mdp: MDP, channel: Channel, rule: ArrayLike) -> Float[np.ndarray, "N S Q A"]:
     """Return the probabilities of actions, or raise if the rule has another shape."""
     given = np.asarray(rule)
     queue = (mdp.actions,) * channel.longest
@@ -106,9 +107,9 @@ def _chances(mdp: MDP, channel: Channel, rule: Any) -> Float[np.ndarray, "N S Q 
 def simulate_process(
     mdp: MDP,
     delay: int | DelayProcess,
-    rule: Any,
-    start: Any,
-    queue: Any,
+    rule: ArrayLike,
+    start: ArrayLike,
+    queue: Queue,
     *,
     steps: int,
     paths: int,

@@ -16,7 +16,7 @@ state, with the number N.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -27,7 +27,7 @@ from deadtime.planning.augmented import Operator
 from deadtime.planning.channel import Channel, channel_of, check_channel_memory, check_queue
 from deadtime.planning.channel_operator import ChannelOperator
 from deadtime.planning.iteration import check_contraction, solve_operator
-from deadtime.planning.mdp import MDP, check_index
+from deadtime.planning.mdp import MDP, Queue, check_index
 from deadtime.planning.solution import check_time, described
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ProcessSolution:
         """The number of states (c, s, queue) of the problem."""
         return sum(part.size for part in self.values)
 
-    def value(self, state: int, queue: Any = (), channel: int | None = None) -> float:
+    def value(self, state: int, queue: Queue = (), channel: int | None = None) -> float:
         """Return the value of a state and the last K actions.
 
         Without a channel state it is the value at the start of an episode: the mean over the first
@@ -87,14 +87,14 @@ class ProcessSolution:
         law = self.channel.start[firsts]
         return float(law @ [self.value(state, queue, int(c)) for c in firsts])
 
-    def action(self, state: int, queue: Any, channel: int, time: int = 0) -> int:
+    def action(self, state: int, queue: Queue, channel: int, time: int = 0) -> int:
         """Return the action to choose (at step `time` of a problem with a horizon)."""
         c, at = self._place(state, queue, channel)
         if self.horizon is None:
             return int(self.policy[c][at])
         return int(self.policy[c][check_time(time, self.horizon)][at])
 
-    def _place(self, state: int, queue: Any, channel: int) -> tuple[int, tuple[int, ...]]:
+    def _place(self, state: int, queue: Queue, channel: int) -> tuple[int, tuple[int, ...]]:
         """Return the channel state, and the index of (state, queue) in its arrays."""
         check_index("channel state", channel, len(self.values))
         check_index("state", state, self.mdp.states)

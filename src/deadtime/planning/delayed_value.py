@@ -14,9 +14,10 @@ counts one reward. It agrees at m = 1, and `claims` shows that it fails from m =
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 from scipy.sparse.linalg import splu
 
@@ -105,7 +106,7 @@ def exact_values(mdp: MDP, policy: Policy, delay: int) -> Float[np.ndarray, " *x
 
 
 def at_queue(
-    mdp: MDP, delay: int, values: Float[np.ndarray, " *x"], start: Any, queue: Any
+    mdp: MDP, delay: int, values: Float[np.ndarray, " *x"], start: ArrayLike, queue: ArrayLike
 ) -> float:
     """Return the value v^{μ_0:μ_{m-1}, π}(s_0) at a start and a queue, or at laws of them."""
     values = np.asarray(values)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -28,7 +27,7 @@ from scipy.sparse import coo_array, csr_array
 from deadtime._support.machine import free_memory
 from deadtime.delays import DelayProcess, as_process
 from deadtime.planning.channel import Channel, channel_of
-from deadtime.planning.mdp import MDP
+from deadtime.planning.mdp import MDP, Queue
 
 _BYTES = 2000
 _Known = tuple[int, int, tuple[int, ...]]
@@ -41,7 +40,7 @@ class LateObservations:
     problem: MDP
     numbers: dict[_Known, int]
 
-    def number(self, channel: int, seen: int, actions: Any = ()) -> int:
+    def number(self, channel: int, seen: int, actions: Queue = ()) -> int:
         """Return the number of the state (channel state, state seen, actions since)."""
         known = (channel, seen, tuple(actions))
         if known not in self.numbers:

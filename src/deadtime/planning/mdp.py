@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,9 @@ from scipy.sparse import csr_array, issparse
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+Queue = Sequence[int] | np.ndarray
+"""Pending actions, oldest first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +93,7 @@ class MDP:
         return self.P.toarray().reshape(self.states, self.actions, self.states)
 
 
-def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple[int, ...]:
+def check_augmented_state(mdp: MDP, delay: int, state: int, queue: Queue) -> tuple[int, ...]:
     """Return (s, a_0, …, a_{m-1}) as indices, or raise: negative ones do not wrap around."""
     actions = tuple(queue) if np.ndim(queue) == 1 else None
     if actions is None or len(actions) != delay:
@@ -105,7 +109,7 @@ def check_augmented_state(mdp: MDP, delay: int, state: Any, queue: Any) -> tuple
     return (int(state), *(int(a) for a in actions))
 
 
-def check_index(what: str, index: Any, count: int) -> None:
+def check_index(what: str, index: object, count: int) -> None:
     """Raise if an index is not one of 0 … count - 1."""
     if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < count:
         raise ValueError(
@@ -114,7 +118,7 @@ def check_index(what: str, index: Any, count: int) -> None:
         )
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return str(np.asarray(value).tolist())
 
 

@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import softmax
 
@@ -39,7 +40,9 @@ class Best:
     looked_at: int
 
 
-def best_queue_aware(mdp: MDP, delay: int, start: Any, queue: Any, tol: float = 1e-10) -> Best:
+def best_queue_aware(
+    mdp: MDP, delay: int, start: ArrayLike, queue: ArrayLike, tol: float = 1e-10
+) -> Best:
     """Return the optimum over all policies: the solution of the augmented problem."""
     delayed = solve(mdp, delay, tol=tol).delayed
     value = at_queue(mdp, delay, delayed.values, start, queue)
@@ -47,7 +50,7 @@ def best_queue_aware(mdp: MDP, delay: int, start: Any, queue: Any, tol: float = 
 
 
 def best_stationary_deterministic(
-    mdp: MDP, delay: int, start: Any, queue: Any, limit: int = 100_000
+    mdp: MDP, delay: int, start: ArrayLike, queue: ArrayLike, limit: int = 100_000
 ) -> Best:
     """Return the best of all A^S rules, each evaluated exactly."""
     count = mdp.actions**mdp.states
@@ -66,7 +69,7 @@ def best_stationary_deterministic(
 
 
 def best_stationary_randomized(
-    mdp: MDP, delay: int, start: Any, queue: Any, starts: int = 20, seed: int = 0
+    mdp: MDP, delay: int, start: ArrayLike, queue: ArrayLike, starts: int = 20, seed: int = 0
 ) -> Best:
     """Return the best of many local searches over softmax rules.
 
@@ -96,7 +99,12 @@ def best_stationary_randomized(
 
 
 def best_markov_deterministic(
-    mdp: MDP, delay: int, start: Any, queue: Any, horizon: int, max_nodes: int = 1_000_000
+    mdp: MDP,
+    delay: int,
+    start: ArrayLike,
+    queue: ArrayLike,
+    horizon: int,
+    max_nodes: int = 1_000_000,
 ) -> Best:
     """Return the best rules d_t: S → A for `horizon` decisions, by branch and bound.
 

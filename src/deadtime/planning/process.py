@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numba
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.delays.convention import check_delay
 from deadtime.planning.augmented import check_memory, queue_shape
-from deadtime.planning.mdp import MDP, check_augmented_state, check_index
+from deadtime.planning.mdp import MDP, Queue, check_augmented_state, check_index
 from deadtime.planning.threads import on_threads
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Policy:
         return Policy(np.roll(self.probabilities, -steps, axis=0))
 
 
-def markov(mdp: MDP, rules: Any) -> Policy:
+def markov(mdp: MDP, rules: ArrayLike) -> Policy:
     """Return a Markov policy of rules d_0, d_1, …: actions d_k[s], or probabilities d_k[s, a].
 
     The rules repeat after the last one. Integers are actions and floats are probabilities, here and
@@ -59,12 +60,12 @@ def markov(mdp: MDP, rules: Any) -> Policy:
     return _policy(mdp, rules, (mdp.states,), "a Markov policy", one=False)
 
 
-def stationary(mdp: MDP, rule: Any) -> Policy:
+def stationary(mdp: MDP, rule: ArrayLike) -> Policy:
     """Return a stationary policy of one rule: actions d[s], or probabilities d[s, a]."""
     return _policy(mdp, rule, (mdp.states,), "a stationary policy", many=False)
 
 
-def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
+def queue_aware(mdp: MDP, delay: int, rule: ArrayLike) -> Policy:
     """Return a policy that sees its queue: actions d[s, a_0, …, a_{m-1}], or probabilities d[…, a].
 
     An axis for time may come before the others: one rule for each step, repeated after the last.
@@ -73,7 +74,13 @@ def queue_aware(mdp: MDP, delay: int, rule: Any) -> Policy:
 
 
 def _policy(
-    mdp: MDP, rule: Any, shape: tuple[int, ...], what: str, *, one: bool = True, many: bool = True
+    mdp: MDP,
+    rule: ArrayLike,
+    shape: tuple[int, ...],
+    what: str,
+    *,
+    one: bool = True,
+    many: bool = True,
 ) -> Policy:
     """Return the policy of an array: `one` rule if allowed, or `many`, one for each step.
 
@@ -137,14 +144,20 @@ def check_policy(mdp: MDP, delay: int, policy: Policy) -> None:
         )
 
 
-def start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarray, np.ndarray]:
+def start_laws(
+    mdp: MDP, delay: int, start: ArrayLike, queue: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the laws of s_0 and of each pending action; raise if an index or a law is wrong."""
     if np.ndim(start) == 0:
         check_index("state", start, mdp.states)
-    law = np.eye(mdp.states)[start] if np.ndim(start) == 0 else np.asarray(start, np.float64)
+    law = (
+        np.eye(mdp.states)[np.asarray(start)]
+        if np.ndim(start) == 0
+        else np.asarray(start, np.float64)
+    )
     laws = np.asarray(queue)
     if laws.ndim < 2:
-        _, *pending = check_augmented_state(mdp, delay, 0, queue)
+        _, *pending = check_augmented_state(mdp, delay, 0, cast("Queue", queue))
         laws = np.eye(mdp.actions)[np.array(pending, int)]
     for what, part, shape in (("start", law, (mdp.states,)), ("queue", laws, (delay, mdp.actions))):
         if part.shape != shape or (part < 0).any() or not np.allclose(part.sum(axis=-1), 1):
@@ -155,7 +168,9 @@ def start_laws(mdp: MDP, delay: int, start: Any, queue: Any) -> tuple[np.ndarray
     return law, laws
 
 
-def initial_law(mdp: MDP, delay: int, start: Any, queue: Any) -> Float[np.ndarray, "S Q"]:
+def initial_law(
+    mdp: MDP, delay: int, start: ArrayLike, queue: ArrayLike
+) -> Float[np.ndarray, "S Q"]:
     """Return the law of (s_0, queue).
 
     `start` is a state or a law of states. `queue` is m actions, or m laws of actions (m, A).
@@ -179,7 +194,7 @@ def advance(
 
 
 def law_at(
-    mdp: MDP, policy: Policy, delay: int, start: Any, queue: Any, time: int
+    mdp: MDP, policy: Policy, delay: int, start: ArrayLike, queue: ArrayLike, time: int
 ) -> Float[np.ndarray, " *x"]:
     """Return the exact law of (s_t, queue), shape (S, A, …, A)."""
     check_policy(mdp, delay, policy)
@@ -197,9 +212,9 @@ def path_probability(
     mdp: MDP,
     policy: Policy | Callable[[tuple[int, ...]], Any],
     delay: int,
-    queue: Any,
-    path: Any,
-    start: Any = None,
+    queue: Queue,
+    path: Queue,
+    start: ArrayLike | None = None,
 ) -> float:
     """Return the probability of a path of states and *executed* actions (paper, Prop. 5.1).
 
@@ -280,8 +295,8 @@ def simulate(
     mdp: MDP,
     policy: Policy,
     delay: int,
-    start: Any,
-    queue: Any,
+    start: ArrayLike,
+    queue: ArrayLike,
     *,
     steps: int,
     paths: int,

@@ -26,14 +26,14 @@ from deadtime.planning.iteration import (
     most_successors,
     solve_operator,
 )
-from deadtime.planning.mdp import MDP, check_augmented_state
+from deadtime.planning.mdp import MDP, Queue, check_augmented_state
 from deadtime.planning.process import Policy, queue_aware
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 
-def check_time(time: Any, horizon: int) -> int:
+def check_time(time: object, horizon: int) -> int:
     """Return a step of a problem with a horizon, or raise if it is not one."""
     if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
         raise ValueError(
@@ -99,15 +99,15 @@ class Solution:
         """The optimal delayed value of every augmented state."""
         return self.delayed.values
 
-    def delayed_value(self, state: int, queue: Any = ()) -> float:
+    def delayed_value(self, state: int, queue: Queue = ()) -> float:
         """Return the delayed value of one augmented state."""
         return float(self.delayed_values[check_augmented_state(self.mdp, self.delay, state, queue)])
 
-    def value(self, state: int, queue: Any = ()) -> float:
+    def value(self, state: int, queue: Queue = ()) -> float:
         """Return the value of one augmented state."""
         return float(self.values[check_augmented_state(self.mdp, self.delay, state, queue)])
 
-    def action(self, state: int, queue: Any = (), time: int = 0) -> int:
+    def action(self, state: int, queue: Queue = (), time: int = 0) -> int:
         """Return the action to choose (at step `time` of a problem with a horizon)."""
         at = check_augmented_state(self.mdp, self.delay, state, queue)
         return int(

@@ -97,7 +97,9 @@ def _check_observed(observed: str) -> None:
         raise ValueError(f'observed is "now" or "hindsight"; got {observed!r}: choose one of these')
 
 
-def _check_arguments(mdp: MDP, method: str, tol: float, horizon: Any, max_iterations: Any) -> None:
+def _check_arguments(
+    mdp: MDP, method: str, tol: float, horizon: int | None, max_iterations: int
+) -> None:
     """Raise if an argument of `solve` is not valid."""
     if method not in METHODS:
         raise ValueError(f"no method is called {method!r}: choose one of {', '.join(METHODS)}")
@@ -115,7 +117,8 @@ def _check_arguments(mdp: MDP, method: str, tol: float, horizon: Any, max_iterat
         raise ValueError(f"{rule}; got {max_iterations!r}: leave it out for 100,000")
 
 
-def _is_whole(number: Any, least: int) -> bool:
+def _is_whole(number: object, least: int) -> bool:
     """Return whether a number is whole and large enough; True and False are no numbers here."""
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    return bool(whole and number >= least)
+    if not isinstance(number, int | np.integer) or isinstance(number, bool):
+        return False
+    return bool(number >= least)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -30,7 +31,7 @@ def changes(after, before):  # type: ignore[no-untyped-def]  # pragma: no cover
     return low.min(), high.max(), largest.max()
 
 
-def on_threads(work: int, kernel: Any, *arguments: Any) -> Any:
+def on_threads(work: int, kernel: Callable[..., Any], *arguments: Any) -> Any:
     """Call a kernel, on one thread if there is little work."""
     if work > _SMALL:
         return kernel(*arguments)

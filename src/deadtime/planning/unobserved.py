@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.delays import DelayProcess, as_process
 from deadtime.planning.channel import Channel, channel_of
@@ -56,8 +57,8 @@ class Bounds:
 def bounds(
     mdp: MDP,
     delay: int | DelayProcess,
-    start: Any = 0,
-    queue: Any = None,
+    start: ArrayLike = 0,
+    queue: ArrayLike | None = None,
     *,
     tol: float = 1e-8,
     max_evaluations: int = 500,

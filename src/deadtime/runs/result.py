@@ -155,7 +155,7 @@ class Result:
         return records.write(Path(path), self.record)
 
 
-def _argument(name: str, value: Any) -> str:
+def _argument(name: str, value: object) -> str:
     """Return a setting as the command line takes it."""
     return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
 

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from deadtime._support.files import is_folder
 from deadtime.learn.tabular_loop import check_workers
@@ -67,7 +66,11 @@ def _only_driver(root: Path, store: Store | None, how: How) -> AbstractContextMa
 
 
 def train_recorded(
-    spec: Spec, seeds: Any, root: Path, keep_policies: bool = True, where: Where | None = None
+    spec: Spec,
+    seeds: int | Sequence[int],
+    root: Path,
+    keep_policies: bool = True,
+    where: Where | None = None,
 ) -> tuple[Result, Path]:
     """Train the seeds that `root` has no record of, and return the result of all `seeds`.
 

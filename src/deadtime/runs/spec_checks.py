@@ -32,7 +32,7 @@ def differing(environment: Any, usual: Any, settings: dict[str, Any]) -> dict[st
     return {name: value for name, value in given.items() if value != getattr(usual, name, None)}
 
 
-def read_process(process: Any) -> DelayProcess | None:
+def read_process(process: object) -> DelayProcess | None:
     """Return the delay process of a spec, which may be JSON; None for a constant delay."""
     found = from_json(process) if isinstance(process, Mapping) else process
     if found is not None and not isinstance(found, DelayProcess):
@@ -118,7 +118,7 @@ def _has_kind(kind: type, name: str, value: Any) -> bool:
     return kind is float or (value == int(value) and value >= least)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a setting as JSON holds it, with every number as a float."""
     if isinstance(value, tuple | list):
         return list(value)

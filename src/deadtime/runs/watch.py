@@ -5,8 +5,9 @@ A frame shows the environment, the state that the agent predicts, and the pendin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -16,13 +17,17 @@ from deadtime.envs.families import family_of
 from deadtime.envs.family import Arrows
 from deadtime.envs.scenes import GHOST, INK
 from deadtime.learn.evaluate import act, forget, known_ages
-from deadtime.runtime.policy import check_place
+from deadtime.runtime.network_policy import NetworkPolicy
+from deadtime.runtime.policy import Policy, check_place
+from deadtime.runtime.table_policy import TablePolicy
 
 _SLOT = 22
 _LAST_MILLISECONDS = 2000
 
 
-def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) -> tuple[int, float]:
+def watch(
+    name: str, environment: Any, policy: Policy, episode: int, path: Path
+) -> tuple[int, float]:
     """Run one greedy episode, write its frames, and return its number of steps and its return."""
     family = family_of(name)
     if not family.can_draw(environment):
@@ -32,7 +37,11 @@ def watch(name: str, environment: Any, policy: Any, episode: int, path: Path) ->
         )
     env = family.gymnasium_form(environment, policy.channel, policy, render_mode="rgb_array")
     check_place(policy, env, name)
-    believe = policy.predicted_state if policy.num_states else policy.predicted_observation
+    believe: Callable[..., Any] = (
+        policy.predicted_state
+        if isinstance(policy, TablePolicy)
+        else cast("NetworkPolicy", policy).predicted_observation
+    )
     draw, arrows = family.scene(environment, env)
     obs, info = env.reset(seed=episode)
     forget(policy)

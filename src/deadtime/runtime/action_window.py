@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 _LENGTHS = 8
 """The size of the array in lengths of the window."""
@@ -17,7 +18,7 @@ class ActionWindow:
     the last ones are copied to its start. So no step allocates or shifts an array.
     """
 
-    def __init__(self, length: int, shape: tuple[int, ...], dtype: Any):
+    def __init__(self, length: int, shape: tuple[int, ...], dtype: DTypeLike):
         """Allocate the array."""
         self.length = length
         self._slots = np.zeros((_LENGTHS * (length + 1), *shape), dtype)
@@ -25,12 +26,12 @@ class ActionWindow:
         self._read_only.flags.writeable = False
         self._end = length
 
-    def fill(self, actions: Any) -> None:
+    def fill(self, actions: ArrayLike) -> None:
         """Start with these actions: one that fills the window, or an array of its length."""
         self._slots[: self.length] = actions
         self._end = self.length
 
-    def push(self, action: Any) -> None:
+    def push(self, action: ArrayLike) -> None:
         """Add the newest action, and forget the oldest."""
         if self._end == len(self._slots):
             self._slots[: self.length] = self._slots[self._end - self.length :]

@@ -99,14 +99,17 @@ class Controller:
                 self._decide(self._inbox.observation, queue, 0)
             self._decide.reset()
 
-    def receive(self, observation: Any, stamp: float | None = None) -> None:
+    def receive(self, observation: ArrayLike, stamp: float | None = None) -> None:
         """Take an observation that arrives between two steps; `stamp` is when it was sampled."""
         with self._lock:
             now = (self._tick + 1) * self.period if self._clock is None else self._clock()
             self._inbox.receive(observation, stamp, now, self._usual)
 
     def step(
-        self, observation: Any = None, stamp: float | None = None, action_age: int | None = None
+        self,
+        observation: ArrayLike | None = None,
+        stamp: float | None = None,
+        action_age: int | None = None,
     ) -> Any:
         """Return the action of this period.
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.runtime.policy import Policy
 from deadtime.runtime.stream_counts import Counts
@@ -44,7 +45,9 @@ class Inbox:
         """The newest observation."""
         return self._observation
 
-    def receive(self, observation: Any, stamp: Any, now: float, usual_age: int) -> None:
+    def receive(
+        self, observation: ArrayLike, stamp: float | None, now: float, usual_age: int
+    ) -> None:
         """Take an observation with its time stamp, or count why it is not taken.
 
         Without a time stamp it has the usual age.
@@ -79,7 +82,7 @@ class Inbox:
         self.is_fresh = True
         self._counts.fresh += 1
 
-    def _read(self, observation: Any) -> bool | None:
+    def _read(self, observation: ArrayLike) -> bool | None:
         """Copy an observation to `_incoming`.
 
         Return whether all its numbers are finite; None if it is of another shape or type.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -222,20 +222,20 @@ def _check(name: str, kind: str, value: object, good: bool) -> None:
         raise ValueError(f"{name} of a policy is {kind}; got {got}: pass one, or train it again")
 
 
-def _whole(name: str, value: Any, least: int) -> int:
+def _whole(name: str, value: SupportsIndex, least: int) -> int:
     number = _index(value)
     _check(name, f"a whole number, {least} to 2^31 - 1", value, least <= number < 2**31)
     return number
 
 
-def _index(value: Any) -> int:
+def _index(value: SupportsIndex) -> int:
     try:
         return -1 if isinstance(value, bool) else index(value)
     except TypeError:
         return -1
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: float) -> float:
     good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     _check(name, "numbers that single precision holds", value, good and abs(value) <= _LARGEST)
     return float(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -128,7 +128,7 @@ class NetworkPolicy(Policy):
         observation: ArrayLike,
         pending_actions: ArrayLike,
         memory: Memory | None,
-        age: Any,
+        age: ArrayLike | None,
     ) -> tuple[int | np.ndarray, Memory | None]:
         outputs, memory = self._step(observation, pending_actions, None, memory, age)
         return self._choice(outputs), memory

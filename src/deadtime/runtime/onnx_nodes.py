@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.runtime.lstm_cell import Norm
 
@@ -38,7 +39,7 @@ class Graph:
         self.nodes.append(onnx.helper.make_node(op, inputs, found, **attributes))
         return found
 
-    def constant(self, array: Any) -> str:
+    def constant(self, array: ArrayLike) -> str:
         """Add a constant, and return its name."""
         import onnx  # noqa: PLC0415
 

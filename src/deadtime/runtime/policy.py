@@ -98,7 +98,7 @@ class Policy:
         """Whether the policy needs the age that the agent knows."""
         return self.follows_ways and self.observed != "never"
 
-    def act(self, observation: Any, pending_actions: ArrayLike = ()) -> Any:
+    def act(self, observation: ArrayLike, pending_actions: ArrayLike = ()) -> Any:
         """Return the action to choose now, which is executed after the pending actions."""
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ class Policy:
         observation: ArrayLike,
         pending_actions: ArrayLike,
         memory: Memory | None,
-        age: Any,
+        age: ArrayLike | None,
     ) -> tuple[Any, Memory | None]:
         """Return the action to choose with this memory, and the next memory."""
         ages = {"ages": age} if self.sees_ages else {}

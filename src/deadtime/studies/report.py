@@ -179,7 +179,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     return f'<div class="scroll" tabindex="0">{table}</div>'
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """Return a value as the text of a cell; a missing number is a dash."""
     if isinstance(value, float):
         return "–" if isnan(value) else f"{value:.4g}"

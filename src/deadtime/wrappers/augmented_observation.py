@@ -42,7 +42,7 @@ def check_outermost(env: Any, name: str) -> None:
         )
 
 
-def check_rewards(rewards: Any) -> bool:
+def check_rewards(rewards: object) -> bool:
     """Return whether rewards come with the observation; raise if `rewards` is not valid."""
     if rewards not in ("step", "observation"):
         raise ValueError(

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ Step = tuple[Any, Any, Any, Any, dict[str, Any]]
 class Episodes:
     """A tracker of the environments that start an episode with the present reset or step."""
 
-    def __init__(self, env: Any, name: str):
+    def __init__(self, env: VectorEnv, name: str):
         """Check `env`; `name` is the name of the scalar wrapper, for error messages."""
         if not isinstance(env, VectorEnv):
             raise ValueError(
@@ -60,7 +61,7 @@ class Episodes:
         return before if self._next_step else np.zeros_like(before)
 
 
-def own_seeds(seed: Any, count: int) -> list[int | None]:
+def own_seeds(seed: int | Sequence[int | None] | None, count: int) -> list[int | None]:
     """Return the seed of each environment, as Gymnasium's vector environments derive them."""
     if isinstance(seed, int):
         return [seed + i for i in range(count)]

@@ -21,7 +21,7 @@ class AgeKnowledge:
     conclude that from the age. Ages are one number, or an array with one for each environment.
     """
 
-    def __init__(self, process: DelayProcess, observed: Any):
+    def __init__(self, process: DelayProcess, observed: Observed):
         """Precompute the counts of pending actions."""
         if observed not in OBSERVED:
             raise ValueError(

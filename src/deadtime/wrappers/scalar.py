@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from deadtime.delays.convention import FixedDelay, Warmup, second_delay
-from deadtime.delays.parse import as_process
+from deadtime.delays.parse import DelayLike, as_process
 from deadtime.delays.pending import PendingActions
 from deadtime.delays.process import DelayProcess
 from deadtime.delays.stream import AgeStream
@@ -36,7 +36,7 @@ ACTIONS, OBSERVATIONS = 1, 2
 Step = tuple[Any, Any, bool, bool, dict[str, Any]]
 
 
-def _check_single(env: Any, name: str) -> None:
+def _check_single(env: object, name: str) -> None:
     if isinstance(env, gym.vector.VectorEnv):
         raise ValueError(
             f"{name} wraps one environment; got the vector environment {env}: use Vector{name}"
@@ -76,7 +76,7 @@ class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
     """
 
     def __init__(
-        self, env: gym.Env, delay: Any, warmup: Warmup = "random", observed: Observed = "now"
+        self, env: gym.Env, delay: DelayLike, warmup: Warmup = "random", observed: Observed = "now"
     ):
         """`warmup` fills the queue at reset: "random", one action, or a callable.
 
@@ -148,7 +148,7 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
     wrapper, where it sees them.
     """
 
-    def __init__(self, env: gym.Env, delay: Any, rewards: str = "step"):
+    def __init__(self, env: gym.Env, delay: DelayLike, rewards: str = "step"):
         """Wrap an environment; at delay 0 the observation is the present one."""
         _check_single(env, "ObservationDelay")
         check_outermost(env, "ObservationDelay")
@@ -194,9 +194,9 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         age = min(drawn, len(self._seen) - 1)
         return copy.deepcopy(self._seen[-1 - age]), age
 
-    def _paid(self, reward: Any, age: int) -> float:
+    def _paid(self, reward: SupportsFloat, age: int) -> float:
         """Return the sum of the unpaid rewards without the last `age` ones."""
-        self._unpaid.append(reward)
+        self._unpaid.append(float(reward))
         paid = 0.0
         while len(self._unpaid) > age:
             paid += self._unpaid.popleft()

@@ -15,7 +15,7 @@ from gymnasium.vector.utils import batch_space, iterate
 
 from deadtime.delays.convention import FixedDelay, Warmup, second_delay
 from deadtime.delays.nested import map_leaves
-from deadtime.delays.parse import as_process
+from deadtime.delays.parse import DelayLike, as_process
 from deadtime.delays.pending import PendingActions
 from deadtime.delays.warm_up import WarmUp
 from deadtime.wrappers.age_streams import AgeStreams
@@ -34,7 +34,7 @@ from deadtime.wrappers.vector_observation import VectorObservationDelay
 __all__ = ["VectorActionDelay", "VectorAugmentObservation", "VectorObservationDelay"]
 
 
-def _pending_spec(env: Any) -> tuple[spaces.Space, int] | None:
+def _pending_spec(env: VectorEnv) -> tuple[spaces.Space, int] | None:
     """Return the action space and longest age of the `VectorActionDelay` in `env`, if any."""
     return next((wrapper.pending_spec for wrapper in beneath(env, VectorActionDelay)), None)
 
@@ -46,7 +46,11 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
     """
 
     def __init__(
-        self, env: VectorEnv, delay: Any, warmup: Warmup = "random", observed: Observed = "now"
+        self,
+        env: VectorEnv,
+        delay: DelayLike,
+        warmup: Warmup = "random",
+        observed: Observed = "now",
     ):
         """`warmup` and ages are as in `ActionDelay`, drawn separately for each environment."""
         self._episodes = Episodes(env, "ActionDelay")
@@ -65,11 +69,11 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
         self._executed_ages = self._ages.now
 
     def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
+        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset; environment i is seeded as `ActionDelay` with its own seed would be."""
         started = self._episodes.at_reset(options)
-        obs, info = self.env.reset(seed=seed, options=options)
+        obs, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         self._episodes.reset(started, options)
         seeds = own_seeds(seed, self.num_envs)
         for i in np.flatnonzero(started):
@@ -163,11 +167,11 @@ class VectorAugmentObservation(Augmented, VectorWrapper):
         self.observation_space = batch_space(self.augmentation.space, env.num_envs)
 
     def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
+        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset; the observations include the warm-up actions."""
         started = self._episodes.at_reset(options)
-        obs, info = self.env.reset(seed=seed, options=options)
+        obs, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         self._episodes.reset(started, None)
         self._shown.start(info, None if started.all() else started)
         return self._join(obs, info), info

@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 
 from deadtime.delays.convention import FixedDelay, check_memory
 from deadtime.delays.nested import from_leaves, leaf_spaces, space_leaves
-from deadtime.delays.parse import as_process
+from deadtime.delays.parse import DelayLike, as_process
 from deadtime.wrappers.age_streams import AgeStreams
 from deadtime.wrappers.augmented_observation import (
     beneath,
@@ -31,7 +31,7 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
     ``info["observation_age"]`` has shape (num_envs,).
     """
 
-    def __init__(self, env: VectorEnv, delay: Any, rewards: str = "step"):
+    def __init__(self, env: VectorEnv, delay: DelayLike, rewards: str = "step"):
         """Wrap a vector environment; at delay 0 the observations are the present ones."""
         self._episodes = Episodes(env, "ObservationDelay")
         check_outermost(env, "VectorObservationDelay")
@@ -61,11 +61,11 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
         self._unpaid = np.zeros(count, np.int64)
 
     def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
+        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset; environments that restart show the new observation, the others repeat theirs."""
         started = self._episodes.at_reset(options)
-        obs, info = self.env.reset(seed=seed, options=options)
+        obs, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         self._episodes.reset(started, options)
         if self._history is None:
             leaves = [np.asarray(leaf) for _, leaf in space_leaves(self.env.observation_space, obs)]
