@@ -38,7 +38,7 @@ _LEAST_IN_PROCESSES = 8
 def local_pool(
     name: str, specs: Collection[EnvSpec], lanes: Sequence[Lane], capacity: int = 0
 ) -> LocalPool:
-    """Return the pool of lanes in this process, where `specs` are registered if they are not."""
+    """Return a pool of lanes in this process, after registering `specs` that are missing."""
     for spec in specs:
         gym.registry.setdefault(spec.id, spec)
     envs = [ActionDelay(lane.environment.make(), lane.delay) for lane in lanes]

@@ -22,7 +22,7 @@ class EnvWorker:
     """The environments of one worker process (see `worker.Worker`)."""
 
     def __init__(self, pool: LocalPool, shared: dict[str, np.ndarray]):
-        """Take the pool of the worker's lanes, and the rows of the shared arrays that are its."""
+        """Take the pool of this worker's lanes, and their rows of the shared arrays."""
         self._pool = pool
         self._shared = shared
         pool.calls = shared["calls"]

@@ -12,7 +12,7 @@ from deadtime.delays import Categorical, DelayProcess, PerEpisode, RandomWalk
 _LEAST = 5e-3
 """Probabilities below this are left out of an estimated process."""
 _LEAST_MOVE = 0.05
-"""The least probability of a move; ages that move less are rather held for an episode."""
+"""The least probability of a move; ages that move less count as held for an episode."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class NewestArrival(AgeChain):
     law: np.ndarray
 
     def transitions(self) -> np.ndarray:
-        """Return P(D = j) up to the present age, and the rest for one age more."""
+        """Return P(D = j) for each age j up to the present one, and the remaining probability for the next."""
         size = len(self.law)
         matrix = np.tril(np.tile(self.law, (size, 1)))
         longer = 1 - np.minimum(self.law.cumsum(), 1.0)
@@ -129,7 +129,7 @@ class OneAge(AgeChain):
         return np.eye(len(self.law))
 
     def updated(self, counts: Counts) -> AgeChain:
-        """Return the chain with the frequencies of first ages as its law."""
+        """Return the chain whose start law is the frequencies of first ages."""
         return OneAge(_normal(counts.first))
 
     def process(self) -> DelayProcess:

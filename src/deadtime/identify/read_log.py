@@ -199,7 +199,7 @@ class _Column:
         self.whole = True
 
     def add(self, cell: str) -> None:
-        """Add a cell; an empty one is not a number."""
+        """Add a cell; an empty cell becomes NaN."""
         cell = cell.strip()
         try:
             value = float(cell or "nan")

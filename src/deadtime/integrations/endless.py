@@ -9,6 +9,6 @@ def check_endless(process: DelayProcess) -> None:
     """Raise if a process can end."""
     if not process.chain.endless:
         raise ValueError(
-            "ages on a device are drawn without looking at them, so a delay has no end; got "
+            "a device draws ages and can't report the end of a trace, so a delay has no end; got "
             f"{process}: pass repeat=True to the trace"
         )

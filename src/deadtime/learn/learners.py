@@ -42,7 +42,7 @@ class Learner:
     mixes_views: bool = False
     """Whether runs of several views can share a compiled program, as they do on a GPU."""
     mixes_outside: bool = False
-    """The same for runs whose environments are outside the program, views that project included."""
+    """`mixes_views` for environments outside the program; there it includes views that project."""
     offline: bool = False
     """Whether it can solve a model after a phase of random actions."""
     projects: bool = False

@@ -56,7 +56,7 @@ def keep_compiled() -> None:
 
 
 def note_compiled(program: Program) -> None:
-    """Note beside the cache of compiled programs that it holds this one, for estimates of time."""
+    """Record that the cache of compiled programs holds this one; time estimates read it."""
     if (mark := _mark(program)) is not None:
         with suppress(OSError):
             mark.parent.mkdir(parents=True, exist_ok=True)

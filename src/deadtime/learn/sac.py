@@ -77,7 +77,7 @@ class Kept(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What a batch shows the networks, at the steps of its actions and at the steps after them."""
+    """Inputs of the networks from a batch, at the steps of its actions and at the steps after them."""
 
     decided: Array
     """The inputs of the actor when it decided the action that was executed."""

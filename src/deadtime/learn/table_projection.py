@@ -1,9 +1,9 @@
 """The tabular form of the view `projected`: values Q over states, and their projection F.
 
 F is the table over pairs (state, queue), by which the agent decides. When the action chosen at a
-pair is first executed, in state s, F of the pair moves towards Q(s, ·). The target of Q has the
-action of the largest F at the pair that the next step's action is decided from. If the next step
-executes the same action again, or one of the warm-up, the target has that action.
+pair is first executed, in state s, F of the pair moves towards Q(s, ·). The target of Q needs the
+action that the next step executes: the one with the largest F at the pair where it was decided. If
+the next step executes the same action again, or one of the warm-up, the target has that action.
 """
 
 from __future__ import annotations

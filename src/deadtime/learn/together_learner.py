@@ -5,7 +5,7 @@ all lanes of all runs. Another one learns from the turn before, while the enviro
 queued once the environments have their actions, since queuing it takes as long as their step. So a
 run acts with the networks from before its last update, which a run alone does not.
 
-What a turn leaves goes to the device as one array. A run's numbers depend on the other runs of its
+The outcome of a turn goes to the device as one array. A run's numbers depend on the other runs of its
 group by rounding only.
 """
 
@@ -224,7 +224,7 @@ class TogetherLearner:
         turn: Turn,
         index: int,
     ) -> TogetherRuns:
-        """Learn from a turn; the learner and the replay buffer of `state` are used up."""
+        """Learn from a turn; the arrays of `state` can not be used afterwards."""
         rows = packed(program, steps_of(turn))
         both, first = (state.learner, state.replay), np.int32(index * program.lanes)
         learner, replay = self._do.learn(setups, both, actors, rows, first)

@@ -1,7 +1,8 @@
 """Optimal values and policies of a finite MDP with execution delay: value, policy and modified
 policy iteration.
 
-All three work on an operator: that of the m-augmented problem is not written out (`augmented`).
+All three work on an operator. For the m-augmented problem it is never written out as a matrix (see
+`augmented`).
 
 The error of each answer is measured. `residual` is max |T v - v| at the returned values v.
 `error_bound` is the residual over 1 - γ plus a bound on rounding errors. Sweeps end early by

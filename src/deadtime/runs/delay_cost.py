@@ -60,7 +60,7 @@ class DelayCost:
         return found
 
     def draw(self, path: Path) -> Path:
-        """Draw the returns into a PNG; a delay that varies has the place of its mean age."""
+        """Draw the returns into a PNG; a delay that varies stands at its mean age."""
         from deadtime.runs.figures import name_of, new_figure  # noqa: PLC0415  (only to draw)
 
         figure, axes = new_figure(6.4, 4.2)

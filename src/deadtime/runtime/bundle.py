@@ -81,4 +81,4 @@ def _arrays_of(content: bytes) -> dict[str, np.ndarray]:
     try:
         return from_bytes(content)
     except (SafetensorError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"it is no file of safetensors ({error}): export it again") from None
+        raise ValueError(f"it is not a safetensors file ({error}): export it again") from None

@@ -115,7 +115,7 @@ class _Roller:
         return np.add(mean, predicted, out=predicted)
 
     def _follow(self, queue: np.ndarray) -> None:
-        """Take the state through the actions of `queue`."""
+        """Apply the actions of `queue` to the state."""
         first, inputs, outputs, later = self._first, self._inputs, self._outputs, self._later
         state, shown = self._state, self._shown
         one_hot, changes = self._one_hot, self._scale is not None
@@ -136,7 +136,7 @@ class _Roller:
 
 
 def roller_of(model: ForwardModel) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Return the function `roll` of a model, with arrays that it reuses if it has such a form."""
+    """Return the function `roll` of a model, in the form that reuses its arrays if there is one."""
     return model.roller() if isinstance(model, RolledModel) else model.roll
 
 

@@ -42,7 +42,7 @@ class Statistics:
     jitter_mean: float
     """The mean absolute deviation of the time between two decisions from the period."""
     jitter_max: float
-    """The largest such deviation."""
+    """The largest absolute deviation."""
 
     @property
     def age_law(self) -> Categorical:

@@ -93,7 +93,7 @@ def _row(key: tuple[Any, ...], ones: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def is_right(one: dict[str, Any]) -> bool:
-    """Return whether an answer is the whole delay, and constant."""
+    """Return whether an answer is a constant delay that equals the true one."""
     whole_delay = not one["varies"] and one["delay"] == int(one["delay_true"])
     return whole_delay and one["steps"] == one["delay"]
 

@@ -36,8 +36,8 @@ LONG_LAWS: Laws = {
 }
 """Laws with a mean age of about 10 steps."""
 COLUMNS: tuple[str, ...] = ("constant", *OBSERVED, "buffered")
-"""What an agent faces under a law: the nearest whole mean age instead; the law itself, with ages
-observed now, in hindsight or never; or a receiver that waits for the longest age."""
+"""The delay that an agent faces under a law: the nearest whole number to the mean age; the law
+itself, with ages observed now, in hindsight or never; or a receiver that waits for the longest."""
 COLUMN_TITLES = {
     "constant": "constant mean",
     "now": "age seen now",
