@@ -103,7 +103,7 @@ def _fill(found: Waits, row: int, moves: _Moves, law: np.ndarray) -> None:
 
 
 def _known_laws(chain: Chain, moves: _Moves, observed: Observed) -> list[np.ndarray]:
-    """Return the law of the channel's present state for each row of `Waits`; zeros if there is none."""
+    """Return the law of the channel's present state for each row of `Waits`, or zeros."""
     usual = moves.usual(chain.start)
     nothing = np.zeros(chain.size)
     given = [np.where(chain.ages == age, usual, 0.0) for age in range(chain.longest + 1)]

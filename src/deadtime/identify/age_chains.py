@@ -81,7 +81,7 @@ class NewestArrival(AgeChain):
     law: np.ndarray
 
     def transitions(self) -> np.ndarray:
-        """Return P(D = j) for each age j up to the present one, and the remaining probability for the next."""
+        """Return P(D = j) for ages j up to the present one; the next age has the rest."""
         size = len(self.law)
         matrix = np.tril(np.tile(self.law, (size, 1)))
         longer = 1 - np.minimum(self.law.cumsum(), 1.0)

@@ -17,7 +17,7 @@ from deadtime.identify.transitions import Transitions
 
 FOLDS = 5
 FREEDOM = 4.0
-"""Degrees of freedom of the Student law of residuals, whose heavy tails allow for contacts and impacts."""
+"""Degrees of freedom of the Student law of residuals; its heavy tails allow for impacts."""
 FLOOR = 1e-3
 """The smallest scale of residuals, in standard deviations of the change."""
 _SCALE_STEPS = 6

@@ -77,7 +77,7 @@ class Kept(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Inputs of the networks from a batch, at the steps of its actions and at the steps after them."""
+    """Inputs of the networks for a batch, at the steps of its actions and at the next steps."""
 
     decided: Array
     """The inputs of the actor when it decided the action that was executed."""

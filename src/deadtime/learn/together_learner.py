@@ -5,8 +5,8 @@ all lanes of all runs. Another one learns from the turn before, while the enviro
 queued once the environments have their actions, since queuing it takes as long as their step. So a
 run acts with the networks from before its last update, which a run alone does not.
 
-The outcome of a turn goes to the device as one array. A run's numbers depend on the other runs of its
-group by rounding only.
+The outcome of a turn goes to the device as one array. A run's numbers depend on the other runs of
+its group by rounding only.
 """
 
 from __future__ import annotations
