@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from deadtime.envs.channel import age_of
 from deadtime.learn.program import Actor, Done, History, Program, Setup
@@ -14,12 +14,12 @@ from deadtime.learn.replay import Transition
 from deadtime.runtime.views import CHOSEN
 
 
-def action_age(program: Program, setup: Setup, channel: Any) -> Any:
+def action_age(program: Program, setup: Setup, channel: PyTree) -> Any:
     """Return the age of the action that the present step executes."""
     return setup.delay if program.process is None else age_of(program.process, channel)
 
 
-def credited(program: Program, setup: Setup, age: Any, action_age: Any) -> Any:
+def credited(program: Program, setup: Setup, age: Array, action_age: Array) -> Any:
     """Return whether the step `age` of an episode leaves a transition of the executed action.
 
     It does if that action was chosen in this episode. Under a constant delay the learner's setting
@@ -65,7 +65,7 @@ def later_history(actor: Actor, done: Done) -> History:
     return History(observations, actions, executed)
 
 
-def decided_from(history: History, age: Any) -> tuple[Array, Array]:
+def decided_from(history: History, age: Array) -> tuple[Array, Array]:
     """Return the observation and the queue that the action of an age was decided from."""
     place = _place(history, age)
     room = len(history.obs) - 1
@@ -128,6 +128,6 @@ def shifted_row(program: Program, setup: Setup, actor: Actor, done: Done) -> tup
     return item, (age <= actor.age) & follows
 
 
-def _place(history: History, age: Any) -> Any:
+def _place(history: History, age: Array) -> Any:
     """Return the place of the decision of an age among the last C + 1."""
     return len(history.obs) - 1 - age

@@ -102,23 +102,23 @@ def _dithered(env: gym.Env, rng: np.random.Generator, wanted: Policy) -> Policy:
     assert isinstance(space, gym.spaces.Box)
     noise = _NOISE * (space.high - space.low) / 2
 
-    def act(observation: Any, pending: Any) -> np.ndarray:
+    def act(observation: np.ndarray, pending: Any) -> np.ndarray:
         noisy = wanted(observation, pending) + noise * rng.normal(size=space.shape)
         return np.clip(noisy, space.low, space.high).astype(np.float32)
 
     return act
 
 
-def _cartpole(env: gym.Env, o: Any) -> int:
+def _cartpole(env: gym.Env, o: np.ndarray) -> int:
     return int(0.1 * o[0] + 0.3 * o[1] + o[2] + 0.5 * o[3] > 0)
 
 
-def _acrobot(env: gym.Env, o: Any) -> int:
+def _acrobot(env: gym.Env, o: np.ndarray) -> int:
     """Pump energy: torque in the direction in which the second link turns."""
     return 2 if o[5] > 0 else 0
 
 
-def _pendulum(env: gym.Env, o: Any) -> np.ndarray:
+def _pendulum(env: gym.Env, o: np.ndarray) -> np.ndarray:
     """Hold the pendulum near the top, and pump energy elsewhere."""
     upright, sideways, speed = o
     if upright > 0.8:
@@ -126,11 +126,11 @@ def _pendulum(env: gym.Env, o: Any) -> np.ndarray:
     return np.array([np.sign(speed) or 1.0])
 
 
-def _mountain_car(env: gym.Env, o: Any) -> np.ndarray:
+def _mountain_car(env: gym.Env, o: np.ndarray) -> np.ndarray:
     return np.array([0.8 * np.sign(o[1])])
 
 
-def _lander(env: gym.Env, o: Any) -> int:
+def _lander(env: gym.Env, o: np.ndarray) -> int:
     from gymnasium.envs.box2d.lunar_lander import heuristic  # noqa: PLC0415  (needs Box2D)
 
     return heuristic(env.unwrapped, o)

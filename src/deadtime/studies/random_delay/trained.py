@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
+
 from deadtime._support.pictures import COLORS, MARKERS, save_picture
 from deadtime.runs.ceiling import Ceiling, mean_ceiling
 from deadtime.runs.figures import NAMES, new_figure, shared_legend
@@ -91,7 +93,7 @@ def _draw(task: Task, results: Results, root: Path) -> Path:
     return save_picture(figure, root / "figures" / f"random-delay-{task.name}.png")
 
 
-def _draw_returns(axes: Any, results: Results, law: str, agents: Sequence[str]) -> None:
+def _draw_returns(axes: Axes, results: Results, law: str, agents: Sequence[str]) -> None:
     """Draw the mean return and interval of each agent in each column that is recorded."""
     for number, agent in enumerate(agents):
         shift = 0.13 * (number - (len(agents) - 1) / 2)
@@ -110,12 +112,12 @@ def _draw_returns(axes: Any, results: Results, law: str, agents: Sequence[str]) 
         )
 
 
-def _draw_best(axes: Any, best: Sequence[Ceiling | None]) -> None:
+def _draw_best(axes: Axes, best: Sequence[Ceiling | None]) -> None:
     """Draw the optimum of each column: solid where it is exact, dotted where it is a bound."""
     labels = {True: "exact optimum", False: "upper bound on it"}
     for x, one in enumerate(best):
         if one is not None:
-            style = {"color": "black", "lw": 1.5, "ls": "-" if one.exact else ":"}
+            style: dict[str, Any] = {"color": "black", "lw": 1.5, "ls": "-" if one.exact else ":"}
             label = labels.pop(one.exact, None)
             axes.plot([x - 0.4, x + 0.4], [one.value] * 2, label=label, **style)
 
