@@ -17,6 +17,8 @@ from gymnasium.envs.registration import EnvSpec
 
 from deadtime.envs.fingerprint import fingerprint
 
+Given = str | gym.Env | Callable[..., gym.Env]
+"""An environment as users give it: a name or an id, an instance, or a function that makes one."""
 FUNCTION, INSTANCE = "function", "instance"
 """The namespaces of the ids."""
 _GIVEN = re.compile(rf"({FUNCTION}|{INSTANCE})/(.+)-[0-9a-f]{{12}}")

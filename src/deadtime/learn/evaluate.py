@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +12,7 @@ from deadtime._support.checks import check_count
 from deadtime.delays import Delay, DelayProcess, as_delay
 from deadtime.envs.families import environment_name, environment_settings, family_of, make
 from deadtime.envs.gym_adapted import adapted
+from deadtime.envs.gym_given import Given
 from deadtime.envs.pools import LARGEST_RETURN, Played, Pool
 from deadtime.runtime.policy import Policy, check_game, check_place
 from deadtime.wrappers.scalar import ActionDelay
@@ -20,9 +21,29 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
+class Acts(Protocol):
+    """A policy that sees an observation and the pending actions, as those of this library."""
+
+    @property
+    def act(self) -> Callable[..., Any]:
+        """Return the action to choose."""
+
+
+class Predicts(Protocol):
+    """A policy as those of Stable-Baselines3."""
+
+    @property
+    def predict(self) -> Callable[..., tuple[Any, Any]]:
+        """Return the action to choose, and the next state."""
+
+
+AnyPolicy = Acts | Predicts | Callable[[Any], Any]
+"""A policy, or a function of the observation."""
+
+
 def evaluate(
-    policy: Any,
-    env: Any,
+    policy: AnyPolicy,
+    env: Given,
     delay: int | str | DelayProcess | None = None,
     episodes: int = 100,
     seed: int = 1_000_000,
@@ -72,7 +93,7 @@ def evaluate(
 
 
 def delayed_environment(
-    name: str, settings: dict[str, Any], delay: Delay, policy: Any = None
+    name: str, settings: dict[str, Any], delay: Delay, policy: object = None
 ) -> gym.Env:
     """Return a named environment as a Gymnasium one, with the delay and the warm-up of training.
 
@@ -83,13 +104,13 @@ def delayed_environment(
     return family.gymnasium_form(environment, delay, policy)
 
 
-def forget(policy: Any) -> None:
+def forget(policy: object) -> None:
     """Reset the memory of a policy that has one: a policy with `act` and `reset`."""
     if hasattr(policy, "act") and hasattr(policy, "reset"):
         policy.reset()
 
 
-def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
+def act(policy: Acts, obs: Any, info: dict[str, Any]) -> Any:
     """Return the action of a policy with `act`.
 
     It may use the prediction of an emulator, or the age that the agent knows.
@@ -98,7 +119,7 @@ def act(policy: Any, obs: Any, info: dict[str, Any]) -> Any:
     return policy.act(obs, info.get("pending_actions", ()), *ahead, **known_ages(policy, info))
 
 
-def known_ages(policy: Any, info: dict[str, Any]) -> dict[str, Any]:
+def known_ages(policy: object, info: dict[str, Any]) -> dict[str, Any]:
     """Return the argument `ages` for a policy that needs the age that the agent knows."""
     return {"ages": info.get("action_age")} if getattr(policy, "sees_ages", False) else {}
 
@@ -122,14 +143,14 @@ def play(
     return found
 
 
-def _episode(policy: Any, env: gym.Env, seed: int) -> float:
+def _episode(policy: AnyPolicy, env: gym.Env, seed: int) -> float:
     """Return the return of one episode."""
     obs, info = env.reset(seed=seed)
     forget(policy)
     earned, ended = 0.0, False
     while not ended:
         if hasattr(policy, "act"):
-            action = act(policy, obs, info)
+            action = act(cast("Acts", policy), obs, info)
         elif hasattr(policy, "predict"):
             action = policy.predict(obs, deterministic=True)[0]
         else:

@@ -13,6 +13,7 @@ from deadtime._support.pictures import put_title, save_picture
 from deadtime._support.terminal import counted
 from deadtime.delays import Delay, as_delay
 from deadtime.envs.families import environment_name
+from deadtime.envs.gym_given import Given
 from deadtime.runs import records, statistics
 from deadtime.runs.ceiling import Ceiling, mean_ceiling
 from deadtime.runs.delay_lists import delays_of
@@ -33,7 +34,7 @@ DELAYS = (0, 5, 15)
 
 
 def compare(
-    env: Any,
+    env: Given,
     agents: str | Sequence[str] = AGENTS,
     delays: Delay | str | Sequence[Delay | str] = DELAYS,
     seeds: int | Sequence[int] = 5,

@@ -8,6 +8,7 @@ from typing import Any
 
 from deadtime._support.progress import bar
 from deadtime.delays import DelayProcess
+from deadtime.envs.gym_given import Given
 from deadtime.runs.record import joined
 from deadtime.runs.result import Result
 from deadtime.runs.specs import Spec, make_spec
@@ -16,7 +17,7 @@ from deadtime.runs.units import Keep, Unit, trained
 
 
 def train(
-    env: Any,
+    env: Given,
     agent: str = "delayed",
     delay: int | str | DelayProcess = 0,
     seeds: int | Sequence[int] = 1,

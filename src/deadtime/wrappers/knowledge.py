@@ -12,6 +12,9 @@ from deadtime.delays.waits import OBSERVED, Observed, pending_counts
 NOT_YET = -1
 """The age shown where there is none yet: in hindsight, before the first step."""
 
+Ages = int | np.ndarray
+"""One age, or an array with one for each environment."""
+
 
 class AgeKnowledge:
     """The entries of `info` about the ages that an agent knows.
@@ -40,13 +43,13 @@ class AgeKnowledge:
         if self.shown:
             self._counts = pending_counts(process, observed)[1:]
 
-    def at_reset(self, age: Any) -> dict[str, Any]:
+    def at_reset(self, age: Ages) -> dict[str, Any]:
         """Return the info of a reset; the first step will read `age`."""
         if self.unknown_at_reset:
             return {"action_age": _filled(age, NOT_YET), "pending_count": self._all(age)}
         return self.after_step(age, age)
 
-    def after_step(self, executed: Any, age: Any) -> dict[str, Any]:
+    def after_step(self, executed: Ages, age: Ages) -> dict[str, Any]:
         """Return the info of a step that read the age `executed`; the next one will read `age`."""
         if self.observed == "never":
             return {"pending_count": self._all(age)}
@@ -57,13 +60,13 @@ class AgeKnowledge:
             return {"action_age": known, "pending_count": self._counts.item(known)}
         return {"action_age": known.copy(), "pending_count": self._counts.take(known)}
 
-    def _all(self, age: Any) -> Any:
+    def _all(self, age: Ages) -> Ages:
         return _filled(age, self.longest)
 
 
-def _copied(age: Any) -> Any:
+def _copied(age: Ages) -> Ages:
     return age if isinstance(age, int) else age.copy()
 
 
-def _filled(age: Any, value: int) -> Any:
+def _filled(age: Ages, value: int) -> Ages:
     return value if isinstance(age, int) else np.full(len(age), value, np.int64)
