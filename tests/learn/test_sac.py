@@ -10,7 +10,7 @@ from gymnasium import spaces
 from scipy.stats import norm
 
 import deadtime
-from deadtime.learn import SAC, manifests, sac
+from deadtime.learn import SAC, manifests, sac, sac_inputs
 from deadtime.learn.box_scale import BoxScale
 from deadtime.learn.compiled_loop import actor_at, begin_all, run_chunk
 from deadtime.learn.forward_model import CHANGE
@@ -218,7 +218,7 @@ def case():
 @pytest.mark.slow
 def test_targets_and_losses_are_those_of_a_second_implementation(case):
     program, setup, state, batch, _, noise, reference = case
-    given = sac.inputs_of(program, setup, batch)
+    given = sac_inputs.inputs_of(program, setup, batch)
     np.testing.assert_allclose(given.decided, reference.decided, rtol=1e-6)
     target = sac.target_values(state, batch, given, noise[0], 0.9)
     np.testing.assert_allclose(target, reference.target(), rtol=1e-4, atol=1e-5)

@@ -8,7 +8,6 @@ once, from gradients at the same weights. Every function takes one run.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -24,6 +23,7 @@ from deadtime.learn.learner_code import Keys, kept, never
 from deadtime.learn.networks import MLP, layer_arrays, new_mlp
 from deadtime.learn.program import Actor, Done, Program, Setup
 from deadtime.learn.replay import Replay, Transition, layout_of, new_replay, sample, store
+from deadtime.learn.sac_inputs import Inputs, inputs, inputs_of, scale_of
 from deadtime.learn.settings import forward_model
 from deadtime.learn.squashed_gaussian import gaussian, sampled
 from deadtime.learn.ways import on_the_way
@@ -76,58 +76,9 @@ class Kept(NamedTuple):
     """Whether the view has a transition of this step."""
 
 
-class Inputs(NamedTuple):
-    """Inputs of the networks for a batch, at the steps of its actions and at the next steps."""
-
-    decided: Array
-    """The inputs of the actor when it decided the action that was executed."""
-    valued: Array
-    """The inputs of the critics when the action was executed."""
-    next_decided: Array
-    next_valued: Array
-    action: Array
-    """The actions, as flat vectors from -1 to 1."""
-
-
-def _scale(program: Program) -> BoxScale:
-    return cast("BoxScale", program.actions)
-
-
 def _model(program: Program) -> ForwardModel | None:
     """Return the program's forward model, or None if the view does not predict."""
     return forward_model(program.settings.model) if program.predicts else None
-
-
-def inputs(
-    program: Program, setup: Setup, obs: Array, queue: Array, sees: bool | Array
-) -> Float[Array, " inputs"]:
-    """Return an observation and, if the network `sees` them, its pending actions."""
-    capacity = len(queue)
-    if capacity == 0:
-        return obs
-    pending = (jnp.arange(capacity) >= capacity - setup.delay) & sees
-    shown = jnp.where(pending[:, None], _scale(program).inward(queue), 0.0)
-    return jnp.concatenate([obs, shown.ravel()])
-
-
-def inputs_of(program: Program, setup: Setup, batch: Transition) -> Inputs:
-    """Return the inputs of the networks for a batch."""
-    code = program.code(setup)
-    shown = jax.vmap(partial(inputs, program, setup), in_axes=(0, 0, None))
-    action = _scale(program).inward(batch.action)
-    before = batch.obs, batch.queue
-    after = batch.next_obs, batch.next_queue
-    valued, then = (shown(*place, code.values_queue) for place in (before, after))
-    if not program.projects:
-        return Inputs(valued, valued, then, then, action)
-    decided = batch.seen, batch.seen_queue
-    decided_next = batch.next_seen, batch.next_seen_queue
-    if program.view is None:
-        decided, decided_next = jax.tree.map(
-            partial(jnp.where, code.projects), (decided, decided_next), (before, after)
-        )
-    first, second = (shown(*place, code.sees_queue) for place in (decided, decided_next))
-    return Inputs(first, valued, second, then, action)
 
 
 def values(critics: MLP, valued: Array, action: Array) -> Float[Array, "2 B"]:
@@ -181,7 +132,7 @@ def updated(
 ) -> tuple[SacState, Any]:
     """Return the state after one update from a batch, and whether the losses were finite."""
     numbers, model = setup.numbers, _model(program)
-    size = _scale(program).size
+    size = scale_of(program).size
     given = inputs_of(program, setup, batch)
     noise = jax.random.normal(key, (2, len(batch.reward), size))
     target = target_values(state, batch, given, noise[0], numbers.gamma)
@@ -247,7 +198,7 @@ class SoftActorCritic:
     def init(self, program: Program, setup: Setup, key: Array) -> SacState:
         """Return the state of a new learner."""
         key_actor, key_critics, key_model = jax.random.split(key, 3)
-        hidden, d, n = program.settings.hidden, program.observation, _scale(program).size
+        hidden, d, n = program.settings.hidden, program.observation, scale_of(program).size
         code = program.code(setup)
         used = d + n * setup.delay * code.sees_queue
         actor = new_mlp(key_actor, (d + n * program.queue_room, *hidden, 2 * n), used)
@@ -283,14 +234,14 @@ class SoftActorCritic:
         law = law_of(program, setup, state, actor, keys["model"])
         drawn, _ = sampled(law, jax.random.normal(key_noise, law.mean.shape))
         uniform = jax.random.uniform(key_uniform, law.mean.shape, minval=-1.0)
-        return _scale(program).outward(jnp.where(state.updates > 0, drawn, uniform)), ()
+        return scale_of(program).outward(jnp.where(state.updates > 0, drawn, uniform)), ()
 
     def decide(
         self, program: Program, setup: Setup, state: SacState, actor: Actor, key: Array
     ) -> tuple[Array, Any]:
         """Return the action at the mean of the actor's Gaussian."""
         law = law_of(program, setup, state, actor, key)
-        return _scale(program).outward(jnp.tanh(law.mean)), ()
+        return scale_of(program).outward(jnp.tanh(law.mean)), ()
 
     def record(
         self, program: Program, setup: Setup, state: SacState, actor: Actor, done: Done
@@ -336,7 +287,7 @@ class SoftActorCritic:
 
     def policy_arrays(self, program: Program, state: SacState) -> dict[str, np.ndarray]:
         """Return the arrays of a policy, whose networks see actions in the environment's units."""
-        scale, d, model = _scale(program), program.observation, _model(program)
+        scale, d, model = scale_of(program), program.observation, _model(program)
         found: dict[str, Any] = dict(layer_arrays("layer", state.weights.actor))
         pending = int(state.pending) if program.queue_room else 0
         first = np.asarray(found["layer/0/weight"])

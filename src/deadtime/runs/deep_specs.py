@@ -12,19 +12,11 @@ from typing import Any
 from deadtime.delays import Delay, DelayProcess
 from deadtime.delays.convention import check_delay
 from deadtime.delays.waits import Observed
-from deadtime.envs.families import (
-    check_options,
-    environment_settings,
-    family_of,
-    make,
-)
+from deadtime.envs.families import check_options, environment_settings, family_of, make
 from deadtime.envs.family import ActionKind, Family
 from deadtime.learn.learners import LEARNERS, agents_of
 from deadtime.learn.presets import preset
-from deadtime.learn.settings import (
-    with_former_names,
-    with_names_of_today,
-)
+from deadtime.learn.settings import with_former_names, with_names_of_today
 from deadtime.runs.deep_spec_checks import (
     check_agent,
     check_evaluations,
