@@ -165,7 +165,8 @@ def test_laws_to_the_bit(seed, states, actions, outcomes, delay):
     )
     queue, state = rng.integers(actions, size=delay), int(rng.integers(states))
     law, members = np.zeros((2, states)), np.zeros((2, states), np.int32)
-    roll_law(successors, visits, state, queue, 0, delay, law, members)
+    steps, places = np.full((1, 1), delay), np.arange(delay).reshape(1, 1, delay)
+    roll_law(successors, visits, state, queue, 0, steps, places, 0, 0, law, members)
     found = rolled_law(successors, visits, state, queue.tolist())
     assert found.tobytes() == law[0].tobytes()
 
