@@ -328,6 +328,20 @@ def unknown_delay() -> str:
     return table(heads, lines)
 
 
+def unknown_loss() -> str:
+    """Returns of agents that were told their law, and of agents that had to find it."""
+    lines = [
+        [
+            row["law"],
+            *(number(row[key], 0) for key in ("told", "untold")),
+            interval(row, "loss", 0),
+            row["seeds"],
+        ]
+        for row in rows("unknown-delay-loss")
+    ]
+    return table(["Pendulum, `delayed`", "told the law", "not told", "loss", "seeds"], lines)
+
+
 def wrong_delay() -> str:
     """Returns of agents that are trained under one delay and played under another."""
     found = rows("wrong-delay")
@@ -602,6 +616,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "identification-parts": identification_parts,
     "identification-laws": identification_laws,
     "unknown-delay": unknown_delay,
+    "unknown-loss": unknown_loss,
     "wrong-delay": wrong_delay,
     "whole-law": whole_law,
     "point-estimates": point_estimates,
