@@ -122,11 +122,17 @@ class Plain:
             found = self.values(seen)
             found += self.step_size * (values - found)
 
+    def start_state(self):
+        if len(self.env.starts) == 1:
+            return int(self.env.starts[0])
+        place = np.searchsorted(self.env.start_cumulative, self.world.uniform(), side="right")
+        return int(self.env.starts[place])
+
     def episode(self):
         m = self.delay
         sees = []
         queue = [int(self.world.uniform() * self.actions) for _ in range(m)]
-        state = self.env.start
+        state = self.start_state()
         earned = 0.0
         ended = False
         t = 0

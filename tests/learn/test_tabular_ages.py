@@ -139,7 +139,7 @@ class Logged(Plain):
     def episode(self):
         longest = self.process.longest
         log = [int(self.world.uniform() * self.actions) for _ in range(longest)]
-        state, earned, ended, t = self.env.start, 0.0, False, 0
+        state, earned, ended, t = self.start_state(), 0.0, False, 0
         sees, executed = [], set()
         channel = self.start()
         age = int(self.process.chain.ages[channel])

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from numpy import add, diff, eye, indices, ndarray, zeros
+from numpy import add, diff, eye, indices, int64, ndarray, ones, zeros
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int32
+    from jaxtyping import Bool, Float, Int32, Int64
 
 
 class Finite(NamedTuple):
     """A finite environment; outcome k of (s, a) leads to `successors[s, a, k]`.
 
     The outcome pays `rewards[s, a, k]`. A step draws u uniformly from [0, 1) and takes the first
-    outcome with u < `cumulative[s, a, k]`.
+    outcome with u < `cumulative[s, a, k]`. An episode starts in `starts[i]`, drawn in the same way
+    by `start_cumulative`; a single start needs no draw. It is truncated after `max_steps` steps.
     """
 
     successors: Int32[ndarray, "S A K"]
     cumulative: Float[ndarray, "S A K"]
     rewards: Float[ndarray, "S A K"]
     terminal: Bool[ndarray, " S"]
-    start: int
+    starts: Int64[ndarray, " N"]
+    start_cumulative: Float[ndarray, " N"]
     max_steps: int
 
     def model(self) -> tuple[Float[ndarray, "S A S"], Float[ndarray, "S A"]]:
@@ -35,3 +37,14 @@ class Finite(NamedTuple):
         P[self.terminal] = eye(states)[self.terminal][:, None]
         r[self.terminal] = 0.0
         return P, r
+
+    def start_law(self) -> Float[ndarray, " S"]:
+        """Return the probability of each state at the start of an episode."""
+        law = zeros(len(self.terminal))
+        add.at(law, self.starts, diff(self.start_cumulative, prepend=0.0))
+        return law
+
+
+def one_start(state: int) -> tuple[Int64[ndarray, " 1"], Float[ndarray, " 1"]]:
+    """Return the starts of episodes that all begin in one state, and their law."""
+    return int64([state]), ones(1)

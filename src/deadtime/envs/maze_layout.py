@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deadtime.envs.finite import Finite
+from deadtime.envs.finite import Finite, one_start
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -101,7 +101,7 @@ def finite(leads_to: Int[np.ndarray, "S 4"], noise: float) -> Finite:
         np.ascontiguousarray(np.broadcast_to(shares, successors.shape)),
         np.where(successors == cells - 1, 1.0, -1 / (10 * cells)),
         np.arange(cells) == cells - 1,
-        0,
+        *one_start(0),
         10 * cells,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from deadtime.envs.finite import Finite
+from deadtime.envs.finite import Finite, one_start
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -91,7 +91,7 @@ class WalkSettings:
             cumulative,
             rewards,
             time == self.length,
-            int(self.number(0, 0)),
+            *one_start(self.number(0, 0)),
             self.length,
         )
 

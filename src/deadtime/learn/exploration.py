@@ -25,6 +25,20 @@ def uniform(streams: UInt64[np.ndarray, " n"], which: int) -> float:
 
 
 @numba.njit(cache=True)
+def draw(  # type: ignore[no-untyped-def]
+    values, cumulative, streams, which
+):
+    """Return one of `values`, by their cumulative probabilities; one value alone needs no draw."""
+    if values.shape[0] == 1:
+        return values[0]
+    u = uniform(streams, which)
+    place = 0
+    while place < cumulative.shape[0] and u >= cumulative[place]:
+        place += 1
+    return values[place]
+
+
+@numba.njit(cache=True)
 def epsilon_greedy(q: Float[np.ndarray, "rows A"], row: int, epsilon: float, u: float) -> int:
     """Return a random action with probability `epsilon`, else one of the row's best.
 

@@ -97,18 +97,6 @@ def _guide(cumulative: Float[np.ndarray, "N B-1"]) -> Int[np.ndarray, "N G"]:
 
 
 @numba.njit(cache=True)
-def first_state(first, cumulative, streams):  # type: ignore[no-untyped-def]
-    """Return the channel's state at the start of an episode."""
-    if first.shape[0] == 1:
-        return first[0]
-    u = uniform(streams, AGES)
-    place = 0
-    while place < cumulative.shape[0] and u >= cumulative[place]:
-        place += 1
-    return first[place]
-
-
-@numba.njit(cache=True)
 def next_state(successors, cumulative, guide, state, streams):  # type: ignore[no-untyped-def]
     """Return the channel's state one step later."""
     last = cumulative.shape[1]

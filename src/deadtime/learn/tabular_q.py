@@ -24,7 +24,7 @@ from deadtime.delays import Delay
 from deadtime.delays.waits import Observed
 from deadtime.envs.finite import Finite
 from deadtime.learn.counts import Counts, empty, observe, roll, roll_law, roll_on, roll_way
-from deadtime.learn.exploration import best_value, epsilon_greedy, uniform
+from deadtime.learn.exploration import best_value, draw, epsilon_greedy, uniform
 from deadtime.learn.q_table import (
     Table,
     by_queue,
@@ -38,12 +38,12 @@ from deadtime.learn.q_table import (
 from deadtime.learn.settings import QLearning
 from deadtime.learn.table_projection import project
 from deadtime.learn.tabular_channel import (
+    AGES,
     HINDSIGHT,
     NEVER,
     NOW,
     Channel,
     channel_of,
-    first_state,
     next_state,
 )
 from deadtime.runtime.queue_keys import bits_of
@@ -178,10 +178,11 @@ def _run(
             table = with_room(table, env.max_steps + 2)
         for k in range(agent.delay):
             memory.actions[k] = int(uniform(streams, _ENVIRONMENT) * table.q.shape[1])
-        state = first_state(channel.first, channel.first_cumulative, streams)
+        state = draw(channel.first, channel.first_cumulative, streams, AGES)
+        start = draw(env.starts, env.start_cumulative, streams, _ENVIRONMENT)
         # fmt: off
         returns[episode] = _episode(
-            env.successors, env.cumulative, env.rewards, env.terminal, env.start, env.max_steps,
+            env.successors, env.cumulative, env.rewards, env.terminal, start, env.max_steps,
             table.slots, table.keys, table.q, table.used,
             model.successors, model.visits, model.likely, model.rewards, model.terminal,
             agent.values, state,

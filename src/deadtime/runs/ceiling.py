@@ -55,26 +55,27 @@ def ceiling(environment: Any, delay: Delay, largest: int = LARGEST) -> Ceiling:
     finite = environment.finite()
     P, r = environment.model()
     mdp = MDP(P, r, gamma=1.0)
+    starts = finite.start_law()
     if isinstance(delay, DelayProcess):
         if delay.longest > largest:
             shortest = int(np.flatnonzero(delay.age_law)[0])
             bound = ceiling(environment, min(shortest, largest), largest)
             return bound._replace(exact=False)
-        value, seen = _under_process(mdp, delay, finite.start, finite.max_steps)
+        value, seen = _under_process(mdp, delay, starts, finite.max_steps)
         return Ceiling(value, delay.longest, seen)
     with suppress(ValueError):  # too many distinct predictions
         solution = solve(
             mdp, delay, "beliefs", horizon=finite.max_steps, max_classes=2 * mdp.states
         )
-        return Ceiling(_by_beliefs(mdp, solution, finite.start), delay, True)
+        return Ceiling(_by_beliefs(mdp, solution, starts), delay, True)
     solved = min(delay, largest)
-    value = _by_sweeps(mdp, solved, finite.start, finite.max_steps)
+    value = _by_sweeps(mdp, solved, starts, finite.max_steps)
     return Ceiling(value, solved, solved == delay)
 
 
-def _by_beliefs(mdp: MDP, solution: BeliefSolution, start: int) -> float:
-    classes = np.eye(mdp.states)[start]
-    state = np.eye(mdp.states)[start]
+def _by_beliefs(mdp: MDP, solution: BeliefSolution, starts: Float[np.ndarray, " S"]) -> float:
+    classes = starts
+    state = starts
     earned = 0.0
     for step in solution.beliefs.extend:
         earned += float(state @ mdp.r.mean(axis=1))
@@ -90,20 +91,27 @@ def _moved(mdp: MDP, law: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
     return np.repeat(law / mdp.actions, mdp.actions) @ mdp.P
 
 
-def _by_sweeps(mdp: MDP, delay: int, start: int, horizon: int) -> float:
+def _by_sweeps(mdp: MDP, delay: int, starts: Float[np.ndarray, " S"], horizon: int) -> float:
     """Return the optimum of a constant delay."""
     check_memory(mdp, delay, 24)
     operator = Operator(mdp, delay)
-    return float(_swept(operator, horizon)[start].mean())
+    return _at_start(_swept(operator, horizon), starts)
 
 
-def _under_process(mdp: MDP, process: DelayProcess, start: int, horizon: int) -> tuple[float, bool]:
+def _at_start(values: np.ndarray, starts: Float[np.ndarray, " S"]) -> float:
+    """Return the mean value of the first state and a warm-up drawn uniformly."""
+    return sum(float(starts[s]) * float(values[s].mean()) for s in np.flatnonzero(starts))
+
+
+def _under_process(
+    mdp: MDP, process: DelayProcess, starts: Float[np.ndarray, " S"], horizon: int
+) -> tuple[float, bool]:
     """Return the optimum of an agent that sees the channel, and whether the ages tell its state."""
     channel = channel_of(process)
     check_channel_memory(mdp, channel, 24, "the problem under this delay")
     operator = ChannelOperator(mdp, channel)
     values = operator.split(_swept(operator, horizon))
-    means = [float(part[start].mean()) for part in values]
+    means = [_at_start(part, starts) for part in values]
     return float(channel.start @ means), channel.seen
 
 
