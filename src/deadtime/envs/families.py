@@ -21,6 +21,7 @@ from deadtime.envs.gym_outside import PREFIX
 from deadtime.envs.gymnax_family import GymnaxFamily
 from deadtime.envs.maze_family import MazeFamily
 from deadtime.envs.pendulum_family import PendulumFamily
+from deadtime.envs.table_family import TableFamily
 from deadtime.envs.walk_family import WalkFamily
 
 FAMILIES: dict[str, Family] = {
@@ -33,6 +34,7 @@ FAMILIES: dict[str, Family] = {
         PendulumFamily(),
         GymnaxFamily(),
         GymFamily(),
+        TableFamily(),
         AtariFamily(),
     )
 }

@@ -19,14 +19,18 @@ from deadtime._support.machine import cores
 from deadtime.delays import Delay
 from deadtime.envs.family import Arrows, Draw, Family
 from deadtime.envs.gym_given import is_given
-from deadtime.envs.gym_outside import PREFIX, Outside, accepted_settings, outside
+from deadtime.envs.gym_outside import (
+    LONGEST_EPISODE,
+    PREFIX,
+    Outside,
+    accepted_settings,
+    outside,
+)
 from deadtime.envs.local_pool import LocalPool
 from deadtime.envs.pools import Lane, Pool
 from deadtime.envs.process_pool import ProcessPool
 from deadtime.wrappers.scalar import ActionDelay
 
-LONGEST_EPISODE = 10_000
-"""The step limit of an evaluation episode if the environment has no time limit."""
 _FORM = r"([\w.]+:)?([\w:-]+/)?[\w:.-]+"
 """The form of an id in a record, after the prefix."""
 ALLOWED = "DEADTIME_IMPORT"
@@ -57,7 +61,7 @@ class GymFamily(Family[Outside]):
 
     def setting_names(self, name: str) -> list[str] | None:
         """Return the arguments that `gymnasium.make` takes for an id; None for any name."""
-        return accepted_settings(name.removeprefix(PREFIX))[0]
+        return accepted_settings(name.removeprefix(self.prefix))[0]
 
     def make(self, name: str, settings: dict[str, Any]) -> Outside:
         """Return the description of an environment; it is made once to read it, then closed."""
@@ -65,15 +69,16 @@ class GymFamily(Family[Outside]):
 
     def check_name(self, name: str) -> None:
         """Raise if an id from a record has the wrong form."""
-        if not re.fullmatch(_FORM, name.removeprefix(PREFIX)):
+        if not re.fullmatch(_FORM, name.removeprefix(self.prefix)):
             raise ValueError(
-                f"an environment's name is a word such as gym:CartPole-v1; got {name!r:.100}: "
+                f"an environment's name is a word such as {self.prefix}CartPole-v1; got "
+                f"{name!r:.100}: "
                 "train it again"
             )
 
     def check_import(self, name: str, allowed: Collection[str] = ()) -> None:
         """Raise if a name from a file needs a module that the user neither imported nor allowed."""
-        module = name.removeprefix(PREFIX).rpartition(":")[0]
+        module = name.removeprefix(self.prefix).rpartition(":")[0]
         if module and module not in {
             *sys.modules,
             *allowed,
@@ -108,11 +113,11 @@ class GymFamily(Family[Outside]):
 
     def check_processes(self, name: str) -> None:
         """Raise if `name` stands for a function or an instance, which this process alone has."""
-        if is_given(name.removeprefix(PREFIX)):
+        if is_given(name.removeprefix(self.prefix)):
             raise ValueError(
                 f"other processes get runs as data, which can't hold the environment {name}: "
                 'train it in this process, Where(engine="inline"), or register it with Gymnasium '
-                "in a module, and pass gym:MODULE:ID"
+                f"in a module, and pass {self.prefix}MODULE:ID"
             )
 
     def pool(self, lanes: Sequence[Lane], name: str) -> Pool:

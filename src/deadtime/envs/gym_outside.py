@@ -10,7 +10,7 @@ from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -28,7 +28,9 @@ T = TypeVar("T")
 PREFIX = "gym:"
 TIME_LIMIT = "max_episode_steps"
 """The setting that `gymnasium.make` takes itself."""
-_READ: dict[tuple[str, str], tuple[Any, Outside]] = {}
+LONGEST_EPISODE = 10_000
+"""The step limit of an episode if the environment has no time limit."""
+_READ: dict[tuple[str, str], tuple[Any, Any]] = {}
 """The descriptions read so far, each with the registered spec that it was read from."""
 
 
@@ -59,7 +61,7 @@ class Outside:
         """Return the space of one action."""
         return spaces.Discrete(self.num_actions) if self.bounds is None else self.bounds.space
 
-    def observation_space(self, params: object = None) -> spaces.Box:
+    def observation_space(self, params: object = None) -> spaces.Box | spaces.Discrete:
         """Return the space of one observation, as the learner sees it."""
         return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
 
@@ -75,48 +77,84 @@ class Outside:
         rendering = {} if render_mode is None else {"render_mode": render_mode}
         settings = {**self.settings, **rendering}
         if seconds is None:
-            return _made(self.id, settings)
-        return TimedEnv(lambda: _made(self.id, settings), f"{PREFIX}{self.id}", seconds)
+            return self.shown(_as_registered(self.id, settings))
+        return TimedEnv(
+            lambda: self.shown(_as_registered(self.id, settings)), f"{PREFIX}{self.id}", seconds
+        )
+
+    def shown(self, env: gym.Env) -> gym.Env:
+        """Return the environment with the observations and actions that its agents take."""
+        return adapted(env)
+
+
+class Common(TypedDict):
+    """The fields that every description has."""
+
+    id: str
+    draws: bool
+    settings: dict[str, Any]
+    limit: int | None
+    seen_and_done: tuple[str, str]
 
 
 def outside(name: str, settings: dict[str, Any]) -> Outside:
     """Return the description of ``gym:ID``; make the environment once to read it."""
+    return read_once(name, settings, PREFIX, _read)
+
+
+def read_once(
+    name: str, settings: dict[str, Any], prefix: str, read: Callable[[gym.Env, Common], T]
+) -> T:
+    """Return what `read` finds in an environment, which is made once and closed.
+
+    `name` is an id after `prefix`. `read` also gets what all descriptions have in common.
+    """
     plain = _plain(name, settings)
     key = name, json.dumps(plain, sort_keys=True)
     registered = gym.registry.get(name.rpartition(":")[2])
     if key not in _READ or _READ[key][0] is not registered:
-        found = _read(name, plain)
+        found = _found(name, plain, prefix, read)
         _READ[key] = gym.registry[name.rpartition(":")[2]], found
     return _READ[key][1]
 
 
-def _read(name: str, plain: dict[str, Any]) -> Outside:
-    known = name.removeprefix(PREFIX)
+def _found(
+    name: str, plain: dict[str, Any], prefix: str, read: Callable[[gym.Env, Common], T]
+) -> T:
+    known = name.removeprefix(prefix)
     accepted, usual = accepted_settings(known)
     for setting in plain:
         if accepted is not None and setting not in accepted:
             raise ValueError(f"{name} has no setting {setting!r}: it takes {', '.join(accepted)}")
-    env = _as_registered(known, plain)
-    try:
-        check_spaces(name, env)
-        given = str(env.observation_space), str(env.action_space)
-        env = adapted(env)
-        actions = int(getattr(env.action_space, "n", 0))
-        box = env.action_space
-        bounds = Bounds.of(box) if isinstance(box, spaces.Box) else None
-        numbers = int(env.observation_space.shape[0])  # type: ignore[index]
-        draws = "rgb_array" in env.metadata.get("render_modes", [])
-        if is_given(known):
-            draws = draws and _renders(known, env)
-        limit = None if env.spec is None else env.spec.max_episode_steps
-    finally:
-        env.close()
     changed = {
         key: value
         for key, value in plain.items()
         if not np.array_equal(usual.get(key, Parameter.empty), value)
     }
-    return Outside(known, actions, numbers, draws, bounds, changed, limit, given)
+    env = _as_registered(known, plain)
+    try:
+        draws = "rgb_array" in env.metadata.get("render_modes", [])
+        limit = None if env.spec is None else env.spec.max_episode_steps
+        common: Common = {
+            "id": known,
+            "draws": draws and (not is_given(known) or _renders(known, env)),
+            "settings": changed,
+            "limit": limit,
+            "seen_and_done": (str(env.observation_space), str(env.action_space)),
+        }
+        return read(env, common)
+    finally:
+        env.close()
+
+
+def _read(env: gym.Env, common: Common) -> Outside:
+    check_spaces(f"{PREFIX}{common['id']}", env)
+    env = adapted(env)
+    actions = int(getattr(env.action_space, "n", 0))
+    box = env.action_space
+    bounds = Bounds.of(box) if isinstance(box, spaces.Box) else None
+    numbers = int(env.observation_space.shape[0])  # type: ignore[index]
+    return Outside(num_actions=actions, numbers=numbers, bounds=bounds, **common)
 
 
 def _renders(known: str, env: gym.Env) -> bool:
@@ -174,10 +212,6 @@ def _check_not_hidden(module: str) -> None:
             f"{PREFIX}{module}:ID imports {module}; {found.origin} hides {mine[0]}, which python "
             "script.py would import: give your module another name, or set PYTHONPATH=."
         )
-
-
-def _made(known: str, settings: dict[str, Any]) -> gym.Env:
-    return adapted(_as_registered(known, settings))
 
 
 def _as_registered(known: str, settings: dict[str, Any]) -> gym.Env:

@@ -29,7 +29,7 @@ from deadtime.learn.learners import agents_of
 from deadtime.learn.settings import FORMER_NAMES
 from deadtime.runs.specs import Spec, make_spec
 from deadtime.runs.sweep_text import USUAL, Place, Wrong, line_of, parsed, text_of
-from deadtime.runs.tabular_specs import TABULAR, check_seeds
+from deadtime.runs.tabular_specs import check_seeds, is_tabular
 from deadtime.runs.wanted import Runs
 from deadtime.runtime.views import VIEWS
 
@@ -72,7 +72,7 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
     _check_list("delays", asked["delays"], (int, str), '[0, 5, "uniform:2-6"]', wrong)
     _check_list("presets", asked["presets"], (str,), '["best"]', wrong)
     seeds = _checked_seeds(asked, most, wrong)
-    if "presets" in content and all(env in TABULAR for env in asked["environments"]):
+    if "presets" in content and all(is_tabular(env) for env in asked["environments"]):
         raise wrong(
             Place("", "presets"),
             "presets are for deep agents, and no environment here has one: leave the key out",
@@ -90,7 +90,7 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
             for table in ("", env, agent)
             for name, value in tables.get(table, {}).items()
         ]
-        if env not in TABULAR:
+        if not is_tabular(env):
             given.insert(0, _Given("preset", preset, Place("", "presets", preset)))
         spec = _spec(env, agent, delay, _with_names_of_today(env, agent, given, wrong), wrong)
         specs[spec.name] = spec

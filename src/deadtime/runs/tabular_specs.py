@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from deadtime._support.names import nearest
 from deadtime.delays import Delay, DelayProcess, as_delay, as_process
 from deadtime.delays.convention import check_delay
 from deadtime.delays.waits import Observed
-from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of
+from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of, make
 from deadtime.envs.family import Family
 from deadtime.learn.learners import agents_of
 from deadtime.learn.settings import QLearning, with_former_names, with_names_of_today
@@ -28,22 +29,16 @@ from deadtime.runs.spec_checks import (
     check_endless,
     check_executed,
     check_observed,
+    check_recorded,
     differing,
     read_process,
 )
 from deadtime.runtime.views import VIEWS
 
-_USUAL_LEARNER = {"walk": QLearning(epsilon=0.1)}
+_USUAL_LEARNER = {"walk": QLearning(epsilon=0.1), "table": QLearning(epsilon=0.1)}
 """The learner's usual settings by family, where they are not its defaults.
 
-The walk's rewards do not lead to exploration."""
-TABULAR = {
-    name: _USUAL_LEARNER.get(family.name, QLearning())
-    for family in FAMILIES.values()
-    if family.loop == "tabular"
-    for name in family.members
-}
-"""Finite environments, and the learner's usual settings in each."""
+The rewards of the walk and of FrozenLake do not lead to exploration."""
 VERSIONS = {"q-learning": 1}
 """Versions of learners; raise one when a change of the learner changes results."""
 
@@ -69,13 +64,20 @@ class TabularSpec:
     """When the agent learns the age of a step, if it uses ages at all."""
     wrong_delays: tuple[Delay, ...] = ()
     """Other delays under which the trained agent is played too, without being told."""
+    num_states: int | None = None
+    """The number of states; None if the settings tell it."""
 
-    def __post_init__(self) -> None:
+    recorded: InitVar[bool] = False
+    """Whether the spec comes from a record; then only its form is checked."""
+
+    def __post_init__(self, recorded: bool) -> None:
         """Raise if this run is impossible, before any work is done."""
-        if self.env not in TABULAR:
-            unknown = f"no tabular environment is called {self.env!r}{nearest(self.env, TABULAR)}"
-            raise ValueError(f"{unknown}: choose one of {', '.join(TABULAR)}")
-        object.__setattr__(self, "learner", self.learner or TABULAR[self.env])
+        object.__setattr__(self, "_is_recorded", recorded)
+        if not is_tabular(self.env):
+            known = tabular_names()
+            unknown = f"no tabular environment is called {self.env!r}{nearest(self.env, known)}"
+            raise ValueError(f"{unknown}: choose one of {', '.join(known)}")
+        object.__setattr__(self, "learner", self.learner or usual_learner(self.env))
         agents = tuple(agents_of(family_of(self.env)))
         if self.agent not in agents and self.agent in VIEWS:
             raise ValueError(
@@ -91,13 +93,7 @@ class TabularSpec:
         self._check_process()
         for name in ("episodes", "evaluation_episodes"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
-        family = family_of(self.env)
-        own = family.describe(self.env, self.settings)
-        seed = {"maze_seed": own.maze_seed} if "maze_seed" in self.settings else {}
-        object.__setattr__(
-            self, "settings", differing(own, family.describe(self.env, {}), self.settings) | seed
-        )
-        check_executed(self.delay, own.max_steps)
+        self._check_environment()
         until = self.until_return
         if until is not None and (type(until) not in (int, float) or not abs(until) < 1e300):
             raise ValueError(
@@ -105,6 +101,26 @@ class TabularSpec:
             )
         if VIEWS[self.agent].solves_offline:
             self._check_offline()
+
+    def _check_environment(self) -> None:
+        """Keep the settings that differ from the usual ones; raise if no decision is executed.
+
+        Of a record, an environment that must be made to know it is not made.
+        """
+        own = self.family.describe(self.env, self.settings)
+        if own is None and self._is_recorded:  # type: ignore[attr-defined]
+            check_recorded(self.env, self.settings)
+            object.__setattr__(self, "num_states", check_count("num_states", self.num_states))
+            return
+        if own is None:
+            own = make(self.env, self.settings)
+            kept = own.settings
+            object.__setattr__(self, "num_states", int(own.observation_space().n))
+        else:
+            seed = {"maze_seed": own.maze_seed} if "maze_seed" in self.settings else {}
+            kept = differing(own, self.family.describe(self.env, {}), self.settings) | seed
+        object.__setattr__(self, "settings", kept)
+        check_executed(self.delay, own.max_steps)
 
     def _check_process(self) -> None:
         """Read the process, and raise if the agent can't be trained under it.
@@ -143,7 +159,7 @@ class TabularSpec:
 
     def _check_offline(self) -> None:
         """Raise if a setting would do nothing, since the agent solves its model after training."""
-        usual = TABULAR[self.env]
+        usual = usual_learner(self.env)
         given = self.learner
         idle = [
             name
@@ -165,16 +181,23 @@ class TabularSpec:
     @property
     def states(self) -> int:
         """The number of states of the environment."""
-        return int(family_of(self.env).describe(self.env, self.settings).observation_space().n)
+        if self.num_states is not None:
+            return self.num_states
+        return int(self.family.describe(self.env, self.settings).observation_space().n)
 
     def environment(self, seed: int) -> Any:
-        """Return the environment of a seed: a maze of its own, unless the settings name one."""
-        family = family_of(self.env)
-        own_seed = (
-            "maze_seed" in (family.setting_names(self.env) or ())
-            and "maze_seed" not in self.settings
-        )
-        return family.describe(self.env, self.settings | ({"maze_seed": seed} if own_seed else {}))
+        """Return the environment of a seed: a maze of its own, unless the settings name one.
+
+        For a record's spec no module is imported.
+        """
+        if self._is_recorded:  # type: ignore[attr-defined]
+            self.family.check_import(self.env)
+        own = self.family.describe(self.env, self.settings)
+        if own is None:
+            return make(self.env, self.settings)
+        if hasattr(own, "maze_seed") and "maze_seed" not in self.settings:
+            return replace(own, maze_seed=seed)
+        return own
 
     def canonical(self) -> dict[str, Any]:
         """Return the spec as JSON, without fields that have their usual values."""
@@ -182,7 +205,7 @@ class TabularSpec:
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name == "learner":
-                usual = vars(TABULAR[self.env])
+                usual = vars(usual_learner(self.env))
                 value = {
                     name: number for name, number in vars(value).items() if number != usual[name]
                 }
@@ -220,7 +243,26 @@ class TabularSpec:
     def name(self) -> str:
         """The name of the record's folder."""
         kind = "m" if self.process is None else self.process.kind
-        return f"{self.env}-{self.agent}-{kind}{self.delay}-{self.id}"
+        env = re.sub("[^A-Za-z0-9_.-]", "-", self.env)
+        return f"{env}-{self.agent}-{kind}{self.delay}-{self.id}"
+
+
+def tabular_names() -> tuple[str, ...]:
+    """Return the names of tabular environments that messages show."""
+    families = [family for family in FAMILIES.values() if family.loop == "tabular"]
+    return tuple(name for family in families for name in family.shown)
+
+
+def is_tabular(env: object) -> bool:
+    """Return whether tabular agents train in the environment of this name."""
+    return isinstance(env, str) and any(
+        family.loop == "tabular" and family.owns(env) for family in FAMILIES.values()
+    )
+
+
+def usual_learner(env: str) -> QLearning:
+    """Return the learner's usual settings in an environment."""
+    return _USUAL_LEARNER.get(family_of(env).name, QLearning())
 
 
 MOST_SEEDS = 100_000
@@ -254,7 +296,7 @@ def tabular_spec(
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> TabularSpec:
     """Return a spec from named options of the run, the learner and the environment."""
-    named = {"env", "agent", "delay", "process", "settings", "learner"}
+    named = {"env", "agent", "delay", "process", "settings", "learner", "num_states"}
     own = {f.name for f in fields(TabularSpec)} - named
     learner = {f.name for f in fields(QLearning)}
     check_options(env, options, own | learner)
@@ -264,7 +306,7 @@ def tabular_spec(
         channel.longest if isinstance(channel, DelayProcess) else channel,
         settings=environment_settings(env, options, own | learner, env_kwargs),
         learner=replace(
-            TABULAR.get(env, QLearning()),
+            usual_learner(env),
             **{name: options[name] for name in learner & options.keys()},
         ),
         process=channel if isinstance(channel, DelayProcess) else None,
@@ -275,4 +317,5 @@ def tabular_spec(
 def tabular_from(given: dict[str, Any]) -> TabularSpec:
     """Return the spec of a record."""
     settings = with_names_of_today(QLearning.kind, given.get("learner", {}))
-    return TabularSpec(**{**given, "learner": replace(TABULAR[given["env"]], **settings)})
+    learner = replace(usual_learner(given["env"]), **settings)
+    return TabularSpec(**{**given, "learner": learner}, recorded=True)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from deadtime._support.ending import uninterrupted
 from deadtime._support.machine import cores
+from deadtime.learn.outcome import Outcome
 from deadtime.learn.tabular_loop import run_seeds, table_of
 from deadtime.runs.checkpoint_store import checkpoints_of
 from deadtime.runs.deep_specs import DeepSpec
@@ -173,7 +174,7 @@ def _tabular_records(
         mine = tuple(seed for seed in seeds if (seed in keep.seeds) == kept)
         if mine:
             for outcome in run_seeds(spec, mine, progress, kept, stopped):
-                yield record_of(spec, outcome)
+                yield _record(spec, outcome)
 
 
 def _deep_records(
@@ -191,9 +192,14 @@ def _deep_records(
     pairs = [(spec, seed) for spec, seed in checked if isinstance(spec, DeepSpec)]
     kept = any(seed in unit.keep.seeds for _, seed in pairs)
     for spec, outcome in run_deep(pairs, progress, kept, folder, together, stopped):
-        about = spec.family.provenance(spec.environment(0))
-        notes = outcome.notes | ({"environment": about} if about else {})
-        yield record_of(spec, replace(outcome, notes=notes))
+        yield _record(spec, outcome)
+
+
+def _record(spec: Spec, outcome: Outcome) -> Record:
+    """Return the record of an outcome, with what its environment was."""
+    about = spec.family.provenance(spec.environment(0))
+    notes = outcome.notes | ({"environment": about} if about else {})
+    return record_of(spec, replace(outcome, notes=notes))
 
 
 def reason(error: Exception) -> str:
