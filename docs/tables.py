@@ -20,9 +20,11 @@ from typing import Any
 from deadtime.delays.waits import OBSERVED
 from deadtime.runs.statistics import mean
 from deadtime.studies.experiment import found
+from deadtime.studies.mujoco import published as others
 from deadtime.studies.paper import published as paper
 from deadtime.studies.paper import summary
 from deadtime.studies.random_delay.laws import COLUMN_TITLES
+from deadtime.studies.registry import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
@@ -599,7 +601,102 @@ def _scores(scores: list[float]) -> tuple[str, str]:
     return f"{value} [{low}, {high}]", ", ".join(number(str(score), 0) for score in scores)
 
 
+SAC_AGENTS = ("projected", "augmented", "delayed", "oblivious")
+NOT_RUN = "not run"
+
+
+def recorded(name: str) -> list[Row]:
+    """Return the rows of a CSV file; none if the experiment has no records yet."""
+    there = (ROOT / "results" / "paper" / "figures" / f"{name}.csv").exists()
+    return rows(name) if there else []
+
+
+def shown(row: Row | None, name: str, digits: int) -> str:
+    """Format a value with its interval, if there is one; say so if it was not run."""
+    if row is None or row[name] in ("", NOT_RUN):
+        return NOT_RUN
+    if row[f"{name}_low"] in ("", "nan"):
+        return number(row[name], digits)
+    return interval(row, name, digits)
+
+
+def by_agent(lead: str, keys: Sequence[tuple[str, int]], cells: dict[Any, Row], name: str) -> str:
+    """Format a line for each environment and delay, with a column for each agent."""
+    digits = 2 if name == "normalized" else 0
+    lines = []
+    for place, m in keys:
+        mine = [cells.get((place, agent, m)) for agent in SAC_AGENTS]
+        seeds = {row["seeds"] for row in mine if row is not None} - {"0"}
+        counts = sorted(seeds, key=int)
+        values = [shown(row, name, digits) for row in mine]
+        lines.append(
+            [place, str(m), *values, " to ".join(dict.fromkeys((*counts[:1], *counts[-1:])))]
+        )
+    return table([lead, "m", *(f"`{agent}`" for agent in SAC_AGENTS), "seeds"], lines)
+
+
+def cells_of(name: str, lead: str) -> dict[Any, Row]:
+    """Return the rows of a table by environment, agent and delay."""
+    return {(row[lead], row["agent"], int(row["delay"])): row for row in recorded(name)}
+
+
+def mujoco_returns(name: str) -> str:
+    """SAC's greedy returns under each view, at every delay of an experiment."""
+    keys = dict.fromkeys((task, m) for task, _, m in EXPERIMENTS[name].runs)
+    return by_agent("task", sorted(keys), cells_of(name, "task"), "return")
+
+
+def mujoco_shares() -> str:
+    """The share of undelayed SAC's return, by task and over all tasks."""
+    cells = cells_of("mujoco", "task")
+    keys = sorted({(task, m) for task, _, m in EXPERIMENTS["mujoco"].runs if m})
+    delays = sorted({m for _, m in keys})
+    every = f"all {len({task for task, _ in keys})} tasks"
+    mean_of, middle = f"{every}, mean", f"{every}, IQM"
+    over = {key: row for key, row in cells.items() if key[0] == every}
+    for (_, agent, m), row in over.items():
+        ends = {f"normalized{end}": row[f"iqm{end}"] for end in ("", "_low", "_high")}
+        cells |= {(mean_of, agent, m): row, (middle, agent, m): row | ends}
+    keys += [(title, m) for title in (mean_of, middle) for m in delays]
+    return by_agent("task", keys, cells, "normalized")
+
+
+def mujoco_published() -> str:
+    """Others' returns, beside those of our agent of the same kind."""
+    ours = {**cells_of("mujoco", "task"), **cells_of("mujoco-ant", "task")}
+    longer = cells_of("mujoco-million", "task")
+    lines = []
+    for one in others.ROWS:
+        wanted = {
+            abs(m - one.delay): row
+            for cells in (ours, longer)
+            for (task, agent, m), row in cells.items()
+            if (task, agent) == (f"{one.task}-v5", one.agent) and abs(m - one.delay) <= 1
+        }
+        row = wanted[min(wanted)] if wanted else None
+        mine = "–" if not one.agent else shown(row, "return", 0)
+        if row is not None:
+            mine += f" (m = {row['delay']}, {int(row['steps']):,} steps)"
+        steps = "–" if one.steps is None else f"{one.steps:,}"
+        about = [f"{one.method}, {one.task}-{one.version}", str(one.delay), steps]
+        lines.append([*about, number(str(one.value), 0), mine, f"{one.source}; {one.note}"])
+    heads = ["method and task", "delay", "steps", "theirs", "ours, v5", "source; what differs"]
+    return table(heads, lines)
+
+
+def projected() -> str:
+    """Greedy returns of Projected-Q and the other agents on CartPole and Acrobot."""
+    cells = cells_of("projected", "environment")
+    keys = dict.fromkeys((env, m) for env, _, m in EXPERIMENTS["projected"].runs)
+    return by_agent("environment", sorted(keys), cells, "greedy")
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "mujoco": lambda: mujoco_returns("mujoco"),
+    "mujoco-million": lambda: mujoco_returns("mujoco-million"),
+    "mujoco-shares": mujoco_shares,
+    "mujoco-published": mujoco_published,
+    "projected": projected,
     "imports": imports,
     "standing": standing,
     "beside-the-paper": beside_the_paper,

@@ -20,8 +20,16 @@ class MLP(eqx.Module):
         """Return the outputs for one input."""
         *hidden, last = zip(self.weights, self.biases, strict=True)
         for weight, bias in hidden:
-            x = jax.nn.relu(weight @ x + bias)
-        return last[0] @ x + last[1]
+            x = jax.nn.relu(_product(weight, x) + bias)
+        return _product(last[0], x) + last[1]
+
+
+def _product(weight: Float[Array, "outputs inputs"], x: Float[Array, " inputs"]) -> Array:
+    """Return `weight @ x`.
+
+    Mapped over a batch, neither it nor its gradient transposes a matrix, as those of `@` would.
+    """
+    return jnp.tensordot(x, weight, ((0,), (1,)))
 
 
 def layer_arrays(part: str, net: PyTree) -> dict[str, Array]:

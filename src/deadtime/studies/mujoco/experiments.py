@@ -2,8 +2,8 @@
 
 A run takes minutes of a GPU, so a table is filled in parts, in the order of its runs:
 `deadtime reproduce mujoco --next N`. Chosen by us: the tasks and delays, 300,000 steps with one
-update a step, the settings of SAC's preset, zero random actions as warm-up beyond the library's
-own, and evaluation by the mean action on 20 held-out episodes.
+update a step, the settings of SAC's preset, random actions as warm-up, and evaluation by the mean
+action on 20 held-out episodes.
 """
 
 from __future__ import annotations
@@ -106,8 +106,9 @@ def _cell(key: Key, result: Result, share: np.ndarray | None) -> dict[str, Any]:
 
 
 def _words(one: published.Published) -> str:
+    steps = "" if one.steps is None else f"{one.steps:,} steps, "
     return (
-        f"{one.value:g} ({one.method}, {one.version}, delay {one.delay}, {one.steps:,} steps, "
+        f"{one.value:g} ({one.method}, {one.version}, delay {one.delay}, {steps}"
         f"{one.source}; {one.note})"
     )
 

@@ -19,7 +19,8 @@ class Published(NamedTuple):
     agent: str
     """Our agent of the same kind; "" if there is none."""
     delay: int
-    steps: int
+    steps: int | None
+    """The steps of the training; None if the source does not say."""
     value: float
     source: str
     note: str
@@ -59,7 +60,7 @@ ROWS: list[Published] = [
     *_vdpo("Walker2d", 3709, 4830, 654, 294),
     *_vdpo("Ant", 4628, 4559, 1921, 2210),
     *(
-        Published(task, "v4", method, agent, 5, _MILLION, value, _SHIFT, "steps not stated there")
+        Published(task, "v4", method, agent, 5, None, value, _SHIFT, "steps are not stated")
         for method, agent, values in (
             ("augmented SAC", "augmented", (1951, 1104, 716)),
             ("plain SAC", "oblivious", (-208, 41, -67)),
