@@ -5,7 +5,8 @@
 - `learners`: steps a second of our SAC, sbx's and Stable-Baselines3's, each in a process of its own
   on one core. They have two layers of 256, batches of 256 and one update a step. Seconds are of the
   processor, so other programs on the machine change little.
-- `pools`: steps a second of 64 environments in our pool, in EnvPool and in `AsyncVectorEnv`.
+- `pools`: steps a second of 64 environments in our pool, in EnvPool and in `AsyncVectorEnv`: on all
+  cores of this process, if they are kept busy (processor time), and by the clock.
 - `runs`: run-steps a second of 1 to 128 runs that are trained together, and what bounds them. This
   is for a GPU.
 
@@ -20,9 +21,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 
@@ -156,11 +158,15 @@ def pools(seconds: float) -> None:
 
     def rate(step: Callable[[np.ndarray], object]) -> float:
         done = 0
+        used = processor_seconds()
         begin = perf_counter()
         while perf_counter() - begin < seconds:
             step(actions[done % len(actions)])
             done += 1
-        return done * ENVIRONMENTS / (perf_counter() - begin)
+        waited[len(waited)] = done * ENVIRONMENTS / (perf_counter() - begin)
+        return done * ENVIRONMENTS * cores() / (processor_seconds() - used)
+
+    waited: dict[int, float] = {}
 
     with ExitStack() as stack:
         sides = {}
@@ -180,7 +186,28 @@ def pools(seconds: float) -> None:
         others = stack.enter_context(closing(gym.vector.AsyncVectorEnv([one] * ENVIRONMENTS)))
         others.reset(seed=0)
         sides["AsyncVectorEnv"] = partial(rate, others.step)
-        report(in_turn(sides), *(name for name in ("EnvPool", "AsyncVectorEnv") if name in sides))
+        rates = in_turn(sides)
+        report(rates, *(name for name in ("EnvPool", "AsyncVectorEnv") if name in sides))
+        clock = list(waited.values())
+        for i, name in enumerate(sides):
+            print(f"by the clock, {name}: {median(clock[i :: len(sides)]):,.0f} steps/s")
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of all processes below it (Linux)."""
+    parents, ticks = {}, {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = file.read_text().rpartition(")")[2].split()
+            parents[int(file.parent.name)] = int(fields[1])
+            ticks[int(file.parent.name)] = int(fields[11]) + int(fields[12])
+
+    def below(one: int) -> bool:
+        while one in parents and one != os.getpid():
+            one = parents[one]
+        return one == os.getpid()
+
+    return sum(ticks[one] for one in parents if below(one)) / os.sysconf("SC_CLK_TCK")
 
 
 def in_turn(sides: dict[str, Rate]) -> dict[str, list[float]]:

@@ -22,6 +22,7 @@ from deadtime._support.timeouts import step_timeout
 from deadtime.envs.gym_adapted import adapted
 from deadtime.envs.gym_given import Copies, is_given, origin, unknown_given
 from deadtime.envs.gym_spaces import Bounds, check_spaces
+from deadtime.envs.opengl import opengl_remedy
 from deadtime.envs.timed import TimedEnv
 
 T = TypeVar("T")
@@ -240,6 +241,11 @@ def _asked(known: str, ask: Callable[[], T], settings: dict[str, Any] | None = N
             f"Gymnasium can't make {known!r} with {settings or 'no settings'} ({problem}): "
             "pass an id and settings that gymnasium.make takes"
         ) from problem
+    except Exception as problem:
+        remedy = opengl_remedy(problem)
+        if remedy is None:
+            raise
+        raise ValueError(f"gym:{known} can't be imported ({problem}): {remedy}") from problem
 
 
 def _plain(name: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from deadtime.envs.family import Arrows, Draw
 from deadtime.envs.maze_layout import draw_image
+from deadtime.envs.opengl import opengl_remedy
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -28,10 +29,12 @@ def rendered(env: gym.Env) -> tuple[Draw, Arrows]:
     def draw(obs: object, ghost: object) -> Image.Image:
         try:
             image = Image.fromarray(np.asarray(env.render(), np.uint8))
-        except (error.Error, ImportError) as problem:
-            raise ValueError(
-                f"{env} can't be rendered ({problem}): install the package that it needs"
-            ) from problem
+        except Exception as problem:
+            remedy = opengl_remedy(problem)
+            if remedy is None and not isinstance(problem, error.Error | ImportError):
+                raise
+            remedy = remedy or "install the package that it needs"
+            raise ValueError(f"{env} can't be rendered ({problem}): {remedy}") from problem
         if image.width <= WIDEST:
             return image
         return image.resize((WIDEST, round(image.height * WIDEST / image.width)))

@@ -43,6 +43,7 @@ def watch(
         else cast("NetworkPolicy", policy).predicted_observation
     )
     draw, arrows = family.scene(environment, env)
+    shown = _shares(env.action_space)
     obs, info = env.reset(seed=episode)
     forget(policy)
     frames: list[Image.Image] = []
@@ -51,11 +52,12 @@ def watch(
     while not ended and len(frames) != family.most_drawn:
         pending = info["pending_actions"]
         scene = draw(obs, believe(obs, pending, **known_ages(policy, info)))
-        frames.append(_frame(scene, pending, arrows, len(frames), earned))
+        frames.append(_frame(scene, shown(pending), arrows, len(frames), earned))
         obs, reward, terminated, truncated, info = env.step(act(policy, obs, info))
         earned += float(reward)
         ended = terminated or truncated
-    frames.append(_frame(draw(obs, obs), info["pending_actions"], arrows, len(frames), earned))
+    pending = shown(info["pending_actions"])
+    frames.append(_frame(draw(obs, obs), pending, arrows, len(frames), earned))
     env.close()
     path.parent.mkdir(parents=True, exist_ok=True)
     times = [family.frame_milliseconds] * (len(frames) - 1) + [_LAST_MILLISECONDS]
@@ -70,6 +72,18 @@ def watch(
             optimize=True,
         )
     return len(frames) - 1, earned
+
+
+def _shares(space: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that scales the actions of a box to flat vectors from 0 to 1."""
+    if not hasattr(space, "low"):
+        return lambda pending: pending
+
+    def scaled(pending: np.ndarray) -> np.ndarray:
+        shares = (pending - space.low) / (space.high - space.low)
+        return shares.reshape(len(pending), -1)
+
+    return scaled
 
 
 def _frame(
@@ -88,11 +102,29 @@ def _frame(
     for i, action in enumerate(pending):
         x = (i % a_row + 0.5) * _SLOT
         y = scene.height + 44 + (i // a_row + 0.5) * _SLOT
-        if arrows is None:
+        if pending.ndim > 1:
+            _bars(draw, (x, y), action, GHOST if i else INK)
+        elif arrows is None:
             draw.text((x, y), str(action), GHOST if i else INK, font, anchor="mm")
         else:
             _arrow(draw, (x, y), arrows[action], GHOST if i else INK)
     return image
+
+
+def _bars(
+    draw: ImageDraw.ImageDraw,
+    at: tuple[float, float],
+    shares: np.ndarray,
+    color: tuple[int, int, int],
+) -> None:
+    """Draw a bar for each number of an action, up or down from the middle of its bounds."""
+    x, y = at
+    side = 0.8 * _SLOT
+    wide = side / len(shares)
+    for k, share in enumerate(shares):
+        left = x - side / 2 + k * wide
+        end = y + (0.5 - share) * side
+        draw.rectangle((left, min(y, end), left + max(wide - 1, 1), max(y, end)), fill=color)
 
 
 def _arrow(
