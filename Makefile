@@ -56,6 +56,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/tabular.py
 	$(BIN)/python benchmarks/random_delays.py
 	$(BIN)/python benchmarks/deep.py
+	$(BIN)/python benchmarks/continuous.py
 	$(BIN)/python benchmarks/atari.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/runtime.py
