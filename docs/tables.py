@@ -301,16 +301,9 @@ def identification_laws() -> str:
     """Distances of the estimated law of ages to the ages that occurred, in total variation."""
     found = rows("identification", kind="random")
     laws = [*dict.fromkeys(row["law"] for row in found)]
+    far = {(row["environment"], row["law"]): number(row["distance_to_ages"], 2) for row in found}
     lines = [
-        [
-            environment,
-            *(
-                number(row["distance_to_ages"], 2)
-                for law in laws
-                for row in found
-                if (row["environment"], row["law"]) == (environment, law)
-            ),
-        ]
+        [environment, *(far.get((environment, law), "not run") for law in laws)]
         for environment in dict.fromkeys(row["environment"] for row in found)
     ]
     return table(["environment", *(f"`{law}`" for law in laws)], lines)
