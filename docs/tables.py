@@ -23,6 +23,7 @@ from deadtime.studies.experiment import found
 from deadtime.studies.mujoco import published as others
 from deadtime.studies.paper import published as paper
 from deadtime.studies.paper import summary
+from deadtime.studies.projected.beside_others import DELAYS, ENVS
 from deadtime.studies.random_delay.laws import COLUMN_TITLES
 from deadtime.studies.registry import EXPERIMENTS
 
@@ -152,27 +153,6 @@ def choose() -> str:
             lines.append([title, str(m), *cells, number(undelayed["greedy"], digits)])
     heads = ["environment", "m", *(f"`{agent}`" for agent in AGENTS), "no delay"]
     return table(heads, lines)
-
-
-def projected() -> str:
-    """Greedy returns of Projected-Q beside the agents that predict and that see the queue."""
-    agents = ("projected", "delayed", "augmented")
-    titles = {"noisy-cartpole": "Noisy CartPole", "cartpole": "CartPole"}
-    titles |= {"noisy-acrobot": "Noisy Acrobot", "acrobot": "Acrobot"}
-    lines = []
-    for env, title in titles.items():
-        for m in (5, 10, 15, 20, 25):
-            of = {row["agent"]: row for row in rows("projected", environment=env, delay=m)}
-            if not of:
-                continue
-            best = max(float(of[agent]["greedy"]) for agent in agents)
-            cells = []
-            for agent in agents:
-                few = "" if of[agent]["seeds"] == "10" else f" ({of[agent]['seeds']} seeds)"
-                cell = interval(of[agent], "greedy", 0) + few
-                cells.append(f"**{cell}**" if float(of[agent]["greedy"]) == best else cell)
-            lines.append([title, str(m), *cells])
-    return table(["environment", "m", *(f"`{agent}`" for agent in agents)], lines)
 
 
 def growth() -> str:
@@ -678,10 +658,22 @@ def mujoco_published() -> str:
 
 
 def projected() -> str:
-    """Greedy returns of Projected-Q and the other agents on CartPole and Acrobot."""
-    cells = cells_of("projected", "environment")
-    keys = dict.fromkeys((env, m) for env, _, m in EXPERIMENTS["projected"].runs)
-    return by_agent("environment", sorted(keys), cells, "greedy")
+    """Greedy returns of Projected-Q beside the agents that predict and that see the queue."""
+    agents = ("projected", "delayed", "augmented")
+    lines = []
+    for env, title in ENVS.items():
+        for m in DELAYS[1:]:
+            of = {row["agent"]: row for row in rows("projected", environment=env, delay=m)}
+            if not of:
+                continue
+            best = max(float(of[agent]["greedy"]) for agent in agents)
+            cells = []
+            for agent in agents:
+                few = "" if of[agent]["seeds"] == "10" else f" ({of[agent]['seeds']} seeds)"
+                cell = interval(of[agent], "greedy", 0) + few
+                cells.append(f"**{cell}**" if float(of[agent]["greedy"]) == best else cell)
+            lines.append([title, str(m), *cells])
+    return table(["environment", "m", *(f"`{agent}`" for agent in agents)], lines)
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -694,7 +686,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "standing": standing,
     "beside-the-paper": beside_the_paper,
     "choose": choose,
-    "projected": projected,
     "growth": growth,
     "stationarity": stationarity,
     "mazes": mazes,

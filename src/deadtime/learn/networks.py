@@ -9,6 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+_NARROW = 64
+"""The most outputs of a layer whose product is `@`."""
+
 
 class MLP(eqx.Module):
     """Linear layers with ReLU between them; `weights[i]` has shape (out, in)."""
@@ -27,8 +30,11 @@ class MLP(eqx.Module):
 def _product(weight: Float[Array, "outputs inputs"], x: Float[Array, " inputs"]) -> Array:
     """Return `weight @ x`.
 
-    Mapped over a batch, neither it nor its gradient transposes a matrix, as those of `@` would.
+    Mapped over a batch, `@` and its gradient transpose matrices, which takes a seventh of an update
+    of wide layers on a core. Narrow layers keep the rounding of earlier results.
     """
+    if len(weight) <= _NARROW:
+        return weight @ x
     return jnp.tensordot(x, weight, ((0,), (1,)))
 
 
