@@ -167,7 +167,7 @@ class Drifting(AgeChain):
         return _normal(((ages >= low) & (ages <= high)).astype(float))
 
     def updated(self, counts: Counts) -> AgeChain:
-        """Return the chain with the observed share of moves, of those that could be made."""
+        """Return the chain with the observed share of moves among those that were possible."""
         low, high = self._range()
         inside = counts.moves[low : high + 1, low : high + 1]
         moved = np.trace(inside, 1) + np.trace(inside, -1)

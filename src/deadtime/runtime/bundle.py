@@ -37,7 +37,7 @@ def save(policy: Policy, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Policy:
-    """Return the policy of a file that `save` wrote; raise if the file is damaged or is another."""
+    """Return the policy of a file that `save` wrote; raise if it is damaged or no such file."""
     path = Path(path)
     content = plain(path, _MOST_BYTES)
     try:
