@@ -37,6 +37,16 @@ from tests.runs import stuck_env
 TINY = {"hidden": (4,), "batch_size": 4, "buffer_size": 50}
 MAZE = TabularSpec("maze", "delayed", 2, 60, {"size": 4}, evaluation_episodes=3)
 CART = DeepSpec("cartpole", "oblivious", 1, "paper", 400, changes=TINY, evaluation_episodes=2)
+LATE = TabularSpec(
+    "noisy-maze",
+    "projected",
+    episodes=60,
+    settings={"size": 4},
+    evaluation_episodes=3,
+    process=Uniform(1, 3),
+    observed="hindsight",
+    wrong_delays=(3,),
+)
 ASKED = [(MAZE, range(10)), (CART, [0, 1])]
 DISK_FULL = r"records can't be written to .* \(No space left on device\): finished records are kept"
 pytestmark = pytest.mark.xdist_group("engines")
@@ -77,6 +87,8 @@ def test_units():
     assert [from_json(unit.to_json()).runs for unit in found] == [unit.runs for unit in found]
     assert len({unit.id for unit in found}) == 4
     assert all(unit.memory > 1000 for unit in found if isinstance(unit.runs[0][0], DeepSpec))
+    (late,) = units_of([(LATE, [0, 1])], "cpu")
+    assert from_json(late.to_json()).runs == late.runs == ((LATE, 0), (LATE, 1))
     shared = units_of([(spec, list(seeds)) for spec, seeds in ASKED], "gpu")
     assert sorted((len(unit.runs), unit.gpus) for unit in shared) == [(2, 0), (2, 1), (8, 0)]
 
@@ -114,22 +126,12 @@ def test_local_processes_give_the_same_records(tmp_path, expected, capsys, monke
     assert train_missing(ASKED, tmp_path) == 0  # nothing is left, so nothing is started
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_delay_that_varies_gives_the_same_records_in_processes(tmp_path):
-    late = TabularSpec(
-        "noisy-maze",
-        "projected",
-        episodes=60,
-        settings={"size": 4},
-        evaluation_episodes=3,
-        process=Uniform(1, 3),
-        observed="hindsight",
-        wrong_delays=(3,),
-    )
     for engine in ("inline", "local"):
-        assert train_missing([(late, range(9))], tmp_path / engine, Where(engine)) == 0
+        assert train_missing([(LATE, range(9))], tmp_path / engine, Where(engine)) == 0
     assert everything(tmp_path / "inline") == everything(tmp_path / "local")
-    one, other = (records.read(tmp_path / name / late.name) for name in ("inline", "local"))
+    one, other = (records.read(tmp_path / name / LATE.name) for name in ("inline", "local"))
     np.testing.assert_array_equal(one.others, other.others)
     assert one.others.shape == (9, 1)
 
