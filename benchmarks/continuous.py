@@ -37,7 +37,7 @@ from deadtime.envs import make
 from deadtime.envs.gym_family import local_pool
 from deadtime.envs.pools import Lane
 from deadtime.envs.process_pool import ProcessPool
-from deadtime.learn import host_loop
+from deadtime.learn.host_groups import groups_of
 from deadtime.learn.host_loop import HostGroup
 from deadtime.runs.deep_specs import DeepSpec
 
@@ -67,7 +67,7 @@ def spec_of(agent: str, delay: int) -> DeepSpec:
 
 def ours(agent: str, delay: int) -> Rate:
     """Return the rate of our SAC after its random steps."""
-    (group,) = host_loop.groups_of([(spec_of(agent, delay), 0)], "cpu")
+    (group,) = groups_of([(spec_of(agent, delay), 0)], "cpu")
     context = group.device()
     context.__enter__()  # for as long as this process lives
     group.begin()
@@ -236,7 +236,7 @@ def runs(seconds: float) -> None:
     """Print the rates of runs that are trained together, at m = 5."""
     spec = spec_of("projected", 5)
     for count in RUNS:
-        (group,) = host_loop.groups_of([(spec, seed) for seed in range(count)], "gpu")
+        (group,) = groups_of([(spec, seed) for seed in range(count)], "gpu")
         with closing(group):
             group.begin()
             while group.done <= RANDOM_STEPS:
@@ -271,27 +271,28 @@ def alone(group: HostGroup, repeats: int = 50) -> dict[str, float]:
     Learning and environments run side by side in a turn. The rest of it is the host's.
     """
     learner, pool = group._learner, group._pool
-    about = group.program, group._setups
-    actions, _ = learner.choose(*about, group._state, group._seen, group.done)
-    flat = np.asarray(actions).reshape(-1, *group.program.action_shape)
+    about, turn = (group.program, group._setups), group._turn
+    actions = turn.chosen.reshape(-1, *group.program.action_shape)
     found: dict[str, list[float]] = {"choose": [], "learn": [], "environments": []}
 
-    def once(name: str, part: Callable[[], object]) -> None:
-        begin = perf_counter()
-        jax.block_until_ready(part())
-        found[name].append(1e3 * (perf_counter() - begin))
+    def choose() -> None:
+        now = *about, group._state, group._seen, group.done
+        _, group._state = learner.choose(*now, turn)
 
-    def learn() -> object:
-        _, group._state = learner.learn_and_choose(*about, group._state, group._turn, group.done)
-        return group._state
+    def learn() -> None:
+        group._state = learner.learn(*about, group._state, turn, group._index)
+        jax.block_until_ready(group._state)
+
+    def play() -> None:
+        pool.send(actions)
+        pool.receive()
 
     for _ in range(repeats):
-        once("choose", lambda: learner.choose(*about, group._state, group._seen, group.done)[0])
-        once("learn", learn)
-        once("environments", lambda: pool.step(flat).reward if hasattr(pool, "step") else 0.0)
-    middle = {name: median(each) for name, each in found.items()}
-    middle["learn"] = max(0.0, middle["learn"] - middle["choose"])  # the same call chooses too
-    return middle
+        for part, each in zip((choose, learn, play), found.values(), strict=True):
+            begin = perf_counter()
+            part()
+            each.append(1e3 * (perf_counter() - begin))
+    return {name: median(each) for name, each in found.items()}
 
 
 def main() -> None:
