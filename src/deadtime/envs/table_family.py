@@ -15,6 +15,7 @@ class TableFamily(GymFamily):
     loop = "tabular"
     prefix = PREFIX
     action_kinds = ("numbered",)
+    frame_milliseconds = 250
 
     def make(self, name: str, settings: dict[str, Any]) -> Table:
         """Return an environment as arrays; it is made once to read its table, then closed."""
