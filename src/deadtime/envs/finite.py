@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from numpy import add, diff, eye, indices, int64, ndarray, ones, zeros
+from numpy import add, diff, eye, full, indices, int64, ndarray, ones, zeros
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int32, Int64
@@ -47,4 +47,4 @@ class Finite(NamedTuple):
 
 def one_start(state: int) -> tuple[Int64[ndarray, " 1"], Float[ndarray, " 1"]]:
     """Return the starts of episodes that all begin in one state, and their law."""
-    return int64([state]), ones(1)
+    return full(1, state, int64), ones(1)

@@ -10,14 +10,14 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from deadtime._support.machine import cores
 from deadtime.delays import Delay
-from deadtime.envs.family import Arrows, Draw, Family
+from deadtime.envs.family import ActionKind, Arrows, Draw, Family, Loop
 from deadtime.envs.gym_given import is_given
 from deadtime.envs.gym_outside import (
     LONGEST_EPISODE,
@@ -53,10 +53,10 @@ class GymFamily(Family[Outside]):
     """Environments of Gymnasium, and of a module that registers its own: ``gym:MODULE:ID``."""
 
     name = "gym"
-    loop = "host"
+    loop: ClassVar[Loop] = "host"
     prefix = PREFIX
     word = "ID"
-    action_kinds = ("numbered", "box")
+    action_kinds: ClassVar[tuple[ActionKind, ...]] = ("numbered", "box")
     most_drawn = 1000
 
     def setting_names(self, name: str) -> list[str] | None:

@@ -63,7 +63,8 @@ def check_agent(env: str, agent: str, action_kind: ActionKind, preset_name: str)
             f"of {', '.join(others)}, or one of the agents {', '.join(agents)}"
         )
     if agent not in agents:
-        hint = nearest(str(agent), agents)
+        others = [name for name in environment_names() if agent in agents_of(family_of(name))]
+        hint = f", which {', '.join(others)} have" if others else nearest(str(agent), agents)
         raise ValueError(f"{env} has no agent {agent!r}{hint}: choose one of {', '.join(agents)}")
     if preset_name == "paper" and action_kind == "box":
         raise ValueError(
