@@ -1,5 +1,6 @@
 """Tabular agents on Gymnasium's tables, against exact answers and the plain loop."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -24,6 +25,8 @@ def test_delayed_crosses_ice_that_is_not_slippery():
         result.policy(0), "table:FrozenLake-v1", episodes=5, is_slippery=False
     )
     assert played.tolist() == [1] * 5
+    own = gym.make("FrozenLake-v1", is_slippery=False)
+    assert deadtime.evaluate(result.policy(0), own, delay=0, episodes=5).tolist() == [1] * 5
 
 
 @pytest.mark.slow

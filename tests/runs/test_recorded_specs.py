@@ -1,6 +1,7 @@
 """Specs of records: their form is checked, and no environment is made before a run."""
 
 import json
+import re
 from pathlib import Path
 
 import gymnasium as gym
@@ -35,6 +36,7 @@ def nothing_is_made(monkeypatch):
     for family in FAMILIES.values():
         monkeypatch.setattr(type(family), "make", refuse)
     monkeypatch.setattr("deadtime.runs.deep_specs.make", refuse)
+    monkeypatch.setattr("deadtime.runs.tabular_specs.make", refuse)
     monkeypatch.setattr("deadtime.envs.maze_layout._carve", refuse)
     monkeypatch.setattr("deadtime.envs.atari.emulator.Emulator", refuse)
     monkeypatch.setattr("deadtime.envs.atari.games.meanings", refuse)
@@ -259,6 +261,35 @@ def test_a_unit_may_have_the_module_imported_that_a_user_named(tmp_path, monkeyp
         from_canonical(content).environment(0)
     answer = done(unit_of(content), None, lambda n: None)
     assert answer.startswith(DONE)
+
+
+TABLE = {"kind": "tabular", "env": "table:a_module_that_is_not_here:Ice-v0", "agent": "delayed"}
+
+
+@pytest.mark.usefixtures("nothing_is_made")
+def test_a_recorded_table_is_read_without_its_environment():
+    spec = from_canonical(TABLE | {"delay": 2, "num_states": 16, "settings": {"desc": ["SG"]}})
+    assert (spec.states, spec.settings) == (16, {"desc": ["SG"]})
+    assert spec.canonical()["num_states"] == 16
+    assert re.fullmatch("table-a_module_that_is_not_here-Ice-v0-delayed-m2-[0-9a-f]{12}", spec.name)
+    with pytest.raises(ValueError, match="this one needs 'a_module_that_is_not_here'"):
+        spec.environment(0)
+
+
+@pytest.mark.usefixtures("nothing_is_made")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"num_states": 0},
+        {"num_states": "9"},
+        {"num_states": 9, "settings": []},
+        {"num_states": 9, "env": "table:../x"},
+    ],
+)
+def test_a_recorded_table_of_another_form_is_refused(wrong):
+    with pytest.raises(ValueError, match=": "):
+        from_canonical(TABLE | wrong)
 
 
 @pytest.mark.parametrize("env", [name for name in tabular_names() if ":" not in name])

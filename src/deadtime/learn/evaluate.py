@@ -85,7 +85,8 @@ def evaluate(
             "give them to the environment itself"
         )
     elif channel is not None:
-        env = adapted(env) if isinstance(policy, Policy) else env
+        numbered = getattr(policy, "num_states", 0) > 0  # a table takes the number of a state
+        env = adapted(env) if isinstance(policy, Policy) and not numbered else env
         env = ActionDelay(env, channel, observed=getattr(policy, "observed", "now"))
     check_place(policy, env, name)
     seeds = range(seed, seed + check_count("episodes", episodes))
