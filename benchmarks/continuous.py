@@ -27,21 +27,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
+from typing import Any
 
 import gymnasium as gym
 import jax
 import numpy as np
 
-from deadtime._support.machine import cores
-from deadtime.envs import make
-from deadtime.envs.gym_family import local_pool
-from deadtime.envs.pools import Lane
-from deadtime.envs.process_pool import ProcessPool
-from deadtime.learn.host_groups import groups_of
-from deadtime.learn.host_loop import HostGroup
-from deadtime.runs.deep_specs import DeepSpec
+from deadtime.envs import Lane, family_of, make
+from deadtime.learn import groups_of
+from deadtime.runs import make_spec
 
 TASK = "HalfCheetah-v5"
+ENV = f"gym:{TASK}"
 ROUNDS = 7
 SERVE = "serve"
 """The word with which this file starts its own processes."""
@@ -56,10 +53,14 @@ Rate = Callable[[], float]
 """A function that times one round and returns its rate."""
 
 
-def spec_of(agent: str, delay: int) -> DeepSpec:
+def spec_of(agent: str, delay: int) -> Any:
     """Return a run with SAC's settings, long enough for every round."""
-    changes = {"random_steps": RANDOM_STEPS}
-    return DeepSpec(f"gym:{TASK}", agent, delay, steps=100_000, changes=changes, action_kind="box")
+    return make_spec(ENV, agent, delay, {"steps": 100_000, "random_steps": RANDOM_STEPS})
+
+
+def cores() -> int:
+    """Return the number of cores of this process."""
+    return len(os.sched_getaffinity(0))
 
 
 # SAC on one core
@@ -171,8 +172,8 @@ def pools(seconds: float) -> None:
     with ExitStack() as stack:
         sides = {}
         for m in (0, 5):
-            lanes = [Lane(make(f"gym:{TASK}"), m, seed) for seed in range(ENVIRONMENTS)]
-            pool = ProcessPool(lanes, partial(local_pool, f"gym:{TASK}", ()), TASK)
+            lanes = [Lane(make(ENV), m, seed) for seed in range(ENVIRONMENTS)]
+            pool = family_of(ENV).pool(lanes, ENV)
             stack.enter_context(closing(pool)).reset()
             sides[f"pool, m = {m}"] = partial(rate, pool.step)
         if find_spec("envpool"):
@@ -254,7 +255,7 @@ def runs(seconds: float) -> None:
         )
 
 
-def together(group: HostGroup, seconds: float) -> float:
+def together(group: Any, seconds: float) -> float:
     """Return the run-steps a second."""
     jax.block_until_ready(group._state)
     first = group.done
@@ -265,7 +266,7 @@ def together(group: HostGroup, seconds: float) -> float:
     return len(group.pairs) * (group.done - first) / (perf_counter() - begin)
 
 
-def alone(group: HostGroup, repeats: int = 50) -> dict[str, float]:
+def alone(group: Any, repeats: int = 50) -> dict[str, float]:
     """Return the milliseconds of each part of a turn when nothing else runs.
 
     Learning and environments run side by side in a turn. The rest of it is the host's.

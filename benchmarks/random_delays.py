@@ -17,9 +17,7 @@ from deep import Runs
 from tabular import MAZE, STEP_COST, steps_of
 
 from deadtime.delays import Constant, GilbertElliott, RandomWalk, Uniform
-from deadtime.learn import QLearning, new_agent, run_episodes
-from deadtime.learn.host_loop import HostGroup
-from deadtime.learn.host_programs import program_of
+from deadtime.learn import QLearning, groups_of, new_agent, run_episodes
 from deadtime.runs import make_spec
 from deadtime.runtime import VIEWS
 
@@ -58,7 +56,7 @@ class Hosted:
         if "Pendulum" in env:
             options["random_steps"] = 100
         spec = make_spec(env, agent, delay, options)
-        self.group = HostGroup(program_of(spec, "cpu"), [(spec, 0)])
+        (self.group,) = groups_of([(spec, 0)], "cpu")
         self.group.begin()
         while self.group.done < 400:
             self.group.advance()

@@ -51,12 +51,12 @@ def test_help_lists_engines(name):
 
 
 def test_help_says_where_each_agent_works():
-    """An agent of all families, of one family less, and of two families."""
+    """An agent of all families, of two families less, and of three families."""
     where = {
         agent: [f for f, one in FAMILIES.items() if agent in agents_of(one)] for agent in VIEWS
     }
-    assert where["mbs"] == ["maze", "walk"]
-    assert "distribution, mbs (maze and walk)" in AGENTS_HELP
+    assert where["mbs"] == ["maze", "walk", "table"]
+    assert "distribution, mbs (maze, walk and table)" in AGENTS_HELP
     assert [*FAMILIES] == where["augmented"]
     assert "delayed, augmented, oblivious (everywhere)" in AGENTS_HELP
     assert {*FAMILIES} - {*where["shifted"]} == {"pendulum", "atari"}
