@@ -86,6 +86,7 @@ class ClippingAdam(Adam):
     """Adam with clipped gradients; those of the forward model stay as they are."""
 
     def descend(self, weights, gradient, moments, rate):
+        """Return weights and moments after an update with a clipped gradient."""
         with_model = type(gradient) is tuple
         cut = (clipped(gradient[0]), gradient[1]) if with_model else clipped(gradient)
         return super().descend(weights, cut, moments, rate)
@@ -95,6 +96,7 @@ class SameDeepQ(deep_q.DeepQ):
     """Deep Q-learning with the schedule of Stable-Baselines3's settings."""
 
     def act(self, program, setup, state, actor, keys):
+        """Return a random action with a probability that falls linearly, else the best one."""
         best = deep_q.greedy(program, setup, state, actor, keys["model"])
         draw = jax.random.uniform(keys["explore"], (2,))
         floor = setup.numbers.epsilon_floor
@@ -105,6 +107,7 @@ class SameDeepQ(deep_q.DeepQ):
         return jnp.where(draw[0] < epsilon, random, best), ()
 
     def update(self, program, setup, state, replay, step, t, keys):
+        """Store a transition, and make two updates every fourth step."""
         live = t < setup.steps
         keep = step.valid & (step.age >= setup.numbers.skipped_delays * step.action_age) & live
         replay = store(replay, step.item, keep, layout_of(program))
@@ -115,6 +118,7 @@ class SameDeepQ(deep_q.DeepQ):
 
 
 def run(agent: str, delay: int, steps: int, seed: int) -> dict:
+    """Train one run, and return its line of the record."""
     settings = SETTINGS | OTHERS.get(agent, {})
     start = perf_counter()
     options = {"delay": delay, "steps": steps, "seeds": [seed], **settings}
@@ -134,6 +138,7 @@ def run(agent: str, delay: int, steps: int, seed: int) -> dict:
 
 
 def main() -> None:
+    """Train the runs that the words ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--agents", nargs="+", default=[*AGENTS], choices=AGENTS)
     parser.add_argument("--delay", type=int, default=8)
