@@ -107,7 +107,7 @@ class SameDeepQ(deep_q.DeepQ):
         return jnp.where(draw[0] < epsilon, random, best), ()
 
     def update(self, program, setup, state, replay, step, t, keys):
-        """Store a transition, and make two updates every fourth step."""
+        """Store a transition, and update at every second step."""
         live = t < setup.steps
         keep = step.valid & (step.age >= setup.numbers.skipped_delays * step.action_age) & live
         replay = store(replay, step.item, keep, layout_of(program))
