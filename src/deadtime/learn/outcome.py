@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import PyTree
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
+    from jaxtyping import Float, Float32, Int, PyTree
 
     from deadtime.learn.run_spec import DeepRun
 
