@@ -26,6 +26,8 @@ Limits = tuple[float, float]
 """The least and the largest return of an episode."""
 ActionKind = Literal["numbered", "box"]
 """The kind of actions of an environment: numbered from 0, or real vectors within bounds."""
+ObservationKind = Literal["numbers", "frames"]
+"""The kind of observations of an environment: numbers on one axis, or stacks of frames."""
 ANY_RETURN: Limits = (-math.inf, math.inf)
 Member = TypeVar("Member")
 """The type of a family's environments, as `describe` or `make` returns them."""
@@ -50,10 +52,12 @@ class Family(Protocol[Member]):
     """The prefix of the names, for a family with too many environments to list."""
     word: ClassVar[str] = ""
     """The placeholder after the prefix in messages: ID in gym:ID."""
-    frames: ClassVar[bool] = False
-    """Whether observations are stacks of frames instead of numbers."""
+    observation_kinds: ClassVar[tuple[ObservationKind, ...]] = ("numbers",)
+    """The kinds of observations that its environments give, the usual one first."""
     action_kinds: ClassVar[tuple[ActionKind, ...]] = ("numbered",)
     """The kinds of actions that its environments have, the usual one first."""
+    one_policy_each: ClassVar[bool] = False
+    """Whether a policy acts only where it was trained, even if others have its sizes."""
     looks_ahead: ClassVar[bool] = False
     """Whether a pool can run the pending actions ahead of time."""
     in_processes: ClassVar[bool] = False
@@ -68,7 +72,6 @@ class Family(Protocol[Member]):
     """The largest number of steps that `watch` draws; None for a whole episode."""
     usual_steps: ClassVar[int | None] = None
     """The default number of training steps; None for 100,000 plus 10,000 per step of delay."""
-    usual_evaluation_episodes: ClassVar[int] = 100
 
     def owns(self, name: str) -> bool:
         """Return whether this family has an environment called `name`."""
@@ -104,6 +107,17 @@ class Family(Protocol[Member]):
         environment: Any = self.make(name, settings)
         space = environment.action_space(environment.default_params)
         return "box" if hasattr(space, "low") else "numbered"
+
+    def observation_kind(self, name: str, settings: dict[str, Any]) -> ObservationKind:
+        """Return the kind of observations of an environment.
+
+        The environment is made to find out, if the family has several kinds.
+        """
+        if len(self.observation_kinds) == 1:
+            return self.observation_kinds[0]
+        environment: Any = self.make(name, settings)
+        space = environment.observation_space(environment.default_params)
+        return "frames" if len(space.shape) > 1 else "numbers"
 
     def check_name(self, name: str) -> None:
         """Raise if a name from a record has the wrong form."""

@@ -2,7 +2,8 @@
 
 The rules are these:
 
-- An observation is a vector of numbers. A Box of one axis stays as it is. Every other space is
+- An observation is a vector of numbers, or frames. A Box of one axis stays as it is. Images become
+  frames by the rules of `gym_frames`; stacked frames stay as they are. Every other space is
   flattened as `gymnasium.spaces.utils.flatten` does: the parts of a Dict or a Tuple follow each
   other, a Dict's in the order of its keys, and a Discrete value is one-hot.
 - An action is a number from 0 or a vector of real numbers. Combinations of a MultiDiscrete or a
@@ -19,14 +20,18 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from deadtime.envs.gym_frames import Frames, is_frames, is_image
+
 MOST_COMBINATIONS = 1000
 """The most combinations of an action; each has an output of the network."""
 
 
 def adapted(env: gym.Env) -> gym.Env:
-    """Return `env` with vector observations and with numbered actions or real ones."""
+    """Return `env` with vectors or frames to observe, and with numbered actions or real ones."""
     seen = env.observation_space
-    if not isinstance(seen, spaces.Box) or len(seen.shape) != 1:
+    if is_image(seen):
+        env = env if is_frames(seen) else Frames(env)
+    elif not isinstance(seen, spaces.Box) or len(seen.shape) != 1:
         env = gym.wrappers.FlattenObservation(env)
     actions = env.action_space
     if isinstance(actions, spaces.Discrete) and actions.start == 0:

@@ -1,4 +1,4 @@
-"""The family `gym:ID`: Gymnasium environments with observations of one axis.
+"""The family `gym:ID`: Gymnasium environments with observations of numbers or of images.
 
 These environments run outside compiled programs and can't be copied, so no agent looks ahead.
 """
@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from deadtime._support.machine import cores
 from deadtime.delays import Delay
-from deadtime.envs.family import ActionKind, Arrows, Draw, Family, Loop
+from deadtime.envs.family import ActionKind, Arrows, Draw, Family, Loop, ObservationKind
 from deadtime.envs.gym_given import is_given
 from deadtime.envs.gym_outside import (
     LONGEST_EPISODE,
@@ -57,6 +57,7 @@ class GymFamily(Family[Outside]):
     prefix = PREFIX
     word = "ID"
     action_kinds: ClassVar[tuple[ActionKind, ...]] = ("numbered", "box")
+    observation_kinds: ClassVar[tuple[ObservationKind, ...]] = ("numbers", "frames")
     most_drawn = 1000
 
     def setting_names(self, name: str) -> list[str] | None:

@@ -20,10 +20,12 @@ from deadtime._support.ending import same_signals
 from deadtime._support.names import nearest
 from deadtime._support.timeouts import step_timeout
 from deadtime.envs.gym_adapted import adapted
+from deadtime.envs.gym_frames import is_frames
 from deadtime.envs.gym_given import Copies, is_given, origin, unknown_given
 from deadtime.envs.gym_spaces import Bounds, check_spaces
 from deadtime.envs.opengl import opengl_remedy
 from deadtime.envs.timed import TimedEnv
+from deadtime.runtime.frame_layers import FRAMES
 
 T = TypeVar("T")
 PREFIX = "gym:"
@@ -43,7 +45,7 @@ class Outside:
     num_actions: int
     """The number of actions; 0 if actions are real vectors."""
     numbers: int
-    """The length of an observation."""
+    """The length of an observation; 0 if observations are frames."""
     draws: bool
     """Whether the environment renders pictures."""
     bounds: Bounds | None = None
@@ -64,6 +66,8 @@ class Outside:
 
     def observation_space(self, params: object = None) -> spaces.Box | spaces.Discrete:
         """Return the space of one observation, as the learner sees it."""
+        if not self.numbers:
+            return spaces.Box(0, 255, FRAMES, np.uint8)
         return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
 
     def provenance(self) -> dict[str, str]:
@@ -154,7 +158,8 @@ def _read(env: gym.Env, common: Common) -> Outside:
     actions = int(getattr(env.action_space, "n", 0))
     box = env.action_space
     bounds = Bounds.of(box) if isinstance(box, spaces.Box) else None
-    numbers = int(env.observation_space.shape[0])  # type: ignore[index]
+    seen: Any = env.observation_space
+    numbers = 0 if is_frames(seen) else int(seen.shape[0])
     return Outside(num_actions=actions, numbers=numbers, bounds=bounds, **common)
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from gymnasium import spaces
 
 from deadtime.envs.gym_adapted import MOST_COMBINATIONS, counts_of
+from deadtime.envs.gym_frames import MOST_FLATTENED, check_image, is_image
 
-_MOST_FLATTENED = 1000
-"""The largest observation that is worth flattening; a larger one counts as an image."""
 _WRAP = "wrap the environment in gymnasium.wrappers"
 
 
@@ -76,6 +75,9 @@ def _check_actions(name: str, actions: spaces.Space) -> None:
 
 
 def _check_observations(name: str, seen: spaces.Space) -> None:
+    if is_image(seen):
+        check_image(name, seen)  # type: ignore[arg-type]
+        return
     flat = spaces.utils.flatten_space(seen)
     if not isinstance(flat, spaces.Box):
         raise ValueError(
@@ -84,9 +86,9 @@ def _check_observations(name: str, seen: spaces.Space) -> None:
         )
     if isinstance(seen, spaces.Box) and len(seen.shape) == 1:
         return
-    if prod(flat.shape) > _MOST_FLATTENED:
+    if prod(flat.shape) > MOST_FLATTENED:
         raise ValueError(
-            f"an observation is flattened to at most {_MOST_FLATTENED:,} numbers, and images are "
-            f"supported only as Atari frames; {name} has {seen}: choose an environment that gives "
-            "numbers, or atari:NAME"
+            f"an observation is flattened to at most {MOST_FLATTENED:,} numbers, and an image is "
+            f"a Box of its own; {name} has {seen}: {_WRAP}.TransformObservation so that it gives "
+            "numbers, or the image alone"
         )

@@ -60,7 +60,9 @@ class LocalPool:
         self._kind = np.float32 if queues[0].dtype.kind == "f" else np.int32
         action_shape = queues[0].shape[1:]
         longest = max(self._capacity, *map(len, queues))
-        self._shown = np.zeros((count, *np.shape(starts[0][0])), np.float32)
+        shape = np.shape(starts[0][0])
+        self._frames = len(shape) > 1
+        self._shown = np.zeros((count, *shape), np.uint8 if self._frames else np.float32)
         self._queue = np.zeros((count, longest, *action_shape), self._kind)
         self._earned = [0.0] * count
         self._ages = [0] * count
@@ -159,8 +161,8 @@ class LocalPool:
             np.array(last["truncated"]),
             self.unreported,
             self.unreported,
-            None,
-            after,
+            self._shown[:, -1] if self._frames else None,
+            None if self._frames else after,
             queue_after,
             np.array(last["action_age"], np.int32),
             np.array(last["next_age"], np.int32),

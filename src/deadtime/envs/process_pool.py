@@ -32,13 +32,14 @@ COPIED = (
     "terminated",
     "truncated",
     "life_lost",
+    "frame",
     "after",
     "queue_after",
     "action_age",
     "next_age",
     "age_now",
 )
-"""The fields of `Played` that workers write."""
+"""The fields of `Played` that workers write; frames have no `after`, and numbers no `frame`."""
 
 
 class ProcessPool(WorkerPool):
@@ -72,7 +73,7 @@ class ProcessPool(WorkerPool):
 
     def _played(self) -> Played:
         """Return copies, since the next step overwrites the shared arrays."""
-        fields = {name: self.memory[name].copy() for name in COPIED}
+        fields = {name: self.memory[name].copy() for name in COPIED if name in self.memory}
         return Played(**fields, lost=self._lost.copy())
 
     def save(self) -> list[bytes]:
@@ -86,20 +87,22 @@ class ProcessPool(WorkerPool):
 
 def _layout_of(lanes: Sequence[Lane]) -> Layout:
     environment = lanes[0].environment
-    seen = environment.observation_space().shape
+    seen = environment.observation_space()
     actions = environment.action_space()
     shape = tuple(actions.shape)
     kind = np.int32 if not shape else np.float32
     count = len(lanes)
     longest = max(as_process(lane.delay).longest for lane in lanes)
     queue = (count, longest, *shape), kind
+    shown = (count, *seen.shape), seen.dtype
+    frame = {"frame": ((count, *seen.shape[1:]), seen.dtype)}
     number = (count,), np.int64
     flag = (count,), np.bool_
     return {
         "chosen": ((count, *shape), kind),
         "resting": flag,
         "calls": number,
-        "shown": ((count, *seen), np.float32),
+        "shown": shown,
         "queue": queue,
         "age": number,
         "executed": ((count, *shape), kind),
@@ -108,9 +111,9 @@ def _layout_of(lanes: Sequence[Lane]) -> Layout:
         "terminated": flag,
         "truncated": flag,
         "life_lost": flag,
-        "after": ((count, *seen), np.float32),
         "queue_after": queue,
         "action_age": ((count,), np.int32),
         "next_age": ((count,), np.int32),
         "age_now": ((count,), np.int32),
+        **(frame if len(seen.shape) > 1 else {"after": shown}),
     }

@@ -42,7 +42,7 @@ class EnvWorker:
         self._write(self._pool.receive())
 
     def _write(self, played: Played) -> None:
-        for name in COPIED:
+        for name in {*COPIED} & self._shared.keys():
             self._shared[name][:] = getattr(played, name)
 
 

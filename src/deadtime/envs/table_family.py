@@ -15,6 +15,7 @@ class TableFamily(GymFamily):
     loop = "tabular"
     prefix = PREFIX
     action_kinds = ("numbered",)
+    observation_kinds = ("numbers",)
     frame_milliseconds = 250
 
     def make(self, name: str, settings: dict[str, Any]) -> Table:

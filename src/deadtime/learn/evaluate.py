@@ -75,7 +75,8 @@ def evaluate(
     name = ""
     if isinstance(env, str) or (callable(env) and not isinstance(env, gym.Env)):
         name = environment_name(env)
-        check_game(policy, name)
+        if family_of(name).one_policy_each:
+            check_game(policy, name)
         settings = environment_settings(name, settings, (), env_kwargs)
         under = getattr(policy, "channel", 0) if channel is None else channel
         env = delayed_environment(name, settings, under, policy)
@@ -126,11 +127,12 @@ def known_ages(policy: object, info: dict[str, Any]) -> dict[str, Any]:
 
 
 def play(
-    pool: Pool, act: Callable[[Played], np.ndarray], stopped: Callable[[], bool]
+    pool: Pool, act: Callable[[Played], np.ndarray], stopped: Callable[[], bool], longest: int
 ) -> Float[np.ndarray, " lanes"]:
     """Play one episode on each lane of a pool, and return the returns; NaN where it was stopped.
 
-    A lane rests after its episode. A lane whose worker died plays another episode.
+    An episode counts up to its `longest` number of steps. A lane rests after its episode. A lane
+    whose worker died plays another episode.
     """
     played = pool.reset()
     found = np.full(len(played.age), np.nan)
@@ -138,7 +140,7 @@ def play(
     while not resting.all() and not stopped():
         pool.send(act(played), resting)
         played = pool.receive()
-        over = played.over & ~resting
+        over = (played.over | (played.age >= longest)) & ~resting
         found[over] = played.earned[over]
         resting = resting | over
     return found

@@ -156,6 +156,13 @@ class FrameActorCritic(LearnsByTurn):
     overlaps = False
     begin = staticmethod(begin)
 
+    def restart(self, program: Program, state: State, seen: Played, index: int) -> State:
+        """Return the state at the start of new episodes, which the last step did not lead to."""
+        came = state.came
+        slot = index % program.settings.rollout
+        known = came.known.at[slot].set(came.known[slot] & came.terminal[slot])
+        return state._replace(came=came._replace(known=known))
+
     def choose(
         self,
         program: Program,

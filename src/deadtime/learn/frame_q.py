@@ -154,6 +154,12 @@ class FrameQ(LearnsByTurn):
     overlaps = True
     begin = staticmethod(begin)
 
+    def restart(
+        self, program: Program, state: FrameQState, seen: Played, index: int
+    ) -> FrameQState:
+        """Return the state at the start of new episodes."""
+        return state._replace(replay=frame_replay.cut(program, state.replay, index))
+
     def choose(
         self,
         program: Program,

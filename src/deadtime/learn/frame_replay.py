@@ -74,6 +74,16 @@ def store(program: Program, replay: Row, row: Row, turn: Array) -> Row:
     return jax.tree.map(lambda old, new: old.at[slot].set(new.astype(old.dtype)), replay, row)
 
 
+def cut(program: Program, replay: Row, turn: int) -> Row:
+    """Return the replay buffer where the frames after a turn are those of new episodes.
+
+    So the turn's row is usable only if it ended an episode for learning.
+    """
+    facts = replay.facts
+    slot = turn % rows(program)
+    return replay._replace(facts=facts.at[slot, ..., -1].multiply(facts[slot, ..., -2]))
+
+
 def sample(program: Program, replay: Row, turn: Array, keys: Array) -> Batch:
     """Return a batch for every run; each entry is the first usable one of several draws.
 

@@ -26,7 +26,7 @@ from jaxtyping import PyTree
 
 from deadtime._support.ending import unhurried
 from deadtime._support.files import check_fit
-from deadtime.envs.pools import Lane, Played, Pool
+from deadtime.envs.pools import Played, Pool
 from deadtime.learn import checkpoint
 from deadtime.learn.evaluations import Evaluations
 from deadtime.learn.host_programs import (
@@ -102,7 +102,7 @@ class HostGroup:
     def begin(self) -> None:
         """Start the environments and a new learner."""
         self._prepare()
-        self._start_pool()
+        self._start_pool(self._new_pool())
 
     def _prepare(self) -> None:
         self._setups = setups_of(self.program, self.pairs)
@@ -122,30 +122,31 @@ class HostGroup:
         self._evaluations.returns = arrays["evaluations"]
         self._ended = [arrays["ended"]]
         self._resumed_at = about["resumed_at"]
-        if not self._frames:
-            self._resumed_at = [*self._resumed_at, self.done]
-        if self.done < self.length and self._frames:
-            with checkpoint.of_this_run(path):
-                self._load_pool(arrays)
-        elif self.done < self.length:
-            self._start_pool()
+        if self.done < self.length:
+            pool = self._new_pool()
+            if pool.saves:
+                with checkpoint.of_this_run(path):
+                    self._load_pool(pool, arrays)
+            else:
+                self._resumed_at = [*self._resumed_at, self.done]
+                self._start_pool(pool)
         return about["seconds"]
 
-    def _start_pool(self) -> None:
-        self._pool = self._new_pool(lanes_of(self.pairs, self.program.lanes, self.done))
-        self._seen = self._looked(self._pool.reset())
-        self._state = self._learner.restart(self.program, self._state, self._seen)
+    def _start_pool(self, pool: Pool) -> None:
+        self._pool = pool
+        self._seen = self._looked(pool.reset())
+        self._state = self._learner.restart(self.program, self._state, self._seen, self._index)
 
-    def _new_pool(self, lanes: list[Lane]) -> Pool:
+    def _new_pool(self) -> Pool:
         spec = self.pairs[0][0]
-        return spec.family.pool(lanes, spec.env)
+        return spec.family.pool(lanes_of(self.pairs, self.program.lanes, self.done), spec.env)
 
-    def _load_pool(self, arrays: dict[str, np.ndarray]) -> None:
+    def _load_pool(self, pool: Pool, arrays: dict[str, np.ndarray]) -> None:
         """Restore the environments, and the turn that the learner has not used yet."""
-        self._pool = self._new_pool(lanes_of(self.pairs, self.program.lanes, 0))
+        self._pool = pool
         count = len(self.pairs) * self.program.lanes
         try:
-            played = self._pool.load([arrays[f"lane/{i}"].tobytes() for i in range(count)])
+            played = pool.load([arrays[f"lane/{i}"].tobytes() for i in range(count)])
             self._seen = self._looked(played)
             parts, shape = jax.tree.flatten(Turn(self._seen, self._seen.executed, self._seen))
             check_fit(arrays, {f"turn/{i}": part for i, part in enumerate(parts)})

@@ -49,7 +49,7 @@ def is_large(settings: Any) -> bool:
 
 def trains_together(spec: DeepRun, device: str) -> bool:
     """Return whether a run shares a GPU with others."""
-    return device == "gpu" and (spec.family.frames or is_large(spec.learner))
+    return device == "gpu" and (spec.frames or is_large(spec.learner))
 
 
 def program_of(spec: DeepRun, device: str) -> Program:
@@ -58,7 +58,7 @@ def program_of(spec: DeepRun, device: str) -> Program:
     Programs have no room for a queue that is not seen, unless runs share them.
     """
     view, settings = VIEWS[spec.agent], spec.learner
-    if not spec.family.frames:
+    if not spec.frames:
         settings = bounded_by(spec.length, split_settings(settings)[0])
         together = trains_together(spec, device)
         room = capacity_of(spec.longest_delay, TOGETHER) if together else spec.delay

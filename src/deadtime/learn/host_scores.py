@@ -104,5 +104,7 @@ def scores_of(
         return np.asarray(actions).reshape(len(played.age), *shape)
 
     spec = pairs[0][0]
+    longest = max(one.family.longest_episode(one.environment(seed)) for one, seed in pairs)
     with closing(spec.family.pool(lanes_of(pairs, episodes, 1, delay), spec.env)) as pool:
-        return play(pool, act, stop.is_set).reshape(len(pairs), episodes)
+        returns = play(pool, act, stop.is_set, longest)
+    return returns.reshape(len(pairs), episodes)

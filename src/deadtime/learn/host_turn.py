@@ -32,8 +32,8 @@ class HostedLearner(Protocol):
     def begin(self, program: Program, setups: Setup) -> Any:
         """Return the state of new runs."""
 
-    def restart(self, program: Program, state: PyTree, seen: Played) -> Any:
-        """Return the state at the start of new episodes."""
+    def restart(self, program: Program, state: PyTree, seen: Played, index: int) -> Any:
+        """Return the state at the start of new episodes; `index` is the last turn's, -1 if none."""
 
     def choose(
         self,
@@ -70,11 +70,11 @@ class HostedLearner(Protocol):
 
 
 class LearnsByTurn:
-    """A base class of learners without a state of the episode, with `learn` as a separate call."""
+    """A base class of learners that keep turns, with `learn` as a separate call."""
 
-    def restart(self, program: Program, state: PyTree, seen: Played) -> Any:
-        """Return the state as it is."""
-        return state
+    def restart(self, program: Program, state: PyTree, seen: Played, index: int) -> Any:
+        """Return the state at the start of new episodes."""
+        raise NotImplementedError
 
     def learn(self, program: Program, setups: Setup, state: PyTree, turn: Turn, index: int) -> Any:
         """Return the state after learning from the turn `index`."""

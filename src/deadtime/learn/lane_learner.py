@@ -77,7 +77,7 @@ class LaneLearner:
             blank(program)[0], _new(program, setups), program.learner.new_replay(program)
         )
 
-    def restart(self, program: Program, state: Any, seen: Played) -> Any:
+    def restart(self, program: Program, state: Any, seen: Played, index: int) -> Any:
         """Return the run at the start of new episodes."""
         return state._replace(actors=started(program, seen.shown, seen.queue, seen.age_now))
 

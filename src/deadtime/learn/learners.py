@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from deadtime.envs.family import ActionKind, Family
+from deadtime.envs.family import ActionKind, Family, ObservationKind
 from deadtime.learn import manifests
 from deadtime.learn.settings import A2C, SAC, DoubleQ, PixelA2C, PixelQ, QLearning
 from deadtime.runtime.views import VIEWS, Credits, Sees, View
@@ -55,14 +56,19 @@ class Learner:
         module, _, name = self.code.partition(":")
         return getattr(import_module(module), name)
 
-    def works_in(self, family: Family, action_kind: ActionKind) -> bool:
-        """Return whether a family's environments with such actions suit this learner."""
+    def works_in(
+        self, family: Family, action_kind: ActionKind, observation_kind: ObservationKind
+    ) -> bool:
+        """Return whether a family's environments of these kinds suit this learner."""
         if family.loop not in self.loops:
             return False
-        return (self.frames, self.action_kind) == (family.frames, action_kind)
+        mine = "frames" if self.frames else "numbers", self.action_kind
+        return mine == (observation_kind, action_kind)
 
-    def can_have(self, view: View) -> bool:
-        """Return whether this learner can have a view."""
+    def can_have(self, view: View, looks_ahead: bool = False) -> bool:
+        """Return whether this learner can have a view; frames are predicted by looking ahead."""
+        if view.predicts and self.frames and not looks_ahead:
+            return False
         if view.shown is not None and not self.own_inputs:
             return False
         if view.solves_offline and not self.offline:
@@ -129,23 +135,27 @@ LEARNERS: dict[str, Learner] = {
 """All learners by their kind; records carry the kind's settings and version."""
 
 
-def learners_of(family: Family, action_kind: ActionKind) -> dict[str, Learner]:
+def learners_of(
+    family: Family, action_kind: ActionKind, observation_kind: ObservationKind | None = None
+) -> dict[str, Learner]:
     """Return the learner of each agent for a family's environments with actions of one kind.
 
-    Of several, it is the one that was registered last: your own instead of a built-in one.
+    Without `observation_kind`, their observations are of the family's usual kind. Of several
+    learners, it is the one that was registered last: your own instead of a built-in one.
     """
+    kinds = action_kind, observation_kind or family.observation_kinds[0]
     found: dict[str, Learner] = {}
     for agent, view in VIEWS.items():
         for learner in LEARNERS.values():
-            if learner.works_in(family, action_kind) and learner.can_have(view):
+            if learner.works_in(family, *kinds) and learner.can_have(view, family.looks_ahead):
                 found[agent] = learner
     return found
 
 
 def agents_of(family: Family) -> dict[str, list[Learner]]:
-    """Return the agents of a family, with the learner for each kind of actions that it has."""
+    """Return the agents of a family, with the learner for each kind of its environments."""
     found: dict[str, list[Learner]] = {}
-    for action_kind in family.action_kinds:
-        for agent, learner in learners_of(family, action_kind).items():
+    for kinds in product(family.action_kinds, family.observation_kinds):
+        for agent, learner in learners_of(family, *kinds).items():
             found.setdefault(agent, []).append(learner)
     return found

@@ -22,7 +22,8 @@ def policy_of(spec: Run, seed: int, arrays: Arrays) -> Policy:
     manifest = manifest_of(spec, arrays, seed)
     policy = TablePolicy(manifest, arrays) if manifest.states else NetworkPolicy(manifest, arrays)
     family = spec.family
-    own = None if family.frames else family.describe(spec.env, spec.settings)
+    frames = manifest.encoder == "frames"
+    own = None if frames else family.describe(spec.env, spec.settings)
     if own is not None and not policy.fits(own.action_space(), own.observation_space()):
         rule = "a policy has the sizes of its environment"
         raise ValueError(f"{rule}; got {policy!r}: train it again")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deadtime.envs.family import ActionKind, Family
+from deadtime.envs.family import ActionKind, Family, ObservationKind
 from deadtime.learn.learners import learners_of
 from deadtime.learn.settings import DoubleQ
 
@@ -43,13 +43,18 @@ BEST: dict[str, dict[str, Any]] = {
 
 
 def preset(
-    name: str, family: Family, agent: str = "delayed", action_kind: ActionKind | None = None
+    name: str,
+    family: Family,
+    agent: str = "delayed",
+    action_kind: ActionKind | None = None,
+    observation_kind: ObservationKind | None = None,
 ) -> Any:
     """Return the settings of an agent's learner in environments of a family.
 
-    Without `action_kind`, their actions are of the family's usual kind.
+    By default their actions and observations are of the family's usual kinds.
     """
-    settings = learners_of(family, action_kind or family.action_kinds[0])[agent].settings
+    kinds = action_kind or family.action_kinds[0], observation_kind
+    settings = learners_of(family, *kinds)[agent].settings
     chosen = BEST.get(settings.kind, {}) if name == "best" else {}
     if settings is DoubleQ:
         chosen = {"epsilon_decay": _EPSILON_DECAY.get(family.name, 0.9999)} | chosen

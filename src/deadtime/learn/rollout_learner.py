@@ -105,7 +105,7 @@ class RolloutLearner(LaneLearner):
         kept = jax.tree.map(lambda one: jnp.zeros((rows, *one.shape), one.dtype), record)
         return run._replace(kept=kept)
 
-    def restart(self, program: Program, state: RolloutRun, seen: Played) -> RolloutRun:
+    def restart(self, program: Program, state: RolloutRun, seen: Played, index: int) -> RolloutRun:
         """Return the run at the start of new episodes, and of a rollout."""
         actors = started(program, seen.shown, seen.queue, seen.age_now)
         return _at_start(state._replace(actors=actors))

@@ -88,6 +88,10 @@ class DeepRun(Run, Protocol):
         """The environment steps of the training."""
 
     @property
+    def frames(self) -> bool:
+        """Whether observations are stacks of frames instead of numbers."""
+
+    @property
     def longest_delay(self) -> int:
         """The longest delay in training or evaluation."""
 

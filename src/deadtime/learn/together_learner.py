@@ -174,7 +174,9 @@ class TogetherLearner:
         """Return new runs."""
         return begin_all(program, setups)
 
-    def restart(self, program: Program, state: TogetherRuns, seen: Played) -> TogetherRuns:
+    def restart(
+        self, program: Program, state: TogetherRuns, seen: Played, index: int
+    ) -> TogetherRuns:
         """Return the runs at the start of new episodes."""
         return state._replace(actors=self._do.restart(seen.shown, seen.queue, seen.age_now))
 

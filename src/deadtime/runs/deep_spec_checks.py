@@ -10,7 +10,7 @@ import numpy as np
 from deadtime._support.names import nearest
 from deadtime.delays import DelayProcess
 from deadtime.envs.families import environment_names, family_of
-from deadtime.envs.family import ActionKind, Family
+from deadtime.envs.family import ActionKind, ObservationKind
 from deadtime.learn.learners import agents_of, learners_of
 from deadtime.learn.presets import PRESETS
 from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS, DoubleQ
@@ -35,26 +35,57 @@ def check_names(env: str, preset_name: str) -> None:
         raise ValueError(f"no preset is called {preset_name!r}{hint}: choose paper or best")
 
 
-def checked_kind(
-    env: str, settings: dict[str, Any], given: ActionKind | None, recorded: bool
-) -> ActionKind:
-    """Return the kind of actions of an environment; for a record, which makes none, the `given`."""
+def checked_kinds(
+    env: str,
+    settings: dict[str, Any],
+    actions: ActionKind | None,
+    observations: ObservationKind | None,
+    recorded: bool,
+) -> tuple[ActionKind, ObservationKind]:
+    """Return the kinds of actions and observations of an environment.
+
+    For a record, which makes no environment, they are those given, or the family's usual ones.
+    """
     family = family_of(env)
-    usual = family.action_kinds[0]
-    if given is not None and given not in family.action_kinds:
-        known = " or ".join(family.action_kinds)
-        raise ValueError(f"actions of {env} are {known}; got {given!r:.50}: train it again")
+    known = {"action": family.action_kinds, "observation": family.observation_kinds}
+    given = {"action": actions, "observation": observations}
+    for what, kind in given.items():
+        if kind is not None and kind not in known[what]:
+            words = " or ".join(known[what])
+            raise ValueError(f"{what}s of {env} are {words}; got {kind!r:.50}: train it again")
     if recorded:
-        return usual if given is None else given
-    found = family.action_kind(env, settings)
-    if given is not None and given != found:
-        raise ValueError(f"actions of {env} are {found}; got {given!r}: leave action_kind out")
+        return actions or family.action_kinds[0], observations or family.observation_kinds[0]
+    found = family.action_kind(env, settings), family.observation_kind(env, settings)
+    for (what, kind), its in zip(given.items(), found, strict=True):
+        if kind is not None and kind != its:
+            raise ValueError(f"{what}s of {env} are {its}; got {kind!r}: leave {what}_kind out")
     return found
 
 
-def check_agent(env: str, agent: str, action_kind: ActionKind, preset_name: str) -> None:
+def check_agent(
+    env: str,
+    agent: str,
+    action_kind: ActionKind,
+    observation_kind: ObservationKind,
+    preset_name: str,
+) -> None:
     """Raise if the agent is unknown or does not work in the environment, or has no such preset."""
-    agents = tuple(learners_of(family_of(env), action_kind))
+    agents = tuple(learners_of(family_of(env), action_kind, observation_kind))
+    if not agents:
+        raise ValueError(
+            f"agents on {observation_kind} do not choose {action_kind} actions; got {env}: number "
+            "its actions with gymnasium.wrappers.TransformAction, or pass a setting that does"
+        )
+    if (
+        agent in VIEWS
+        and VIEWS[agent].predicts
+        and observation_kind == "frames"
+        and agent not in agents
+    ):
+        raise ValueError(
+            f"{agent} acts on predictions, and only Atari's emulators predict frames; got {env}: "
+            f"choose one of {', '.join(agents)}"
+        )
     remembers = agent in VIEWS and VIEWS[agent].sees == "history"
     if agent not in agents and remembers:
         others = [name for name in environment_names() if agent in agents_of(family_of(name))]
@@ -73,13 +104,13 @@ def check_agent(env: str, agent: str, action_kind: ActionKind, preset_name: str)
 
 
 def check_process(
-    process: DelayProcess, env: str, agent: str, evaluation_delays: tuple[int, ...]
+    process: DelayProcess, env: str, frames: bool, evaluation_delays: tuple[int, ...]
 ) -> None:
-    """Raise if the agent can't be trained under a delay that varies."""
-    if family_of(env).frames:
+    """Raise if an agent, on numbers or on frames, can't be trained under a delay that varies."""
+    if frames:
         raise ValueError(
-            f"agents on {env} can be trained under constant delays only; got {process}: pass a "
-            f"whole number such as {process.longest}, or train on vectors"
+            f"agents on {env}, which see frames, can be trained under constant delays only; got "
+            f"{process}: pass a whole number such as {process.longest}, or train on vectors"
         )
     if evaluation_delays:
         raise ValueError(
@@ -89,9 +120,9 @@ def check_process(
         )
 
 
-def check_evaluations(every: int, length: int, env: str) -> None:
+def check_evaluations(every: int, length: int, env: str, frames: bool) -> None:
     """Raise if evaluations during a training of `length` steps are too rare or too many."""
-    if family_of(env).frames:
+    if frames:
         raise ValueError(
             "evaluations during training are for agents that see numbers; got evaluate_every="
             f"{every} for {env}: leave it out"
@@ -120,7 +151,7 @@ def check_rewards(learner: DataclassInstance, shaped: list[str]) -> None:
 
 
 def checked_changes(
-    changes: dict[str, Any], usual: DataclassInstance, family: Family, agent: str
+    changes: dict[str, Any], usual: DataclassInstance, frames: bool, agent: str
 ) -> dict[str, Any]:
     """Return the changes that differ from the preset `usual`; raise if one is unknown or unfit."""
     if not VIEWS[agent].predicts and {"model", "members"} & changes.keys():
@@ -136,13 +167,13 @@ def checked_changes(
             unknown = f"{agent} has no setting {name!r}{nearest(name, known)}"
             raise ValueError(f"{unknown}: it has {', '.join(known)}")
         found[name] = like(getattr(usual, name), name, value)
-    models = PIXEL_MODELS if family.frames else tuple(FORWARD_MODELS)
+    models = PIXEL_MODELS if frames else tuple(FORWARD_MODELS)
     if found.get("model", models[0]) not in models:
         raise ValueError(
             f"no model is called {found['model']!r}: choose one of {', '.join(models)}"
         )
     kept = {name: value for name, value in found.items() if value != getattr(usual, name)}
-    if family.frames:
+    if frames:
         _check_frames(kept)
     return kept
 
@@ -151,7 +182,7 @@ def _check_frames(changes: dict[str, Any]) -> None:
     """Raise if a changed setting does not fit networks of frames."""
     if changes.get("target_period_updates") == 0:
         raise ValueError(
-            "on Atari the target network is copied; got target_period_updates=0: pass 1 or more"
+            "on frames the target network is copied; got target_period_updates=0: pass 1 or more"
         )
     if len(changes.get("channels", (1, 1, 1))) != 3:
         raise ValueError(

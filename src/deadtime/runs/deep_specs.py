@@ -13,7 +13,7 @@ from deadtime.delays import Delay, DelayProcess
 from deadtime.delays.convention import check_delay
 from deadtime.delays.waits import Observed
 from deadtime.envs.families import check_options, environment_settings, family_of, make
-from deadtime.envs.family import ActionKind, Family
+from deadtime.envs.family import ActionKind, Family, ObservationKind
 from deadtime.learn.learners import LEARNERS, agents_of
 from deadtime.learn.presets import preset
 from deadtime.learn.settings import with_former_names, with_names_of_today
@@ -24,7 +24,7 @@ from deadtime.runs.deep_spec_checks import (
     check_process,
     check_rewards,
     checked_changes,
-    checked_kind,
+    checked_kinds,
 )
 from deadtime.runs.spec_checks import (
     check_endless,
@@ -35,7 +35,10 @@ from deadtime.runs.spec_checks import (
     plain,
     read_process,
 )
+from deadtime.runtime.frame_layers import MOST_ACTIONS
 from deadtime.runtime.views import VIEWS
+
+_KINDS = "action_kind", "observation_kind"
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class DeepSpec:
     changes: dict[str, Any] = field(default_factory=dict)
     """The learner's settings that differ from the preset."""
     evaluation_episodes: int = None  # type: ignore[assignment]
-    """Default: 100; on Atari 10."""
+    """Default: 100; on frames 10."""
     evaluation_delays: tuple[int, ...] = ()
     """Other delays under which the trained policy is evaluated too."""
     envs: int = None  # type: ignore[assignment]
@@ -69,6 +72,8 @@ class DeepSpec:
     """When an agent that predicts learns the age of a step under `process`."""
     action_kind: ActionKind = None  # type: ignore[assignment]
     """The kind of actions; by default the environment's, in a record the family's usual one."""
+    observation_kind: ObservationKind = None  # type: ignore[assignment]
+    """The kind of observations, numbers or frames, found in the same way."""
 
     recorded: InitVar[bool] = False
     """Whether the spec comes from a record; then only its form is checked."""
@@ -78,9 +83,11 @@ class DeepSpec:
         object.__setattr__(self, "_is_recorded", recorded)
         self._read_process()
         check_names(self.env, self.preset)
-        kind = checked_kind(self.env, self.settings, self.action_kind, recorded)
-        object.__setattr__(self, "action_kind", kind)
-        check_agent(self.env, self.agent, kind, self.preset)
+        given = self.action_kind, self.observation_kind
+        kinds = checked_kinds(self.env, self.settings, *given, recorded)
+        object.__setattr__(self, "action_kind", kinds[0])
+        object.__setattr__(self, "observation_kind", kinds[1])
+        check_agent(self.env, self.agent, *kinds, self.preset)
         self._check_numbers()
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
         self._keep_changes()
@@ -139,7 +146,7 @@ class DeepSpec:
         if self.process is None or not VIEWS[self.agent].predicts:  # it would do nothing
             object.__setattr__(self, "observed", "now")
         if self.process is not None:
-            check_process(self.process, self.env, self.agent, self.evaluation_delays)
+            check_process(self.process, self.env, self.frames, self.evaluation_delays)
             if not self._is_recorded:  # type: ignore[attr-defined]
                 check_endless(self.process)
         such_as = {"steps": 100_000, "evaluate_every": 10_000, **self._usual}
@@ -153,13 +160,18 @@ class DeepSpec:
                     f"{name} is a whole number, 1 or more; got {value!r}: pass one such as {such}"
                 )
         if self.evaluate_every is not None:
-            check_evaluations(self.evaluate_every, self.length, self.env)
+            check_evaluations(self.evaluate_every, self.length, self.env, self.frames)
 
     def _checked_environment(self) -> Any:
         """Return the environment, or raise if the agent can't act in it under this delay."""
         environment = self.environment(0)
         shape = environment.observation_space(environment.default_params).shape
-        if len(shape) != 1 and not self.family.frames:
+        if self.frames and environment.num_actions > MOST_ACTIONS:
+            raise ValueError(
+                f"agents on frames choose one of at most {MOST_ACTIONS} actions; {self.env} has "
+                f"{environment.num_actions}: wrap the environment so that it has fewer"
+            )
+        if len(shape) != 1 and not self.frames:
             raise ValueError(
                 f"deep agents take observations of one axis; those of {self.env} have shape "
                 f"{shape}: choose another"
@@ -217,18 +229,19 @@ class DeepSpec:
         several = 8 if self.family.in_processes else 1
         envs = 16 if remembers and self.outside else several
         return {
-            "evaluation_episodes": self.family.usual_evaluation_episodes,
+            "evaluation_episodes": 10 if self.frames else 100,
             "envs": envs,
             "action_kind": self.family.action_kinds[0],
+            "observation_kind": self.family.observation_kinds[0],
         }
 
     def _keep_changes(self) -> None:
         """Check the changes, and keep those that differ from the preset."""
-        usual = preset(self.preset, self.family, self.agent, self.action_kind)
+        usual = preset(self.preset, self.family, self.agent, *self._kinds)
         changes = self.changes
         if self._is_recorded:  # type: ignore[attr-defined]
             changes = with_names_of_today(usual.kind, changes)
-        kept = checked_changes(changes, usual, self.family, self.agent)
+        kept = checked_changes(changes, usual, self.frames, self.agent)
         object.__setattr__(self, "changes", kept)
 
     @property
@@ -238,8 +251,17 @@ class DeepSpec:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in self.changes.items()
         }
-        usual = preset(self.preset, self.family, self.agent, self.action_kind)
+        usual = preset(self.preset, self.family, self.agent, *self._kinds)
         return replace(usual, **changes)
+
+    @property
+    def _kinds(self) -> tuple[ActionKind, ObservationKind]:
+        return self.action_kind, self.observation_kind
+
+    @property
+    def frames(self) -> bool:
+        """Whether observations are stacks of frames instead of numbers."""
+        return self.observation_kind == "frames"
 
     @property
     def delay_text(self) -> str:
@@ -323,7 +345,7 @@ def deep_spec(
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> DeepSpec:
     """Return a spec from named options of the run, the learner and the environment."""
-    named = {"env", "agent", "delay", "process", "action_kind", "settings", "changes"}
+    named = {"env", "agent", "delay", "process", *_KINDS, "settings", "changes"}
     own = {f.name for f in fields(DeepSpec)} - named
     deep = [kind for kind in LEARNERS.values() if "tabular" not in kind.loops]
     learner = {f.name for kind in deep for f in fields(kind.settings)}

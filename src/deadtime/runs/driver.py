@@ -170,7 +170,7 @@ def _at_once(units: list[Unit], device: str) -> int:
         return cores()
     specs = [unit.runs[0][0] for unit in units]
     outside = [spec for spec in specs if isinstance(spec, DeepSpec) and spec.outside]
-    return 2 if outside == specs and not any(spec.family.frames for spec in outside) else 1
+    return 2 if outside == specs and not any(spec.frames for spec in outside) else 1
 
 
 def _usual(units: list[Unit]) -> str:

@@ -86,7 +86,7 @@ def seconds_needed(runs: Runs, gpus: int, together: bool = False, figures: int =
     for spec, seeds in runs:
         if isinstance(spec, TabularSpec):
             alone += [_tabular_seconds(spec)] * len(seeds)
-        elif gpus and spec.family.frames:
+        elif gpus and spec.frames:
             shared.append(len(seeds) * spec.length / STEPS_A_SECOND["atari-gpu"])
         elif not gpus or not _shares_gpu(spec):
             on_cores.append((spec, len(seeds)))
@@ -126,10 +126,10 @@ def _seconds_on_cores(specs: list[tuple[DeepSpec, int]], together: bool) -> list
     for spec, seeds in specs:
         programs = host_programs if spec.outside else compiled_groups
         program = programs.program_of(spec, "gpu" if together else "cpu")
-        each = spec.length / STEPS_A_SECOND["atari" if spec.family.frames else spec.preset]
+        each = spec.length / STEPS_A_SECOND["atari" if spec.frames else spec.preset]
         if not VIEWS[spec.agent].predicts:
             each /= FASTER_WITHOUT_PREDICTIONS
-        if not spec.family.frames and host_programs.is_large(spec.learner):
+        if not spec.frames and host_programs.is_large(spec.learner):
             products = host_programs.products_of(spec.learner)
             each = spec.length * CORE_SECONDS_A_PRODUCT * products
         found += [each] * seeds
@@ -157,7 +157,7 @@ def _seconds_of_groups(runs: Runs) -> list[float]:
     pairs = [
         (spec, seed)
         for spec, seeds in specs
-        if not spec.family.frames and _shares_gpu(spec)
+        if not spec.frames and _shares_gpu(spec)
         for seed in seeds
     ]
     seconds = [0.0]

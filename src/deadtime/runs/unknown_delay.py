@@ -153,13 +153,16 @@ def _told(
     env_kwargs: Mapping[str, Any] | None,
 ) -> Spec:
     """Return the run of an agent that is told the delay, or raise if its log can't show one."""
-    family = family_of(env)
-    if family.loop == "tabular" or family.frames:
-        raise ValueError(
-            f"a delay is found from observations that are vectors; {env} has "
-            f"{'frames' if family.frames else 'cells'}: pass the delay to `deadtime.train`"
-        )
-    return make_spec(env, agent, as_delay(delay), {**options, "observed": "never"}, env_kwargs)
+    seen = "cells"
+    if family_of(env).loop != "tabular":
+        told = make_spec(env, agent, as_delay(delay), {**options, "observed": "never"}, env_kwargs)
+        if not getattr(told, "frames", False):
+            return told
+        seen = "frames"
+    raise ValueError(
+        f"a delay is found from observations that are vectors; {env} has {seen}: pass the delay "
+        "to `deadtime.train`"
+    )
 
 
 def _environment(told: Spec, seed: int) -> gym.Env:

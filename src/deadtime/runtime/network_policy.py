@@ -186,7 +186,7 @@ class NetworkPolicy(Policy):
             raise ValueError(
                 f"an observation is the last {count} frames, {side} by {side} bytes each; got "
                 f"{frames.dtype} of shape {frames.shape}: "
-                "pass the observation of deadtime.envs.atari.AtariEnv"
+                "pass the observation of deadtime.envs.atari.AtariEnv or deadtime.envs.adapted(env)"
             )
 
     def _choice(self, headed: np.ndarray) -> int | np.ndarray:

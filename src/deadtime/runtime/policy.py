@@ -41,7 +41,7 @@ class Policy:
     needs_queue: bool = True
     """Whether the policy checks and uses the pending actions."""
     plays_one_game: bool = False
-    """Whether the policy acts only in the game of its training."""
+    """Whether the policy acts on frames: of Atari games it plays only that of its training."""
     env: str = ""
     """The name of the environment of the training, if known."""
     looks_ahead: str = ""
@@ -302,11 +302,11 @@ def fitting() -> Iterator[None]:
 
 
 def check_game(policy: object, name: str) -> None:
-    """Raise if a deadtime policy was trained on another Atari game than `name`."""
+    """Raise if a deadtime policy was not trained on the Atari game `name`."""
     if isinstance(policy, Policy) and policy.plays_one_game and policy.env not in ("", name):
         raise ValueError(
-            f"a policy of an Atari game plays only that game, here {policy.env}; got {name}: "
-            f"train a policy on {name}, or pass {policy.env}"
+            f"an Atari game is played by a policy that was trained on it; got {name} and a policy "
+            f"of {policy.env}: train a policy on {name}, or pass {policy.env}"
         )
 
 
@@ -318,8 +318,10 @@ def check_place(policy: object, env: gym.Env, name: str = "") -> None:
     """
     if not isinstance(policy, Policy):
         return
-    name = name or str(getattr(env.unwrapped, "deadtime_name", env))
-    check_game(policy, name)
+    own = str(getattr(env.unwrapped, "deadtime_name", ""))
+    if own:
+        check_game(policy, own)
+    name = name or own or str(env)
     if not policy.fits(env.action_space, env.observation_space):
         other = "" if policy.num_states else ", or wrap the environment in deadtime.envs.adapted"
         raise ValueError(

@@ -90,7 +90,7 @@ class Experiment:
 
 def _little(spec: Spec) -> Spec:
     """Return a spec that trains as little as possible."""
-    if isinstance(spec, DeepSpec) and spec.family.frames:
+    if isinstance(spec, DeepSpec) and spec.frames:
         tiny: dict[str, Any] = {"channels": (2, 2, 2), "hidden": 8}
         if "learning_starts" in vars(spec.learner):
             tiny |= {"learning_starts": 40, "buffer_size": 100}

@@ -31,11 +31,11 @@ class AtariFamily(Family[Atari]):
     seed_stream = 0xA7A
     prefix = PREFIX
     word = "NAME"
-    frames = True
+    observation_kinds = ("frames",)
+    one_policy_each = True
     frame_milliseconds = 70
     most_drawn = 1000
     usual_steps = 1_000_000
-    usual_evaluation_episodes = 10
 
     def setting_names(self, name: str) -> list[str] | None:
         """Return the names of a game's settings."""
