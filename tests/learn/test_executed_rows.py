@@ -270,7 +270,7 @@ def host_rows(box, delay, lanes, agent="projected", observed="now"):
     pool = LocalPool(envs, range(lanes), "diary")
     state = learner.begin(program, setup)
     seen = pool.reset()
-    state = learner.restart(program, state, seen)
+    state = learner.restart(program, state, seen, -1)
     actions, state = learner.choose(program, setup, state, seen, 0)
     ages = [Ages(delay, i) for i in range(lanes)]
     now = [one.start() for one in ages]

@@ -467,9 +467,8 @@ REFUSALS = [
     ({"env": SPACES, "actions": "fixed"}, "one bound of an action is below the other; .* has Box"),
     ({"env": SPACES, "axes": -1}, "that flatten to one vector; .* has Sequence(Discrete(2)"),
     (
-        {"env": SPACES, "axes": 2, "side": 84},
-        "images are supported only as Atari frames; .* has Box(0.0, 1.0, (84, 84), float32): "
-        "choose an environment that gives numbers",
+        {"env": SPACES, "axes": 3, "side": 40},
+        "1 or 3 channels; .* has Box(0.0, 1.0, (40, 40, 40), float32): wrap the environment in",
     ),
     ({"env": "gym:CartPol-v1"}, "has no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
     (

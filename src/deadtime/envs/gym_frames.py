@@ -11,7 +11,7 @@ The rules are these:
   pixel on the edge counts by its covered area. Smaller images are enlarged by the same rule.
 - An observation is the last four frames, oldest first. An episode begins with four equal ones.
 
-All sums are of whole numbers below 2^53, so they are exact. Every machine gives the same bytes.
+All sums are of whole numbers, so every machine gives the same bytes.
 """
 
 from __future__ import annotations
@@ -72,10 +72,8 @@ class Frames(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self._bounds = _bounds_of(space)
         self._axis: Any = _channel_axis(space.shape)
         height, width, channels = self._channels_last(np.empty(space.shape)).shape
-        self._grey = np.array(_GREY[channels], np.float64)
-        self._rows = _covered(height, FRAMES[1])
-        self._columns = _covered(width, FRAMES[2]).T
-        self._whole = height * width * int(self._grey.sum())
+        self._grey = _GREY[channels]
+        self._whole = height * width * sum(self._grey)
         self._stack = np.zeros(FRAMES, np.uint8)
         self.observation_space = spaces.Box(0, 255, FRAMES, np.uint8)
 
@@ -96,8 +94,11 @@ class Frames(gym.Wrapper, gym.utils.RecordConstructorArgs):
 
     def frame(self, image: Any) -> np.ndarray:
         """Return an image as a frame."""
-        light = self._channels_last(self._as_bytes(np.asarray(image))) @ self._grey
-        total = (self._rows @ light @ self._columns).astype(np.int64)
+        channels = np.moveaxis(self._channels_last(self._as_bytes(np.asarray(image))), -1, 0)
+        light: Any = sum(
+            weight * one.astype(np.int64) for weight, one in zip(self._grey, channels, strict=True)
+        )
+        total = _parts(_parts(light, FRAMES[1]).T, FRAMES[2]).T
         return ((2 * total + self._whole) // (2 * self._whole)).astype(np.uint8)
 
     def _channels_last(self, image: np.ndarray) -> np.ndarray:
@@ -131,12 +132,13 @@ def _bounds_of(space: spaces.Box) -> tuple[float, float]:
     return float(space.low.min()), float(space.high.max())
 
 
-def _covered(size: int, pixels: int) -> np.ndarray:
-    """Return how much of each of `size` places each of `pixels` pixels covers.
+def _parts(rows: np.ndarray, count: int) -> np.ndarray:
+    """Return the sums of rows over `count` equal parts of them, times `count`.
 
-    A place is as long as the number of pixels, so that these are whole numbers.
+    A row on the edge between two parts counts in each by its share.
     """
-    begin = np.arange(pixels)[:, None] * size
-    place = np.arange(size) * pixels
-    ends = np.minimum(begin + size, place + pixels)
-    return np.maximum(ends - np.maximum(begin, place), 0).astype(np.float64)
+    place, share = np.divmod(np.arange(count + 1) * len(rows), count)
+    before = np.zeros((len(rows) + 1, rows.shape[1]), np.int64)
+    np.cumsum(rows, axis=0, out=before[1:])
+    cut = rows[np.minimum(place, len(rows) - 1)]  # where `place` is the end, the share is 0
+    return np.diff(count * before[place] + share[:, None] * cut, axis=0)

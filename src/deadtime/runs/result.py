@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SHOWN_SCORES = 5
 _NOT_SETTINGS = ("kind", "env", "agent", "delay", "process", "settings", "learner", "changes")
+_NOT_SETTINGS += ("action_kind", "observation_kind")  # the environment says them
 """The parts of a spec that are not settings of its run."""
 
 
