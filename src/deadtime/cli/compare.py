@@ -45,7 +45,7 @@ class Compare:
         tyro.conf.arg(
             metavar="STEPS|PROCESS ...",
             help="Delays: steps between choosing an action and executing it, or a range such as "
-            "0-12. A delay may vary, such as uniform:2-6, except on Atari.",
+            "0-12. A delay may vary, such as uniform:2-6, except on frames.",
         ),
     ] = ("0", "5", "15")
     seeds: int = 5

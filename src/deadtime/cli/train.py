@@ -34,7 +34,7 @@ class Train:
         tyro.conf.arg(
             metavar="STEPS|PROCESS",
             help="Steps between choosing an action and executing it. The delay may vary, such as "
-            "uniform:2-6 or walk:0-8, except on Atari.",
+            "uniform:2-6 or walk:0-8, except on frames.",
         ),
     ] = "0"
     seeds: int = 1

@@ -33,7 +33,7 @@ def train(
     fingerprint of its code and of the values that it holds.
 
     `delay` is a number of steps or a process of `deadtime.delays`, such as ``Uniform(2, 6)``.
-    Agents can be trained under a process, except on Atari.
+    Agents can be trained under a process, except on frames.
     `observation_delay` is how late the agent sees. It is trained as a delay of actions of the sum,
     which is equivalent if both are constant, or drawn once an episode (`PerEpisode`).
     `observed` says when an agent that uses ages learns the age of a step: "now", before it
