@@ -1,5 +1,8 @@
 """Training on images of Gymnasium environments: rows, learning, resuming, refusals."""
 
+from dataclasses import replace
+from threading import Event
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -11,7 +14,14 @@ from deadtime.envs.gym_family import local_pool
 from deadtime.envs.local_pool import LocalPool
 from deadtime.envs.pools import Played
 from deadtime.envs.process_pool import ProcessPool
-from deadtime.learn import frame_actor_critic, frame_replay, host_loop, host_programs
+from deadtime.learn import (
+    frame_actor_critic,
+    frame_replay,
+    host_groups,
+    host_loop,
+    host_programs,
+    trainer,
+)
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.evaluate import play
 from deadtime.learn.frame_actor_critic import FRAME_ACTOR_CRITIC
@@ -225,6 +235,31 @@ def test_the_recurrent_agent_trains():
     assert record.status == ["complete"]
     assert record.episodes == [6]
     assert len(Result(record).policy().see(np.zeros((4, 84, 84), np.uint8))) == 2
+
+
+@pytest.mark.full
+def test_environments_agents_and_delays_side_by_side():
+    """As on a GPU: one program for environments of 2, 3 and 5 actions."""
+    specs = [
+        spec_of("augmented", 1, 60, BRIGHT),
+        spec_of("oblivious", 2, 60),
+        spec_of("augmented", 3, 60),
+        replace(spec_of("oblivious", 0, 60, BRIGHT), settings={"actions": 5}),
+    ]
+    groups = host_groups.groups_of([(spec, 0) for spec in specs], "gpu")
+    assert [len(group.pairs) for group in groups] == [2, 2]
+    for group in groups:
+        found = recorded(trainer.train_group(group, lambda n: None, Event(), True, None))
+        assert [record.id for record in found] == [spec.id for spec, _ in group.pairs]
+        assert np.isfinite([record.scores for record in found]).all()
+        actions = [Result(record).policy(0).num_actions for record in found]
+        assert actions == [spec.environment(0).num_actions for spec, _ in group.pairs]
+
+
+def test_pools_have_one_family():
+    pairs = [(spec_of("oblivious", 0, 60, env), 0) for env in (BRIGHT, "atari:Pong", DIARY)]
+    parts = host_groups.parts_of(pairs, "gpu")
+    assert [[spec.family.name for spec, _ in part] for part in parts] == [["gym", "gym"], ["atari"]]
 
 
 @pytest.mark.slow

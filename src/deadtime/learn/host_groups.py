@@ -1,7 +1,7 @@
 """Groups of runs whose environments are outside the program.
 
-On a CPU each run is trained alone. On a GPU, runs on frames are trained together, even with
-different games, agents, delays and seeds. So are runs on numbers with large networks, if they
+On a CPU each run is trained alone. On a GPU, runs on frames of a family are trained together, even
+with different games, agents, delays and seeds. So are runs on numbers with large networks, if they
 have the same environment, learner and length. Runs with small networks are trained on the CPU even
 if there is a GPU (see `host_programs.is_large`).
 """
@@ -46,7 +46,7 @@ def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[
     found: dict[Any, list[tuple[RunT, int]]] = {}
     for i, (spec, seed) in enumerate(pairs):
         shares = trains_together(spec, device)
-        place = (program_of(spec, device), spec.length) if shares else i
+        place = (program_of(spec, device), spec.length, spec.family.name) if shares else i
         found.setdefault(place, []).append((spec, seed))
     parts = []
     for place, mine in found.items():
