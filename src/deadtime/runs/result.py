@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
 
 _SHOWN_SCORES = 5
-_NOT_SETTINGS = ("kind", "env", "agent", "delay", "process", "settings", "learner", "changes")
-_NOT_SETTINGS += ("action_kind", "observation_kind")  # the environment says them
+_NOT_SETTINGS = (
+    *("kind", "env", "agent", "delay", "process", "settings", "learner", "changes"),
+    *("action_kind", "observation_kind"),  # the environment says them
+)
 """The parts of a spec that are not settings of its run."""
 
 
