@@ -320,7 +320,10 @@ def test_what_a_spec_says():
             "delayed acts on predictions, and only Atari's emulators predict frames; got "
             f"{BRIGHT}: choose one of augmented, oblivious, recurrent",
         ),
-        ({"agent": "projected"}, "no agent 'projected': choose one of augmented, oblivious"),
+        (
+            {"agent": "projected"},
+            "'projected', which .*cartpole, .* have: choose one of augmented, obl",
+        ),
         (
             {"settings": {"actions": 19}},
             f"one of at most 18 actions; {BRIGHT} has 19: wrap the environment so that",

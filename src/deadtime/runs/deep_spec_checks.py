@@ -94,7 +94,10 @@ def check_agent(
             f"of {', '.join(others)}, or one of the agents {', '.join(agents)}"
         )
     if agent not in agents:
-        others = [name for name in environment_names() if agent in agents_of(family_of(name))]
+        families = {name: family_of(name) for name in environment_names()}
+        others = [
+            name for name, one in families.items() if agent in agents_of(one) and not one.owns(env)
+        ]
         hint = f", which {', '.join(others)} have" if others else nearest(str(agent), agents)
         raise ValueError(f"{env} has no agent {agent!r}{hint}: choose one of {', '.join(agents)}")
     if preset_name == "paper" and action_kind == "box":
