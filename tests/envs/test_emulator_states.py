@@ -71,9 +71,8 @@ def test_no_emulator_goes_on_from_what_is_not_its_own(what, lane, marker):
 
 
 @pytest.mark.slow
-def test_a_pool_says_so_too(lane, monkeypatch):
+def test_a_pool_says_so_too(lane):
     from deadtime.envs.atari.pool import AtariPool
-    from deadtime.learn import host_loop
     from deadtime.learn.host_loop import HostGroup
 
     good, bad = lane_with(lane), lane_with(lane, queue=lambda a: a + 100)
@@ -83,8 +82,9 @@ def test_a_pool_says_so_too(lane, monkeypatch):
         (bad, "restored from its saved state .pending actions are from 0"),
     ):
         group = object.__new__(HostGroup)
-        group.pairs, group.program = [0], SimpleNamespace(lanes=1, capacity=2, env=None)
-        monkeypatch.setattr(host_loop, "lanes_of", lambda *given: [])
-        monkeypatch.setattr(HostGroup, "_new_pool", lambda self, lanes: AtariPool([lane.game], 1))
+        group.pairs = [0]
+        group.program = SimpleNamespace(lanes=1, capacity=2, env=None, stacked=True)
         with pytest.raises(ValueError, match=why):
-            group._load_pool({"lane/0": np.frombuffer(content, np.uint8)})
+            group._load_pool(
+                AtariPool([lane.game], 1), {"lane/0": np.frombuffer(content, np.uint8)}
+            )

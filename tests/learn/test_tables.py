@@ -32,7 +32,7 @@ def test_delayed_crosses_ice_that_is_not_slippery():
 @pytest.mark.slow
 def test_augmented_converges_to_the_exact_optimum_on_slippery_ice():
     """The exact value of the learned policy is at least 95% of the optimum, and so is what the
-    table says of it: both lay within 4% with 6 seeds. Steps of 1e-3 leave some noise.
+    table says of it. Steps of 1e-3 leave some noise: in 12 trials both lay within 4%.
     """
     environment = make("table:FrozenLake-v1")
     env = environment.finite()
