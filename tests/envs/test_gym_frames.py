@@ -12,7 +12,7 @@ from deadtime.envs import adapted
 from deadtime.envs.atari.shrinking import pixel_weights, shrink
 from deadtime.envs.gym_spaces import check_spaces
 
-SHAPES = [(84, 84), (36, 40), (168, 252), (100, 97, 1), (50, 30, 3), (84, 84, 3)]
+SHAPES = [(36, 40), (20, 97), (97, 20, 1), (50, 30, 3), (100, 12, 3)]
 
 
 class Shows(gym.Env):
