@@ -39,7 +39,7 @@ pytestmark = pytest.mark.xdist_group("a2c")
 def setups_of(actions):
     runs = len(actions)
     keys = jax.vmap(jax.random.key)(jnp.arange(runs))
-    code = Code(jnp.full(runs, HISTORY), jnp.full(runs, CHOSEN))
+    code = Code(*(jnp.full(runs, each) for each in (HISTORY, CHOSEN, False)))
     return Setup(
         keys, jnp.zeros(runs, jnp.int32), (), jnp.full(runs, 10**6), (), code, jnp.array(actions)
     )
@@ -403,7 +403,7 @@ def breakout():
     pytest.importorskip("ale_py")
     order, choose, learn = [], FrameActorCritic.choose, FrameActorCritic.learn
 
-    def chosen(self, program, setups, state, seen, t, turn):
+    def chosen(self, program, setups, state, seen, t, turn=None):
         order.append(("choose", t // program.lanes))
         return choose(self, program, setups, state, seen, t, turn)
 

@@ -35,7 +35,9 @@ def setups(runs=2, delay=0, actions=3, sees_queue=False, executed=True, steps=10
 
     keys = jax.vmap(jax.random.key)(jnp.arange(runs, dtype=jnp.uint32))
     code = Code(
-        each(QUEUE if sees_queue else STATE, int), each(EXECUTED if executed else CHOSEN, int)
+        each(QUEUE if sees_queue else STATE, int),
+        each(EXECUTED if executed else CHOSEN, int),
+        each(False, bool),
     )
     return Setup(keys, each(delay, int), (), each(steps, int), (), code, each(actions, int))
 

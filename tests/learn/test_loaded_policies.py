@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 import deadtime
 from deadtime.cli.main import main
+from deadtime.envs import gym_outside
 from deadtime.envs.atari.games import SIDE, STACK
 from deadtime.learn.a2c import new_actor_critic, new_state
 from deadtime.learn.actor_critic import ACTOR_CRITIC
@@ -56,8 +57,13 @@ gym.register("deadtime-test/Needy-v0", NeedyEnv, max_episode_steps=9)
 
 @pytest.fixture
 def without(monkeypatch):
-    """From the call on, the simulator is missing."""
-    return lambda: monkeypatch.setattr(NeedyEnv, "missing", True)
+    """From the call on, the simulator is missing, and no environment was read before."""
+
+    def missing():
+        monkeypatch.setattr(NeedyEnv, "missing", True)
+        monkeypatch.setattr(gym_outside, "_READ", {})
+
+    return missing
 
 
 def record_with(spec, arrays, seeds=(0,), scores=(1.0,)):

@@ -18,7 +18,7 @@ from deadtime.learn.host_programs import run_of
 from deadtime.learn.lane_steps import chosen, followed, learned, new_learner, started, steps_of
 from deadtime.learn.learners import LEARNERS
 from deadtime.learn.memory import most_at_once
-from deadtime.learn.settings import DoubleQ, PixelQ
+from deadtime.learn.settings import DoubleQ
 from deadtime.runs.deep_specs import DeepSpec
 from tests.commands import recorded
 
@@ -152,7 +152,6 @@ def test_large_updates(monkeypatch):
     for (hidden, batch), large in sizes.items():
         settings = DoubleQ(hidden=hidden, batch_size=batch)
         assert host_programs.is_large(settings) == large
-    assert not host_programs.is_large(PixelQ())  # runs on frames share a GPU anyway
 
 
 def test_a_checkpoint_changes_nothing(tmp_path):
