@@ -322,7 +322,7 @@ def test_evaluation_earns_what_its_policy_does():
     for key, score in zip(
         jax.random.split(jax.random.fold_in(setup.key, 2**31 - 1), 3), scores, strict=True
     ):
-        state, obs, queue, _ = start(program, setup, key)
+        state, obs, queue, *_ = start(program, setup, key)
         memory = nothing(16)
         earned = 0.0
         ended = False

@@ -41,7 +41,7 @@ class Learner:
     own_inputs: bool = False
     """Whether it can have a view with inputs of its own (see `views.Shown`)."""
     mixes_views: bool = False
-    """Whether runs of several views can share a compiled program, as they do on a GPU."""
+    """Whether runs of several delays and views can share a compiled program, as on a GPU."""
     mixes_outside: bool = False
     """`mixes_views` for environments outside the program; there it includes views that project."""
     offline: bool = False
@@ -103,6 +103,7 @@ LEARNERS: dict[str, Learner] = {
         "deadtime.learn.actor_critic:ACTOR_CRITIC",
         ("history",),
         manifests.of_actor_critic,
+        mixes_views=True,
     ),
     "sac": Learner(
         SAC,

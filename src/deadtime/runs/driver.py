@@ -66,7 +66,8 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
             failed = sweep.run(engine)
     except _TimeIsUpError:
         failed = sweep.failed
-        written = counted(len(ending.CHECKPOINTS), "checkpoint")
+        there = [path for unit in sweep.running for path in checkpoints_at(unit, sweep.checkpoints)]
+        written = counted(len(there), "checkpoint")
         console(stderr=True).print(
             f"time is up: finished runs are recorded, {written} written; run the same command to "
             "continue"
