@@ -23,7 +23,7 @@ from deadtime.learn.deep_q import q_values
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.host_loop import HostGroup
 from deadtime.learn.lane_steps import blank
-from deadtime.learn.program import Program, split_settings
+from deadtime.learn.program import Program, bounded_by, split_settings
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.runner import train_recorded
 from deadtime.runs.specs import from_canonical, make_spec
@@ -242,7 +242,8 @@ def test_the_compiled_loop_learns_the_same_from_the_same_random_numbers(agent, d
         GymFamily, "pool", lambda self, lanes, name: LocalPool([delayed], [0], name)
     )
     _, _, run, found = trained(spec, 3)
-    program = Program(env, VIEWS[agent], split_settings(spec.learner)[0], delay)
+    settings = bounded_by(steps, split_settings(spec.learner)[0])
+    program = Program(env, VIEWS[agent], settings, delay)
     inside = jax.tree.map(
         lambda leaf: jnp.asarray(leaf)[None],
         setup._replace(params=env.default_params, numbers=plain(setup)),

@@ -1,6 +1,5 @@
 """SAC against closed forms, a second implementation in NumPy, and exact ceilings."""
 
-import os
 from types import SimpleNamespace
 
 import jax
@@ -22,7 +21,7 @@ from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runtime.manifest import Manifest
 from deadtime.runtime.network_policy import NetworkPolicy
 from deadtime.runtime.views import VIEWS
-from tests.commands import full
+from tests.commands import ROUNDING, full
 from tests.learn.linear_quadratic import LinearQuadratic, LqParams
 
 AGENTS = ("oblivious", "augmented", "delayed", "projected")
@@ -353,9 +352,6 @@ def chunk(agent, delay, steps, env, **settings):
 
 @pytest.mark.slow
 def test_without_a_delay_all_views_give_the_same_bits():
-    """As `make test` compiles, each program may round in its own way; then they are close."""
-    quickly = "fusion_emitters=false" in os.environ.get("XLA_FLAGS", "")
-    rounding = 1e-7 if quickly else 0.0
     runs = {agent: chunk(agent, 0, 40, LinearQuadratic(), random_steps=10)[0] for agent in AGENTS}
     first = runs["oblivious"]
     assert first.learner.updates.tolist() == [31]
@@ -363,9 +359,9 @@ def test_without_a_delay_all_views_give_the_same_bits():
         for name in ("actor", "critics", "log_temperature"):
             pair = (jax.tree.leaves(getattr(r.learner.weights, name)) for r in (found, first))
             for ours, theirs in zip(*pair, strict=True):
-                np.testing.assert_allclose(ours, theirs, rtol=0, atol=rounding, err_msg=agent)
+                np.testing.assert_allclose(ours, theirs, rtol=0, atol=ROUNDING, err_msg=agent)
         np.testing.assert_allclose(
-            found.actors.env.x, first.actors.env.x, rtol=0, atol=rounding, err_msg=agent
+            found.actors.env.x, first.actors.env.x, rtol=0, atol=ROUNDING, err_msg=agent
         )
 
 

@@ -31,8 +31,9 @@ LARGE_PRODUCTS = 1_000_000
 
 
 def products_of(settings: Any) -> int:
-    """Return the products in the hidden layers of one network for a batch, if there is one."""
-    widths = settings.hidden if isinstance(settings.hidden, tuple) else (settings.hidden,)
+    """Return the products in the hidden layers of one network for a batch; 0 if none is known."""
+    hidden = getattr(settings, "hidden", ())
+    widths = hidden if isinstance(hidden, tuple) else (hidden,)
     return getattr(settings, "batch_size", 1) * sum(one * other for one, other in pairwise(widths))
 
 
