@@ -587,7 +587,7 @@ def test_compare_has_engines(tmp_path):
 def test_units_stop_when_the_time_is_up_and_resume_to_the_same_bits(
     engine, tmp_path, capsys, monkeypatch
 ):
-    asked = [(replace(CART, steps=9_000), [0])]
+    asked = [(replace(CART, steps=40_000), [0])]
     assert train_missing(asked, tmp_path / "whole", Where("inline")) == 0
 
     def check(sweep):

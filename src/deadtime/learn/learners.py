@@ -142,14 +142,15 @@ def learners_of(
     """Return the learner of each agent for a family's environments with actions of one kind.
 
     Without `observation_kind`, their observations are of the family's usual kind. Of several
-    learners, it is the one that was registered last: your own instead of a built-in one.
+    learners, it is the one that was registered first, so a learner from outside changes no run of
+    a built-in one.
     """
     kinds = action_kind, observation_kind or family.observation_kinds[0]
     found: dict[str, Learner] = {}
     for agent, view in VIEWS.items():
         for learner in LEARNERS.values():
             if learner.works_in(family, *kinds) and learner.can_have(view, family.looks_ahead):
-                found[agent] = learner
+                found.setdefault(agent, learner)
     return found
 
 
