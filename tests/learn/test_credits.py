@@ -131,10 +131,11 @@ def test_a_constant_process_is_the_constant_delay():
         assert "process" not in one.canonical()
 
 
-def test_when_the_age_is_observed_is_kept_for_agents_that_predict_only():
-    for agent, kept in (("delayed", "hindsight"), ("projected", "now"), ("augmented", "now")):
+def test_when_the_age_is_observed_is_kept_for_agents_that_use_it_only():
+    kept = dict.fromkeys(("delayed", "projected", "augmented"), "hindsight")
+    for agent, observed in (kept | {"oblivious": "now", "recurrent": "now"}).items():
         spec = make_spec("cartpole", agent, "uniform:1-3", {"observed": "hindsight"})
-        assert spec.observed == kept
+        assert spec.observed == observed
         assert make_spec("cartpole", agent, 3, {"observed": "hindsight"}).observed == "now"
     with pytest.raises(ValueError, match='observed is "now", "hindsight" or "never"; got'):
         make_spec("cartpole", "delayed", "uniform:1-3", {"observed": "later"})

@@ -119,9 +119,10 @@ class Step(NamedTuple):
     next_age: int
 
 
-def expected_rows(warm_up, steps, view):
+def expected_rows(warm_up, steps, view, observed):
     """The rows of one episode, from its warm-up (oldest first) and its steps."""
     room = len(warm_up)
+    knows = known_of(steps, observed)
     actions = [*warm_up, *(step.chosen for step in steps)]
     observations = [*(step.obs for step in steps), steps[-1].after]
 
@@ -135,7 +136,11 @@ def expected_rows(warm_up, steps, view):
         np.testing.assert_array_equal(step.executed, actions[room + at])
         follows = t + 1 - step.next_age
         row = step.obs, step.executed, step.reward, step.after, step.terminated
-        if view.credits == "shifted":
+        if view.credits == "chosen":
+            chosen = step.obs, step.chosen, step.reward, step.after, step.terminated
+            then = decided(t), knows[t]
+            rows.append((*chosen, then, (decided(t + 1), knows[t + 1]), None, None))
+        elif view.credits == "shifted":
             if at >= 0 and (follows >= 0 or step.terminated):
                 then = step.after if step.terminated else observations[follows]
                 shifted = observations[at], step.executed, step.reward, then, step.terminated
@@ -143,13 +148,17 @@ def expected_rows(warm_up, steps, view):
         elif at >= 0 and not view.projects:
             rows.append((*row, None, None, None, follows != at))
         elif at >= 0 and (follows >= 0 or step.terminated):
-            then = None if step.terminated else decided(follows)
-            rows.append((*row, decided(at), then, at not in done, follows != at))
+            then = None if step.terminated else (decided(follows), knows[follows])
+            rows.append((*row, (decided(at), knows[at]), then, at not in done, follows != at))
         done.add(at)
     return rows
 
 
-def check(found: Transition, expected):
+def check(found: Transition, expected, shows_ages=False):
+    assert (found.known is not None) == shows_ages
+    if found.seen is None and found.queue.shape[1]:  # decided from the inputs of the values
+        found = found._replace(seen=found.obs, seen_queue=found.queue)
+        found = found._replace(next_seen=found.next_obs, next_seen_queue=found.next_queue)
     assert len(found.reward) == len(expected) > STEPS / 5
     for i, row in enumerate(expected):
         obs, action, reward, after, terminated, seen, then, first, fresh = row
@@ -160,22 +169,26 @@ def check(found: Transition, expected):
             np.testing.assert_array_equal(found.next_obs[i], after)
         assert found.terminated[i] == terminated
         if seen is not None:
-            np.testing.assert_array_equal(found.seen[i], seen[0])
-            np.testing.assert_array_equal(found.seen_queue[i].ravel(), np.ravel(seen[1]))
-            assert found.first[i] == first
+            (obs, queue), known = seen
+            np.testing.assert_array_equal(found.seen[i], obs)
+            np.testing.assert_array_equal(found.seen_queue[i].ravel(), np.ravel(queue))
+            assert first is None or found.first[i] == first
+            assert not shows_ages or found.known[i] == known
         if then is not None:
-            np.testing.assert_array_equal(found.next_seen[i], then[0])
-            np.testing.assert_array_equal(found.next_seen_queue[i].ravel(), np.ravel(then[1]))
-        if not terminated and found.fresh is not None:
+            (obs, queue), known = then
+            np.testing.assert_array_equal(found.next_seen[i], obs)
+            np.testing.assert_array_equal(found.next_seen_queue[i].ravel(), np.ravel(queue))
+            assert not shows_ages or found.next_known[i] == known
+        if not terminated and fresh is not None and found.fresh is not None:
             assert found.fresh[i] == fresh
 
 
 def known_of(steps, observed):
-    """What the agent knows before each step of an episode: 1 + an age, or 0."""
+    """What the agent knows before each step of an episode, and after the last: 1 + an age, or 0."""
     ages = [step.age for step in steps]
     if observed == "now":
-        return [1 + age for age in ages]
-    return [0, *(1 + age for age in ages[:-1])] if observed == "hindsight" else [0] * len(ages)
+        return [1 + age for age in (*ages, steps[-1].next_age)]
+    return [0, *(1 + age for age in ages)] if observed == "hindsight" else [0] * (len(ages) + 1)
 
 
 def compiled_rows(program, setup):
@@ -214,10 +227,10 @@ def compiled_rows(program, setup):
         step = Step(obs, chosen, ages[0], *outcome, done.obs, bool(done.terminated), ages[1])
         episodes[-1][1].append(step)
     rows = run.replay.rows[: run.replay.stored]
-    if program.follows_ways:
-        wanted = [known_of(steps, program.observed) for _, steps in episodes]
+    if program.uses_ages:
+        wanted = [known_of(steps, program.observed)[:-1] for _, steps in episodes]
         assert known == [one for each in wanted for one in each]
-    each = [expected_rows(*episode, program.view) for episode in episodes]
+    each = [expected_rows(*episode, program.view, program.observed) for episode in episodes]
     expected = [row for rows in each for row in rows]
     return transitions(rows, layout_of(program)), expected
 
@@ -233,7 +246,7 @@ def compiled_rows(program, setup):
 )
 def test_rows_of_the_compiled_loop(box, delay):
     found, expected = compiled_rows(*program_of(box, delay))
-    check(found, expected)
+    check(found, expected, delay in PROCESSES)
     if delay in PROCESSES[-2:]:
         assert not found.first.all()
     elif delay in PROCESSES and not isinstance(delay, PerEpisode):
@@ -286,11 +299,12 @@ def host_rows(box, delay, lanes, agent="projected", observed="now"):
             ended = bool(seen.terminated[i] or seen.truncated[i])
             age, now[i] = now[i], ages[i].advance(ended)
             outcome = seen.executed[i], seen.reward[i], seen.after[i], bool(seen.terminated[i])
-            count = len(expected_rows(warm_up[i], steps[i], program.view)) if steps[i] else 0
+            how = program.view, observed
+            count = len(expected_rows(warm_up[i], steps[i], *how)) if steps[i] else 0
             steps[i].append(Step(before.shown[i], chosen[i], age, *outcome, now[i]))
-            expected += expected_rows(warm_up[i], steps[i], program.view)[count:]
-            if program.follows_ways:
-                assert knows[i] == known_of(steps[i], observed)[-1]
+            expected += expected_rows(warm_up[i], steps[i], *how)[count:]
+            if program.uses_ages:
+                assert knows[i] == known_of(steps[i], observed)[-2]
             if ended:
                 steps[i] = []
                 warm_up[i] = list(seen.queue[i])
@@ -313,7 +327,7 @@ def host_rows(box, delay, lanes, agent="projected", observed="now"):
     ids=str,
 )
 def test_rows_of_the_host_loop(box, delay, lanes):
-    check(*host_rows(box, delay, lanes))
+    check(*host_rows(box, delay, lanes), shows_ages=delay in PROCESSES)
 
 
 KNOWING = [(PROCESSES[1], "now"), (PROCESSES[2], "hindsight"), (PROCESSES[5], "never")]
@@ -342,3 +356,47 @@ def test_shifted_rows_join_the_decisions_of_two_executed_actions(delay):
     check(*compiled_rows(*program_of(False, delay, agent="shifted")))
     if not isinstance(delay, int):
         check(*host_rows(False, delay, 3, "shifted"))
+
+
+SEEING = [(agent, *one) for agent in ("augmented", "projected") for one in KNOWING]
+SEEING += [
+    (agent, delay, observed)
+    for agent in ("augmented", "projected")
+    for delay in (PROCESSES[0], PROCESSES[3], PROCESSES[6])
+    for observed in ("now", "hindsight")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("agent", "delay", "observed"),
+    [SEEING[1], *[full(*one) for one in (*SEEING[:1], *SEEING[2:])]],
+    ids=str,
+)
+def test_rows_and_knowledge_of_an_agent_that_sees_the_queue(agent, delay, observed):
+    """The log of a brute force has what the agent knew when it decided, and the next time."""
+    program, setup = program_of(False, delay, agent=agent, observed=observed, room=5)
+    check(*compiled_rows(program, setup), shows_ages=observed != "never")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("agent", "delay", "observed"),
+    [SEEING[3], *[full(*one) for one in (*SEEING[:3], *SEEING[4:])]],
+    ids=str,
+)
+def test_rows_and_knowledge_in_the_host_loop_of_an_agent_that_sees_the_queue(
+    agent, delay, observed
+):
+    check(*host_rows(False, delay, 3, agent, observed), shows_ages=observed != "never")
+
+
+@pytest.mark.parametrize("agent", ["augmented", "projected"])
+@pytest.mark.parametrize("delay", [3, *PROCESSES[:2]], ids=str)
+def test_rows_without_known_ages_have_their_former_parts(agent, delay):
+    """They have no ages under a constant delay, and none if ages are never observed."""
+    never, _ = program_of(False, delay, agent=agent, observed="never")
+    assert not {"known", "next_known"} & {*layout_of(never).parts}
+    now, _ = program_of(False, delay, agent=agent)
+    more = [*layout_of(now).parts][len(layout_of(never).parts) :]
+    assert more == ([] if delay == 3 else ["known", "next_known"])

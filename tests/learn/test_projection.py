@@ -17,7 +17,7 @@ ROWS, NUMBERS, ROOM, ACTIONS = 40, 3, 2, 4
 GAMMA = 0.9
 
 
-def decide(net, obs, queue):
+def decide(net, obs, queue, known=None):
     return net(jnp.concatenate([obs, queue.astype(jnp.float32)]))
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from deadtime.delays import Uniform
 from deadtime.envs import gym_family
 from deadtime.learn import host_groups, host_loop, host_programs
 from deadtime.learn.deep_training import run_deep
@@ -113,10 +114,15 @@ def test_a_run_chooses_before_it_learns_from_the_last_turn():
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("observed", [None, "now", "hindsight"])
 @pytest.mark.parametrize("agent", ["augmented", "delayed", "projected"])
-def test_a_run_is_the_same_alone_and_beside_others(agent):
+def test_a_run_is_the_same_alone_and_beside_others(agent, observed):
     pairs = [(spec_of(agent, delay), seed) for delay, seed in PAIRS]
+    if observed is not None:
+        varying = spec_of(agent, process=Uniform(1, 3), observed=observed)
+        pairs = [(varying, seed) for _, seed in PAIRS]
     group = trained(pairs)
+    assert (group.program.age_inputs > 0) == (observed is not None and agent != "delayed")
     state = group._state
     for i, (spec, seed) in enumerate(pairs):
         mine = jax.tree.map(lambda leaf, i=i: leaf[i], (state.learner, state.replay))

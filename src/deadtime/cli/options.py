@@ -88,7 +88,7 @@ class Options:
         str | None,
         name_type("WHEN", OBSERVED),
         tyro.conf.arg(
-            help="maze, walk, and agents that predict: when the agent learns the age of a step "
+            help="agents that predict or see the queue: when the agent learns the age of a step "
             "under a delay that varies: now (before it chooses), hindsight (one step later) or "
             "never (now).",
             **NO_DEFAULT,

@@ -67,9 +67,10 @@ def program_of(spec: DeepRun, device: str, alone: bool = False) -> Program:
     capacity = spec.longest_delay
     if not alone:
         capacity = capacity_of(capacity, SHARED if shares else _CAPACITIES)
-    own = not shares or view.projects or view.sees == "history"
-    shown = view if own else None
     process, observed = spec.process, spec.observed
+    sees_age = process is not None and observed != "never" and view.shows_ages
+    own = not shares or view.projects or view.sees == "history" or sees_age
+    shown = view if own else None
     return Program(kind, shown, settings, capacity, process=process, observed=observed)
 
 

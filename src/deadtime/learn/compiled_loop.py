@@ -82,10 +82,10 @@ def actor_at(
     first_age: PyTree = (),
 ) -> Actor:
     """Return an actor at the start of the given episode."""
-    history = new_history(program, obs, queue)
+    known = known_at_start(program, first_age)
+    history = new_history(program, obs, queue, known)
     age = jnp.zeros((), jnp.int32)
     memory = program.learner.new_memory(program)
-    known = known_at_start(program, first_age)
     return Actor(env, obs, queue, history, age, memory, channel, known)
 
 
@@ -96,7 +96,7 @@ def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array
     space = program.env.action_space(program.env.default_params)
     queue = start_queue(program.env, space, obs, key_queue, program.capacity, setup.delay)
     ages = channel.first_state(program.process, key)
-    first_age = action_age(program, setup, ages) if program.follows_ways else ()
+    first_age = action_age(program, setup, ages) if program.uses_ages else ()
     return env, obs, queue, ages, first_age
 
 
@@ -154,13 +154,14 @@ def actor_after(
     *starting, first_age = start
     _, first_obs, first_queue, _ = starting
     env, obs, queue, channel = chosen(tuple(starting), (state, done.obs, done.queue, channel))
+    first_known = known_at_start(program, first_age)
     history = actor.history
     if len(history.obs):
-        history = chosen(new_history(program, first_obs, first_queue), later_history(actor, done))
+        first_history = new_history(program, first_obs, first_queue, first_known)
+        history = chosen(first_history, later_history(program, actor, done))
     age = jnp.where(ended, 0, actor.age + 1)
     memory = chosen(program.learner.new_memory(program), done.memory)
-    later = known_after(program, done.action_age, done.next_age)
-    known = chosen(known_at_start(program, first_age), later)
+    known = chosen(first_known, known_after(program, done.action_age, done.next_age))
     return Actor(env, obs, queue, history, age, memory, channel, known)
 
 

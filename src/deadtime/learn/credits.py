@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 from deadtime.envs.channel import age_of
 from deadtime.learn.program import Actor, Done, History, Program, Setup
 from deadtime.learn.replay import Transition
+from deadtime.learn.ways import known_after
 from deadtime.runtime.views import CHOSEN
 
 
@@ -39,18 +40,20 @@ def is_fresh(program: Program, setup: Setup, done: Done) -> Any:
     return (done.next_age != done.action_age + 1) | learns_chosen
 
 
-def new_history(program: Program, obs: Array, queue: Array) -> History:
-    """Return the history at the start of an episode."""
+def new_history(program: Program, obs: Array, queue: Array, known: Any = ()) -> History:
+    """Return the history at the start of an episode; `known` is that of the actor."""
     shifted = program.view is not None and program.view.credits == "shifted"
     past = program.capacity + 1 if shifted or program.projects else 0
     observations = jnp.tile(obs, (past, 1))
     if not program.projects:
         return History(observations)
     executed = () if program.process is None else jnp.zeros(past, bool)
-    return History(observations, jnp.concatenate([jnp.zeros_like(queue), queue]), executed)
+    actions = jnp.concatenate([jnp.zeros_like(queue), queue])
+    knew = jnp.full(past, known) if program.age_inputs else ()
+    return History(observations, actions, executed, knew)
 
 
-def later_history(actor: Actor, done: Done) -> History:
+def later_history(program: Program, actor: Actor, done: Done) -> History:
     """Return the history after a step in the same episode."""
     history = actor.history
     observations = jnp.concatenate([history.obs[1:], done.obs[None]])
@@ -62,14 +65,22 @@ def later_history(actor: Actor, done: Done) -> History:
     if not isinstance(executed, tuple):
         marked = executed.at[_place(history, done.action_age)].set(True)
         executed = jnp.concatenate([marked[1:], jnp.zeros(1, bool)])
-    return History(observations, actions, executed)
+    known = history.known
+    if not isinstance(known, tuple):
+        known = jnp.append(known[1:], known_after(program, done.action_age, done.next_age))
+    return History(observations, actions, executed, known)
 
 
-def decided_from(history: History, age: Array) -> tuple[Array, Array]:
-    """Return the observation and the queue that the action of an age was decided from."""
+def decided_from(history: History, age: Array) -> tuple[Array, Array, Any]:
+    """Return what the action of an age was decided from: observation, queue and known age.
+
+    The last is None if networks see no ages.
+    """
     place = _place(history, age)
     room = len(history.obs) - 1
-    return history.obs[place], jax.lax.dynamic_slice_in_dim(history.actions, place, room)
+    queue = jax.lax.dynamic_slice_in_dim(history.actions, place, room)
+    known = None if isinstance(history.known, tuple) else history.known[place]
+    return history.obs[place], queue, known
 
 
 def projected_row(
@@ -83,8 +94,9 @@ def projected_row(
     age, next_age = done.action_age, done.next_age
     if program.process is None:
         age = next_age = setup.delay
-    seen, seen_queue = decided_from(actor.history, age)
-    next_seen, next_seen_queue = decided_from(later_history(actor, done), next_age)
+    seen, seen_queue, known = decided_from(actor.history, age)
+    later = later_history(program, actor, done)
+    next_seen, next_seen_queue, next_known = decided_from(later, next_age)
     first: Any = True
     if program.process is not None:
         first = ~actor.history.executed[_place(actor.history, age)]
@@ -103,6 +115,8 @@ def projected_row(
         next_seen_queue,
         first,
         next_age != age + 1,
+        known,
+        next_known,
     )
     follows = (next_age <= actor.age + 1) | done.terminated
     return item, (age <= actor.age) & follows

@@ -31,7 +31,7 @@ from deadtime.learn.replay import (
     store,
 )
 from deadtime.learn.settings import forward_model
-from deadtime.learn.ways import on_the_way
+from deadtime.learn.ways import known_after, on_the_way, shown_age
 
 
 class Numbers(NamedTuple):
@@ -93,9 +93,17 @@ def _model(program: Program) -> ForwardModel:
 
 
 def q_values(
-    program: Program, q: MLP, obs: Float[Array, " D"], queue: Array, setup: Setup
+    program: Program,
+    q: MLP,
+    obs: Float[Array, " D"],
+    queue: Array,
+    setup: Setup,
+    known: Any = (),
 ) -> Float[Array, " A"]:
-    """Return the values of all actions at an observation, real or predicted, and the queue."""
+    """Return the values of all actions at an observation, real or predicted, and the queue.
+
+    `known` is what the agent knows of ages (see `Actor.known`).
+    """
     if program.queue_room == 0:
         return q(obs)
     if program.view is not None and program.view.shown is not None:
@@ -105,7 +113,7 @@ def q_values(
     shown = queue.astype(jnp.float32) * pending
     if program.settings.one_hot_queue:
         shown = (jax.nn.one_hot(queue, program.env.num_actions) * pending[:, None]).ravel()
-    return q(jnp.concatenate([obs, shown]))
+    return q(jnp.concatenate([obs, *shown_age(program, known), shown]))
 
 
 def predicted(
@@ -125,8 +133,11 @@ def greedy(
     """Return the action with the highest mean value over the predictions."""
     states = predicted(program, setup, state, actor, key)
     q = deciding(state.q)
-    values = jax.vmap(lambda obs: q_values(program, q, obs, actor.queue, setup))(states)
-    return jnp.argmax(values.mean(axis=0))
+
+    def values_at(obs: Array) -> Array:
+        return q_values(program, q, obs, actor.queue, setup, actor.known)
+
+    return jnp.argmax(jax.vmap(values_at)(states).mean(axis=0))
 
 
 def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tuple[Transition, Any]:
@@ -141,6 +152,9 @@ def transition(program: Program, setup: Setup, actor: Actor, done: Done) -> tupl
     item = Transition(actor.obs, before, action, done.reward, done.obs, after, done.terminated)
     if program.process is not None:
         item = item._replace(fresh=is_fresh(program, setup, done))
+    if program.age_inputs:
+        then = known_after(program, done.action_age, done.next_age)
+        item = item._replace(known=actor.known, next_known=then)
     valid = credited(program, setup, actor.age, done.action_age)
     if not program.projects:
         return item, valid
@@ -190,15 +204,15 @@ def _loss(program: Program, setup: Setup, q: PyTree, target: MLP, batch: Transit
     """Return the loss of a batch."""
     numbers = setup.numbers
 
-    def values(q: MLP, obs: Array, queue: Array) -> Array:
-        return q_values(program, q, obs, queue, setup)
+    def values(q: MLP, obs: Array, queue: Array, known: Any) -> Array:
+        return q_values(program, q, obs, queue, setup, known)
 
     if isinstance(q, Projected):
         weight = program.settings.projection_weight
         return projected_loss(q, target, values, batch, numbers, weight)
     shown = Batch(
-        (batch.obs, batch.queue),
-        (batch.next_obs, batch.next_queue),
+        (batch.obs, batch.queue, batch.known),
+        (batch.next_obs, batch.next_queue, batch.next_known),
         batch.action,
         batch.reward,
         batch.terminated,
@@ -230,8 +244,9 @@ class DeepQ:
             inputs = used = program.view.shown.size(d, actions)
         else:
             per_action = actions if settings.one_hot_queue else 1
-            inputs = d + per_action * program.queue_room
-            used = d + per_action * setup.delay * program.code(setup).sees_queue
+            numbers = d + program.age_inputs
+            inputs = numbers + per_action * program.queue_room
+            used = numbers + per_action * setup.delay * program.code(setup).sees_queue
         q: Any = new_mlp(key_q, (inputs, *settings.hidden, actions), used)
         target = q
         if program.projects and program.capacity:  # without a delay, Q is its own projection
@@ -302,6 +317,8 @@ class DeepQ:
         model = _model(program).arrays(state.model)
         layers = layer_arrays("q", deciding(state.q))
         arrays = {**layers, **model, "capacity": program.capacity}
+        if program.age_inputs:
+            arrays["age_inputs"] = program.age_inputs
         return jax.tree.map(np.asarray, arrays)
 
 

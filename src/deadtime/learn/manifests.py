@@ -25,6 +25,7 @@ def of_deep_q(spec: Run, arrays: Arrays) -> Fields:
         "observation_shape": arrays["inputs/mean"].shape,
         "actions": outputs_of(arrays, "q"),
         "capacity": int(arrays["capacity"]),
+        "age_inputs": int(arrays.get("age_inputs", 0)),
         "one_hot_queue": spec.learner.one_hot_queue,
         "members": spec.learner.members,
     }
@@ -32,9 +33,11 @@ def of_deep_q(spec: Run, arrays: Arrays) -> Fields:
 
 def of_sac(spec: Run, arrays: Arrays) -> Fields:
     """Return the fields of an actor of numbers."""
-    numbers = arrays["layer/0/weight"].shape[1] - int(arrays["capacity"]) * len(arrays["low"])
+    pending = int(arrays["capacity"]) * len(arrays["low"])
+    ages = int(arrays.get("age_inputs", 0))
     return {
-        "observation_shape": (numbers,),
+        "observation_shape": (arrays["layer/0/weight"].shape[1] - ages - pending,),
+        "age_inputs": ages,
         "low": tuple(arrays["low"].tolist()),
         "high": tuple(arrays["high"].tolist()),
         "head": "bounded",

@@ -42,7 +42,7 @@ class Program:
     process: DelayProcess | None = None
     """The process of the ages; None for constant delays, which each setup holds."""
     observed: Observed = "now"
-    """When an agent that predicts learns the age of a step."""
+    """When an agent that uses ages learns the age of a step."""
     together: bool = False
     """Whether runs on numbers whose environments are outside the program are trained together."""
 
@@ -91,6 +91,19 @@ class Program:
     def follows_ways(self) -> bool:
         """Whether predictions depend on the ages that the agent knows."""
         return self.process is not None and self.predicts
+
+    @property
+    def age_inputs(self) -> int:
+        """The number of a network's inputs for the known age: none, or each of 0 … K; or 0."""
+        shown = self.view is not None and self.view.shows_ages
+        if self.process is None or self.observed == "never" or not shown:
+            return 0
+        return self.process.longest + 2
+
+    @property
+    def uses_ages(self) -> bool:
+        """Whether decisions depend on the ages that the agent knows."""
+        return self.follows_ways or self.age_inputs > 0
 
     @property
     def projects(self) -> bool:
@@ -147,6 +160,10 @@ class History(NamedTuple):
     """Whether each of the last C actions, and the one chosen next, was executed before.
 
     () if the view does not project, or if the delay is constant."""
+    known: Any = ()
+    """What the agent knew of ages at each of the last C + 1 steps (see `Actor.known`).
+
+    () unless the view projects and its networks see ages."""
 
 
 class Actor(NamedTuple):

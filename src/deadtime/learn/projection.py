@@ -20,8 +20,8 @@ from deadtime.learn.double_q import Batch, batch_loss
 from deadtime.learn.networks import MLP
 from deadtime.learn.replay import Transition
 
-Decide = Callable[[MLP, Array, Array], Float[Array, " A"]]
-"""The values by which the projection decides at an observation and a queue."""
+Decide = Callable[[MLP, Array, Array, Any], Float[Array, " A"]]
+"""The values by which the projection decides at an observation, a queue and a known age."""
 
 
 class Projected(NamedTuple):
@@ -53,11 +53,11 @@ def projected_loss(
     """
 
     def choosing(one: Transition) -> Array:
-        return decide(q.projection, one.next_seen, one.next_seen_queue)
+        return decide(q.projection, one.next_seen, one.next_seen_queue, one.next_known)
 
     def error(one: Transition) -> Array:
         aim = jax.lax.stop_gradient(q.values(one.obs))
-        off = decide(q.projection, one.seen, one.seen_queue) - aim
+        off = decide(q.projection, one.seen, one.seen_queue, one.known) - aim
         return jnp.where(one.first, jnp.mean(off**2), 0.0)
 
     shown = Batch(

@@ -40,6 +40,12 @@ class Transition(NamedTuple):
     """Whether the action was executed for the first time."""
     fresh: Any = None
     """Whether the next step executes another action; otherwise the same one is held."""
+    known: Any = None
+    """1 + the age that the agent knew when it saw the queue, 0 for none; None if it sees no ages.
+
+    The queue is `seen_queue` of views that project, else `queue`."""
+    next_known: Any = None
+    """What it knew when it saw the next queue."""
 
 
 class Replay(NamedTuple):
@@ -67,6 +73,8 @@ class Layout(NamedTuple):
     """The number of pending actions that decisions see, if the view projects; otherwise -1."""
     varies: bool
     """Whether ages vary, and rows are of executed actions."""
+    shows_ages: bool = False
+    """Whether networks see the age that the agent knows."""
 
     @property
     def parts(self) -> dict[str, tuple[int, ...]]:
@@ -83,6 +91,8 @@ class Layout(NamedTuple):
                 parts |= {"next_seen_queue": decided, "first": ()}
         if self.varies:
             parts |= {"fresh": ()}
+        if self.shows_ages:
+            parts |= {"known": (), "next_known": ()}
         return parts
 
 
@@ -97,6 +107,7 @@ def layout_of(program: Program) -> Layout:
         0 if apart else program.queue_room,
         program.capacity if program.projects else -1,
         program.process is not None and executed,
+        program.age_inputs > 0,
     )
 
 
@@ -124,7 +135,7 @@ def sample(replay: Replay, key: Array, batch: int, layout: Layout) -> Transition
 
 def transitions(rows: Float[Array, "batch row"], layout: Layout) -> Transition:
     """Return the transitions of some rows of a replay buffer."""
-    found: dict[str, Array] = {}
+    found: dict[str, Any] = {}
     first = 0
     for name, shape in layout.parts.items():
         part = rows[:, first : first + prod(shape)]
@@ -149,6 +160,9 @@ def transitions(rows: Float[Array, "batch row"], layout: Layout) -> Transition:
         next_queue,
         found["terminated"],
     )
+    if layout.shows_ages:
+        known, then = (found[name].astype(jnp.int32) for name in ("known", "next_known"))
+        item = item._replace(known=known, next_known=then)
     if layout.decided < 0:
         return item._replace(fresh=found["fresh"] > 0) if layout.varies else item
     yes = jnp.ones(len(rows), bool)

@@ -97,7 +97,7 @@ class DeepRun(Run, Protocol):
 
     @property
     def observed(self) -> Observed:
-        """When an agent that predicts learns the age of a step."""
+        """When an agent that uses ages learns the age of a step."""
 
     @property
     def evaluation_delays(self) -> tuple[int, ...]:

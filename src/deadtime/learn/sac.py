@@ -167,7 +167,7 @@ def law_of(program: Program, setup: Setup, state: SacState, actor: Actor, key: A
     queue = actor.queue if program.queue_room else actor.queue[:0]
 
     def outputs_at(obs: Array) -> Array:
-        return net(inputs(program, setup, obs, queue, code.sees_queue))
+        return net(inputs(program, setup, obs, queue, actor.known, code.sees_queue))
 
     if model is None:
         return gaussian(outputs_at(actor.obs))
@@ -200,12 +200,14 @@ class SoftActorCritic:
         key_actor, key_critics, key_model = jax.random.split(key, 3)
         hidden, d, n = program.settings.hidden, program.observation, scale_of(program).size
         code = program.code(setup)
-        used = d + n * setup.delay * code.sees_queue
-        actor = new_mlp(key_actor, (d + n * program.queue_room, *hidden, 2 * n), used)
+        seen = d + program.age_inputs
+        used = seen + n * setup.delay * code.sees_queue
+        actor = new_mlp(key_actor, (seen + n * program.queue_room, *hidden, 2 * n), used)
         apart = program.projects and program.view is not None
         room = 0 if apart else program.queue_room
-        widths = d + n * room + n, *hidden, 1
-        fan_in = d + n * setup.delay * code.values_queue + n
+        valued = d if apart else seen
+        widths = valued + n * room + n, *hidden, 1
+        fan_in = valued + n * setup.delay * code.values_queue + n
         critics = jax.vmap(lambda k: new_mlp(k, widths, fan_in))(
             jax.random.split(key_critics, _CRITICS)
         )
@@ -288,17 +290,20 @@ class SoftActorCritic:
     def policy_arrays(self, program: Program, state: SacState) -> dict[str, np.ndarray]:
         """Return the arrays of a policy, whose networks see actions in the environment's units."""
         scale, d, model = scale_of(program), program.observation, _model(program)
+        numbers = d + program.age_inputs
         found: dict[str, Any] = dict(layer_arrays("layer", state.weights.actor))
         pending = int(state.pending) if program.queue_room else 0
         first = np.asarray(found["layer/0/weight"])
         used = first.shape[1] - pending * scale.size
-        found["layer/0/weight"] = np.concatenate([first[:, :d], first[:, used:]], axis=1)
-        _unscale(scale, found, "layer", d, pending)
+        found["layer/0/weight"] = np.concatenate([first[:, :numbers], first[:, used:]], axis=1)
+        _unscale(scale, found, "layer", numbers, pending)
         if model is not None:
             found |= model.arrays(state.model)
             if "model/0/weight" in found:
                 _unscale(scale, found, "model", d, 1)
         found |= {"low": scale.low, "high": scale.high, "capacity": pending}
+        if program.age_inputs:
+            found["age_inputs"] = program.age_inputs
         return {name: np.asarray(array) for name, array in found.items()}
 
 

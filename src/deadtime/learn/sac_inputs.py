@@ -1,9 +1,9 @@
-"""Inputs of SAC's networks: the observation and, for some views, the pending actions."""
+"""Inputs of SAC's networks: the observation and, for some views, known age and pending actions."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from deadtime.learn.box_scale import BoxScale
 from deadtime.learn.program import Program, Setup
 from deadtime.learn.replay import Transition
+from deadtime.learn.ways import shown_age
 
 
 class Inputs(NamedTuple):
@@ -33,29 +34,29 @@ def scale_of(program: Program) -> BoxScale:
 
 
 def inputs(
-    program: Program, setup: Setup, obs: Array, queue: Array, sees: bool | Array
+    program: Program, setup: Setup, obs: Array, queue: Array, known: Any, sees: bool | Array
 ) -> Float[Array, " inputs"]:
-    """Return an observation and, if the network `sees` them, its pending actions."""
+    """Return an observation and, if the network `sees` them, the known age and pending actions."""
     capacity = len(queue)
     if capacity == 0:
         return obs
     pending = (jnp.arange(capacity) >= capacity - setup.delay) & sees
     shown = jnp.where(pending[:, None], scale_of(program).inward(queue), 0.0)
-    return jnp.concatenate([obs, shown.ravel()])
+    return jnp.concatenate([obs, *shown_age(program, known), shown.ravel()])
 
 
 def inputs_of(program: Program, setup: Setup, batch: Transition) -> Inputs:
     """Return the inputs of the networks for a batch."""
     code = program.code(setup)
-    shown = jax.vmap(partial(inputs, program, setup), in_axes=(0, 0, None))
+    shown = jax.vmap(partial(inputs, program, setup), in_axes=(0, 0, 0, None))
     action = scale_of(program).inward(batch.action)
-    before = batch.obs, batch.queue
-    after = batch.next_obs, batch.next_queue
+    before = batch.obs, batch.queue, batch.known
+    after = batch.next_obs, batch.next_queue, batch.next_known
     valued, then = (shown(*place, code.values_queue) for place in (before, after))
     if not program.projects:
         return Inputs(valued, valued, then, then, action)
-    decided = batch.seen, batch.seen_queue
-    decided_next = batch.next_seen, batch.next_seen_queue
+    decided = batch.seen, batch.seen_queue, batch.known
+    decided_next = batch.next_seen, batch.next_seen_queue, batch.next_known
     if program.view is None:
         decided, decided_next = jax.tree.map(
             partial(jnp.where, code.projects), (decided, decided_next), (before, after)

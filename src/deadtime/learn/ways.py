@@ -1,4 +1,7 @@
-"""Under a delay that varies: the actions that are executed before the one that is chosen now.
+"""Under a delay that varies: what an agent knows of ages, and what follows for its decisions.
+
+A network that sees the queue sees the known age too, as a one-hot vector: none, 0, 1, …, K. The age
+selects an action of the queue, so its effect is not in proportion to it.
 
 A forward model predicts the state at the first execution of the action being chosen. Under a
 constant delay all pending actions come before it. Otherwise the agent expects a way to it, from the
@@ -10,6 +13,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
@@ -41,7 +45,7 @@ def known_at_start(program: Program, age: Array | np.ndarray) -> Any:
 
     It is 1 + the known age; 0 if it knows none; () if it needs none.
     """
-    if not program.follows_ways:
+    if not program.uses_ages:
         return ()
     zero = jnp.zeros((), jnp.int32)
     return zero + age + 1 if program.observed == "now" else zero
@@ -52,12 +56,18 @@ def known_after(program: Program, age: Array, next_age: Array) -> Any:
 
     The result has the form of `known_at_start`.
     """
-    if not program.follows_ways:
+    if not program.uses_ages:
         return ()
     zero = jnp.zeros((), jnp.int32)
     if program.observed == "never":
         return zero
     return zero + 1 + (next_age if program.observed == "now" else age)
+
+
+def shown_age(program: Program, known: Any) -> list[Array]:
+    """Return the inputs of a network for what the agent knows of ages, in a list; [] for none."""
+    count = program.age_inputs
+    return [jax.nn.one_hot(known, count)] if count else []
 
 
 def on_the_way(program: Program, setup: Setup, actor: Actor) -> tuple[Setup, Actor]:

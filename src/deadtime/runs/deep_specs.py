@@ -39,6 +39,8 @@ from deadtime.runtime.frame_layers import MOST_ACTIONS
 from deadtime.runtime.views import VIEWS
 
 _KINDS = "action_kind", "observation_kind"
+AGE_INPUTS_VERSION = 1
+"""The version of the inputs for known ages, in the ids of runs that have them."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class DeepSpec:
     process: DelayProcess | None = None
     """The process of the ages, of which `delay` is the longest; None for a constant delay."""
     observed: Observed = "now"
-    """When an agent that predicts learns the age of a step under `process`."""
+    """When an agent that uses ages learns the age of a step under `process`."""
     action_kind: ActionKind = None  # type: ignore[assignment]
     """The kind of actions; by default the environment's, in a record the family's usual one."""
     observation_kind: ObservationKind = None  # type: ignore[assignment]
@@ -143,7 +145,8 @@ class DeepSpec:
                 f"evaluation_delays {self.evaluation_delays}: leave the others out"
             )
         check_observed(self.observed)
-        if self.process is None or not VIEWS[self.agent].predicts:  # it would do nothing
+        view = VIEWS[self.agent]
+        if self.process is None or not (view.predicts or view.shows_ages):  # it would do nothing
             object.__setattr__(self, "observed", "now")
         if self.process is not None:
             check_process(self.process, self.env, self.frames, self.evaluation_delays)
@@ -325,7 +328,10 @@ class DeepSpec:
         spec = self.canonical()
         if "changes" in spec:
             spec["changes"] = with_former_names(kind, spec["changes"])
-        versions = self.family.version, learner.version
+        versions = [self.family.version, learner.version]
+        shows_ages = VIEWS[self.agent].shows_ages and self.observed != "never"
+        if self.process is not None and shows_ages:
+            versions.append(AGE_INPUTS_VERSION)
         text = json.dumps([spec, with_former_names(kind, settings), *versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

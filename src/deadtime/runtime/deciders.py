@@ -38,7 +38,8 @@ class NetworkDecider:
 
     def __call__(self, observation: np.ndarray, queue: np.ndarray, age: int | None) -> Any:
         """Return the action; raise if the network's outputs are not numbers."""
-        found, self._memory = self._outputs(observation, queue, self._memory)
+        known = self._policy.known(age)
+        found, self._memory = self._outputs(observation, queue, self._memory, known)
         if self._is_box:
             return found
         best = found.argmax()

@@ -14,10 +14,15 @@ from deadtime.runtime.views import Shown, own_inputs
 
 
 class InputLayout(NamedTuple):
-    """The order of a network's inputs: the observation, unused inputs, the pending actions."""
+    """The order of a network's inputs.
+
+    They are the observation, the known age, unused inputs and the pending actions.
+    """
 
     width: int
     """The number of inputs of the first layer after the convolutions."""
+    age_inputs: int
+    """The number of inputs for the known age (see `Manifest.age_inputs`)."""
     sees_queue: bool
     queue_width: int
     """The number of inputs for one pending action."""
@@ -51,6 +56,7 @@ def input_layout_of(manifest: Manifest, network: Network) -> InputLayout:
     """Return the order of the network's inputs."""
     return InputLayout(
         network.inputs,
+        manifest.age_inputs,
         manifest.sees == "queue",
         manifest.queue_width,
         manifest.encoder == "frames" or manifest.one_hot_queue,
@@ -82,28 +88,29 @@ class Decision:
         self._total = np.zeros(len(parts.network.last[1]), np.float32)
 
     def outputs(
-        self, observation: np.ndarray, queue: np.ndarray, memory: Memory | None
+        self, observation: np.ndarray, queue: np.ndarray, memory: Memory | None, known: int = 0
     ) -> tuple[np.ndarray, Memory | None]:
         """Return the values, the logits or the bounded action, and the next memory.
 
-        The arguments are not checked. The next decision overwrites the returned arrays.
+        `known` is 1 + the age that the agent knows, 0 for none. The arguments are not checked. The
+        next decision overwrites the returned arrays.
         """
         with np.errstate(all="ignore"):
             if len(self._rolls) < 2:
                 if self._rolls:
                     observation = self._rolls[0](observation, queue)
-                outputs, memory = self._step.outputs(self._shown(observation, queue), memory)
+                outputs, memory = self._step.outputs(self._shown(observation, queue, known), memory)
                 return self._headed(outputs), memory
             total = self._total
             total.fill(0.0)
             for roll in self._rolls:
-                x = self._shown(roll(observation, queue), queue)
+                x = self._shown(roll(observation, queue), queue, known)
                 outputs, memory = self._step.outputs(x, memory)
                 np.add(total, outputs, out=total)
             np.divide(total, np.float32(len(self._rolls)), out=total)
             return self._headed(total), memory
 
-    def _shown(self, observation: np.ndarray, queue: np.ndarray) -> np.ndarray:
+    def _shown(self, observation: np.ndarray, queue: np.ndarray, known: int) -> np.ndarray:
         """Return the inputs of the first layer.
 
         The pending actions fill the last inputs of the queue. Unused inputs are 0.
@@ -116,10 +123,14 @@ class Decision:
         if len(seen) == layout.width:
             return seen
         x[: len(seen)] = seen
+        start = len(seen) + layout.age_inputs
+        if layout.age_inputs:
+            x[len(seen) : start] = 0.0
+            x[len(seen) + known] = 1.0
         if layout.sees_queue:
             first = layout.width - layout.queue_width * len(queue)
             if layout.one_hot:
-                x[len(seen) :] = 0.0
+                x[start:] = 0.0
                 for place, action in enumerate(queue.tolist()):
                     x[first + layout.queue_width * place + action] = 1.0
             else:

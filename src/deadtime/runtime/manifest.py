@@ -27,7 +27,7 @@ HEADS = ("values", "dueling", "logits", "bounded")
 LOOK_AHEADS = ("fresh", "kept")
 """The kinds of look-ahead for a policy on frames (see `deadtime.envs.atari.AtariEnv`)."""
 _WORDS = {"sees": SEES, "encoder": ENCODERS, "head": HEADS, "observed": OBSERVED}
-_COUNTS = ("states", "actions", "capacity", "members", "seed")
+_COUNTS = ("states", "actions", "capacity", "age_inputs", "members", "seed")
 _Rule = tuple[bool, str, tuple[str, ...], str]
 """Whether a rule holds, the rule, the names of its fields, and the remedy."""
 _LARGEST = float(np.finfo(np.float32).max)
@@ -66,6 +66,9 @@ class Manifest:
     """Whether the network has an LSTM before its last layer."""
     capacity: int = 0
     """The number of pending actions for which the network has inputs."""
+    age_inputs: int = 0
+    """The number of inputs for the age that the agent knows, as a one-hot vector: none, 0, …, the
+    delay. 0 if the network sees no ages."""
     one_hot_queue: bool = False
     """Whether a network on numbers sees pending actions as one-hot vectors; on frames it always
     does."""
@@ -194,6 +197,19 @@ class Manifest:
             "a network that sees the queue has inputs for all pending actions",
             ("capacity", "delay"),
             "pass a smaller delay",
+        )
+        sees_numbers = self.encoder == "numbers" and not self.states
+        yield (
+            not self.age_inputs or (sees_numbers and self.sees == "queue"),
+            "a network of numbers that sees the queue may have inputs for ages",
+            ("age_inputs", "sees", "encoder"),
+            "leave age_inputs out",
+        )
+        yield (
+            not self.age_inputs or (self.age_inputs == self.delay + 2 and self.observed != "never"),
+            "a network that sees ages has an input for none, for 0 and for each age to the delay",
+            ("age_inputs", "delay", "observed"),
+            "pass the delay of the training",
         )
         yield (
             self.encoder == "numbers" or not self.predicts or self.model in LOOK_AHEADS,

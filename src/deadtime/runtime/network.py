@@ -107,7 +107,7 @@ def _of_numbers(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Network
     part = "q" if manifest.head in ("values", "dueling") else "layer"
     arrays = single(arrays, f"{part}/", "lstm/", "norm/")
     (numbers,) = manifest.observation_shape
-    inputs = numbers + manifest.queue_width * manifest.capacity
+    inputs = numbers + manifest.age_inputs + manifest.queue_width * manifest.capacity
     if shown := own_inputs(manifest.agent):
         inputs = shown.size(numbers, manifest.actions or len(manifest.low))
     elif manifest.sees != "queue":  # inputs for a queue may exist, but are not used

@@ -72,8 +72,9 @@ class NetworkPolicy(Policy):
         """Return the action to choose now, which is executed after the pending actions.
 
         A policy with a memory remembers the observation. A policy with a look-ahead acts on
-        `predicted_observation`. `ages` is the age that the agent knows, -1 if it knows none yet;
-        a policy that predicts under a delay that varies needs it, unless ages are never observed.
+        `predicted_observation`. `ages` is the age that the agent knows, -1 if it knows none yet.
+        Under a delay that varies, a policy that predicts or was trained with ages needs it, unless
+        ages are never observed (see `sees_ages`).
         """
         return self._choice(self.see(observation, pending_actions, predicted_observation, ages))
 
@@ -148,7 +149,22 @@ class NetworkPolicy(Policy):
         if self.looks_ahead and (self.delay or ahead is not None):
             observation = self._foreseen(ahead)
         obs, queue = self._checked(observation, pending_actions)
-        return self.decision().outputs(obs, self._before(queue, ages), memory)
+        return self.decision().outputs(obs, self._before(queue, ages), memory, self.known(ages))
+
+    @property
+    def sees_ages(self) -> bool:
+        """Whether the policy needs the age that the agent knows."""
+        if self.sees_queue:
+            return self._manifest.age_inputs > 0 and self.process is not None
+        return super().sees_ages
+
+    def known(self, ages: ArrayLike | None) -> int:
+        """Return 1 + the age that the network sees, 0 for none; raise if `ages` does not fit.
+
+        Under a constant delay the age is the delay.
+        """
+        constant = self._manifest.age_inputs > 0 and self.process is None
+        return self.delay + 1 if constant else self._code(ages)
 
     def _before(self, queue: np.ndarray, ages: ArrayLike | None) -> np.ndarray:
         """Return the actions that are executed before the next action is."""

@@ -138,16 +138,21 @@ def _way(graph: Graph, policy: NetworkPolicy) -> _Way | None:
     ways = policy.ways
     if ways is None:
         return None
-    code = graph.constant(np.int64(0))
-    if policy.sees_ages:
-        age = graph.input("action_age", np.int64)
-        code = graph.add("Add", age, graph.constant(np.int64(1)))
+    code = _known(graph, policy)
     most = max(map(len, ways))
     places = np.array([np.pad(one, (0, most - len(one))) for one in ways], np.int64)
     steps = np.array([len(one) for one in ways], np.int64)
     chosen = graph.add("Gather", graph.constant(places), code, axis=0)
     count = graph.add("Gather", graph.constant(steps), code, axis=0)
     return _Way(chosen, count, most)
+
+
+def _known(graph: Graph, policy: NetworkPolicy) -> str:
+    """Add 1 + the age that the agent knows, 0 for none; an input if it is not always the same."""
+    if not policy.sees_ages:
+        return graph.constant(np.int64(policy.known(None)))
+    age = graph.input("action_age", np.int64)
+    return graph.add("Add", age, graph.constant(np.int64(1)))
 
 
 def _rolled(
@@ -206,14 +211,19 @@ def _pushed(
 
 
 def _inputs(graph: Graph, policy: NetworkPolicy, seen: str, queue: str) -> str:
-    """Add the inputs of the first layer: the observation, unused inputs, the pending actions."""
+    """Add the inputs of the first layer (see `InputLayout`)."""
     layout = policy.parts.inputs
     torso = policy.parts.network.torso
     numbers = 49 * len(torso[-1][1]) if torso else policy.observation_shape[0]
     used = layout.queue_width * policy.delay if layout.sees_queue else 0
     parts = [seen]
-    if layout.width > numbers + used:
-        unused = np.zeros((1, layout.width - numbers - used), np.float32)
+    if layout.age_inputs:
+        rows = graph.constant(np.eye(layout.age_inputs, dtype=np.float32))
+        age = graph.add("Gather", rows, _known(graph, policy), axis=0)
+        parts.append(graph.reshaped(age, 1, layout.age_inputs))
+    rest = layout.width - numbers - layout.age_inputs - used
+    if rest > 0:
+        unused = np.zeros((1, rest), np.float32)
         parts.append(graph.constant(unused))
     if used:
         if layout.one_hot:

@@ -216,8 +216,10 @@ class Policy:
         """Return 1 + the known age, 0 if none is known or needed; raise if it does not fit."""
         if not self.sees_ages:
             return 0
-        age = np.asarray(-2 if ages is None else ages)
-        known = age.item() if age.size == 1 and age.dtype.kind in "iu" else -2
+        known = ages if type(ages) is int else -2
+        if ages is not None and type(ages) is not int:
+            age = np.asarray(ages)
+            known = age.item() if age.size == 1 and age.dtype.kind in "iu" else -2
         least = 0 if self.observed == "now" else -1
         if not least <= known <= self.delay:
             raise ValueError(

@@ -118,6 +118,14 @@ class View:
         return self.code.sees_queue
 
     @property
+    def shows_ages(self) -> bool:
+        """Whether networks see the age that the agent knows, if the delay varies.
+
+        Custom inputs show the queue alone.
+        """
+        return self.sees_queue and self.shown is None
+
+    @property
     def projects(self) -> bool:
         """Whether values are of states, and decisions of other inputs."""
         return self.values == "state"
