@@ -36,10 +36,12 @@ def arrays_of(name, seed=0):
     return arrays
 
 
-def box_policy(sees, capacity=0, model="", members=1, memory=False):
+def box_policy(sees, capacity=0, model="", members=1, memory=False, **how):
     rng = np.random.default_rng(0)
-    manifest = Manifest("sac", sees, 3, capacity=capacity, model=model, members=members, **BOX)
-    arrays = kinds.dense(rng, "layer", (4 + 2 * capacity, 8, 4))
+    how = how | {"capacity": capacity, "model": model, "members": members}
+    manifest = Manifest("sac", sees, 3, **how, **BOX)
+    inputs = 4 + manifest.age_inputs + 2 * capacity
+    arrays = kinds.dense(rng, "layer", (inputs, 8, 4))
     if model:
         arrays |= kinds.deep(rng, 4, "learned", members)
         arrays |= kinds.dense(rng, "model", (6, 8, 8, 4), (members,))
@@ -65,6 +67,13 @@ def policies():
         found[f"predicts, age seen {observed}"] = NetworkPolicy(
             kinds.deep_manifest(process=Uniform(1, 3), observed=observed), arrays_of("deep delayed")
         )
+    for observed in ("now", "hindsight"):
+        seen = {"process": Uniform(1, 3), "observed": observed, "age_inputs": 5}
+        found[f"sees the queue and the age {observed}"] = NetworkPolicy(
+            kinds.deep_manifest("augmented", "queue", 3, 6, one_hot_queue=True, **seen),
+            kinds.deep(rng, 4 + 5 + 3 * 6),
+        )
+    found["the age of a constant delay"] = found["sees the queue and the age now"].at_delay(3)
     found["ensemble that predicts from ages"] = NetworkPolicy(
         kinds.deep_manifest(process=Uniform(0, 3), observed="now", model="change", members=2),
         arrays_of("deep ensemble"),
@@ -78,6 +87,8 @@ def policies():
     )
     found["box"] = box_policy("state")
     found["box queue"] = box_policy("queue", 3)
+    seen = {"process": Uniform(1, 3), "age_inputs": 5}
+    found["box queue and age"] = box_policy("queue", 3, **seen)
     found["box learned"] = box_policy("prediction", model="learned")
     found["box change"] = box_policy("prediction", model="change", members=3)
     return found

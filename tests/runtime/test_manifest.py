@@ -44,6 +44,7 @@ def test_json_has_every_field():
         "head": "bounded",
         "memory": False,
         "capacity": 2,
+        "age_inputs": 0,
         "one_hot_queue": False,
         "model": "",
         "members": 1,
