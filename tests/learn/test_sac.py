@@ -417,7 +417,7 @@ def test_a_run_is_recorded_loaded_and_acts_within_the_bounds(env, tmp_path):
     policy = deadtime.load(result.save(tmp_path / "kept"))
     assert (policy.action_shape, policy.delay) == ((1,), 2)
     for queue in (np.zeros((2, 1)), np.full((2, 1), 2.0)):
-        action = policy.act(np.array([0.3, -0.9, 4.0]), queue)
+        action = policy.act(np.array([0.3, -0.9, 4.0]), queue, ages=2)
         assert action.shape == (1,)
         assert np.abs(action) <= 2.0
     scores = deadtime.evaluate(policy, env, episodes=2)
