@@ -101,6 +101,11 @@ def frequencies(model):
     return P
 
 
+def in_turn(m):
+    """The way that takes m actions one after the other, as steps and places of `roll_law`."""
+    return np.full((1, 1), m), np.arange(m).reshape(1, 1, m)
+
+
 @pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(0, 400))
@@ -112,7 +117,7 @@ def test_the_law_is_a_product_of_frequencies(seed, m, steps):
     for a in actions[2:]:
         expected = expected @ P[:, a]
     law, members = np.zeros((2, 6)), np.zeros((2, 6), np.int32)
-    n = roll_law(model.successors, model.visits, 1, actions, 2, m, law, members)
+    n = roll_law(model.successors, model.visits, 1, actions, 2, *in_turn(m), 0, 0, law, members)
     np.testing.assert_allclose(law[0], expected, atol=1e-14)
     assert set(members[0, :n]) == set(np.flatnonzero(expected))
     assert (law[1] == 0).all()
@@ -125,7 +130,8 @@ def test_a_law_so_long_that_probabilities_vanish():
         observe(*model, 0, 0, 0.0, 1, False)
     observe(*model, 1, 0, 0.0, 1, False)
     law, members = np.zeros((2, 2)), np.zeros((2, 2), np.int32)
-    n = roll_law(model.successors, model.visits, 0, np.zeros(2000, np.int64), 0, 2000, law, members)
+    counts, actions = (model.successors, model.visits), np.zeros(2000, np.int64)
+    n = roll_law(*counts, 0, actions, 0, *in_turn(2000), 0, 0, law, members)
     assert n == 1
     assert law[0].tolist() == [0.0, pytest.approx(1.0)]
 
