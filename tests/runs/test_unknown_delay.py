@@ -10,7 +10,7 @@ import deadtime
 from deadtime.delays import Constant, Uniform
 from deadtime.identify.age_chains import NewestArrival
 from deadtime.runs.unknown_delay import Blind, agree, find_delay, played, train_untold
-from deadtime.studies.random_delay.unknown import Case, rows_of
+from deadtime.studies.random_delay.unknown import Case, answers, rows_of
 
 SMALL = {"steps": 300, "hidden": (8, 8), "batch_size": 8, "random_steps": 100}
 SMALL |= {"evaluation_episodes": 2}
@@ -106,7 +106,11 @@ def test_a_law_of_latencies_ends_at_the_longest_age_that_occurs():
 
 @pytest.mark.full
 def test_the_study_of_a_delay_that_is_not_told(tmp_path):
-    (row,) = rows_of([Case("pendulum", "constant", 0)], tmp_path)
+    case = Case("pendulum", "constant", 0)
+    answers([case]).make(tmp_path)
+    (row,) = rows_of([case], tmp_path)
     assert (row["found"], row["distance"], row["least_steps"], row["told"]) == (1, 0.0, 500, "")
-    (row,) = rows_of([Case("pendulum", "bursty", 0, 300)], tmp_path)
+    case = Case("pendulum", "bursty", 0, 300)
+    answers([case]).make(tmp_path)
+    (row,) = rows_of([case], tmp_path)
     assert row["loss"] == pytest.approx(row["told"] - row["untold"])

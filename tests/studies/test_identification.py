@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from deadtime.identify import make_log
+from deadtime.studies.experiment import found
 from deadtime.studies.identify.baselines import arx_delay, correlation_peak
 from deadtime.studies.identify.cases import all_cases
 from deadtime.studies.identify.experiment import IDENTIFICATION, is_covered, is_right, width
@@ -66,6 +67,9 @@ def test_what_counts_as_right_and_covered():
 @pytest.mark.full
 def test_a_smoke_test_of_each_kind(tmp_path):
     tiny = IDENTIFICATION.tiny()
+    assert found(tiny, tmp_path) is None
+    tiny.answers.make(tmp_path)
+    assert found(tiny, tmp_path) == {}
     assert tiny.draw({}, tmp_path).read_bytes()[:4] == b"\x89PNG"
     rows = tiny.table({}, tmp_path)
     assert [row["kind"] for row in rows] == ["constant actions", "part", "random", "whole"]

@@ -103,6 +103,8 @@ class Reproduce:
             how = replace(how, until=monotonic() + 60 * self.minutes)
         lost = train_missing(runs, out, self.where, None if self.smoke else store, how=how)
         for experiment in experiments:
+            if experiment.answers is not None and self.next is None:
+                experiment.answers.make(out)
             if self.tensorboard:
                 tensorboard.write_all((spec for spec, _ in experiment.wanted), out)
             _show(experiment, out, out if store is None else store.url)

@@ -20,6 +20,7 @@ from deadtime.runs.record import Record
 from deadtime.runs.result import Result, Results
 from deadtime.runs.specs import Spec
 from deadtime.runs.wanted import Runs, missing
+from deadtime.studies.answers import Answers
 
 SMOKE = "smoke test: hardly trained"
 """The text on figures of `Experiment.tiny`."""
@@ -49,6 +50,8 @@ class Experiment:
     """Whether `next` completes the seeds of one spec first; else a seed of all specs."""
     subject: Sequence[Any] = ()
     """The keys of runs of which one at least must be recorded; empty: any run."""
+    answers: Answers | None = None
+    """Its cases, if they are no runs; it is shown with the answers that the folder has."""
 
     @property
     def name(self) -> str:
@@ -112,6 +115,8 @@ def found(experiment: Experiment, root: Path) -> Results | None:
 
     The results have the seeds that all runs share, unless the experiment is shown in part.
     """
+    if experiment.answers is not None and not experiment.answers.kept(root):
+        return None
     names = dict.fromkeys(spec.name for spec in experiment.runs.values())
     there = [name for name in names if records.exists(root / name)]
     if len(there) < len(names) and not experiment.in_part:

@@ -85,6 +85,8 @@ def page(root: Path, date: str, claims: str = "", place: str = "") -> str:
     with TemporaryDirectory() as folder:
         if reproduces:
             ceiling.keep(Path(folder), ceiling.kept(root))
+            for file in {one.answers.file for one in shown if one.answers is not None}:
+                (Path(folder) / file).write_bytes(files.plain(root / file))
         sweep_command = _sweep_commands(root)
         sections = [
             _section(

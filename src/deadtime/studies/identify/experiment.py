@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from deadtime._support.files import from_json, plain, whole
 from deadtime._support.pictures import mark_picture, save_picture
 from deadtime.runs.figures import new_figure
-from deadtime.runs.provenance import current_provenance
 from deadtime.runs.result import Results
+from deadtime.studies.answers import Answers
 from deadtime.studies.experiment import SMOKE, Experiment
 from deadtime.studies.identify.cases import Case, all_cases, answer, few_cases
 
@@ -26,20 +24,14 @@ _METHODS = {
 }
 
 
-def answers(cases: Sequence[Case], root: Path) -> dict[str, dict[str, Any]]:
-    """Return the answers of the cases by id; those that the folder lacks are computed and written.
+def _answered(case: Case) -> dict[str, Any]:
+    """Return a case with its answer."""
+    return {"case": asdict(case), "answer": answer(case)}
 
-    Cases whose environment is not installed are left out.
-    """
-    path = root / _FILE
-    known = from_json(plain(path)) if path.exists() else {"provenance": None, "cases": {}}
-    for case in cases:
-        if case.id not in known["cases"] and not case.missing:
-            known["cases"][case.id] = {"case": asdict(case), "answer": answer(case)}
-            known["provenance"] = current_provenance()
-            with whole(path) as part:
-                part.write_text(json.dumps(known, indent=1), encoding="utf-8")
-    return {case.id: known["cases"][case.id] for case in cases if case.id in known["cases"]}
+
+def _answers(cases: Callable[[], list[Case]]) -> Answers:
+    """Return the answers to cases; those whose environment is not installed are left out."""
+    return Answers(_FILE, lambda: [case for case in cases() if not case.missing], _answered)
 
 
 def rows_of(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -126,13 +118,14 @@ class _Study(Experiment):
         def draw(results: Results, root: Path) -> Path:
             return mark_picture(_draw(few_cases)(results, root), SMOKE)
 
-        return replace(self, draw=draw, table=_table(few_cases))
+        few = replace(self, draw=draw, answers=_answers(few_cases))
+        return replace(few, table=_table(few_cases))
 
 
 def _known(cases: Callable[[], list[Case]], root: Path) -> list[dict[str, Any]]:
     """Return the answers with the case; the true delay is `delay_true`."""
     asked = cases()
-    found = answers(asked, root)
+    found = _answers(cases).kept(root)
     return [
         found[case.id]["answer"]
         | {"delay_true": case.delay, "steps_of_log": case.steps}
@@ -180,4 +173,5 @@ IDENTIFICATION = _Study(
     range(1),
     _draw(all_cases),
     _table(all_cases),
+    answers=_answers(all_cases),
 )

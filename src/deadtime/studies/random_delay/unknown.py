@@ -8,7 +8,6 @@ not trained twice.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from deadtime._support.files import from_json, plain, whole
 from deadtime._support.pictures import mark_picture, save_picture
 from deadtime.delays import Delay, as_process
 from deadtime.identify import Identification
 from deadtime.runs import statistics
 from deadtime.runs.figures import new_figure
-from deadtime.runs.provenance import current_provenance
 from deadtime.runs.result import Results
 from deadtime.runs.training import train
 from deadtime.runs.unknown_delay import find_delay, played, train_untold
+from deadtime.studies.answers import Answers
 from deadtime.studies.experiment import SMOKE, Experiment
 from deadtime.studies.random_delay.laws import LAWS
 from deadtime.studies.random_delay.tasks import PENDULUM_CHANGES, PENDULUM_STEPS
@@ -92,26 +90,19 @@ def _words(steps: int, found: Identification) -> dict[str, Any]:
     return {"steps": steps, "process": str(found.process), "law": law}
 
 
-def answers(wanted: Sequence[Case], root: Path) -> dict[str, dict[str, Any]]:
-    """Return the answers by case; those that the folder lacks are computed and written."""
-    path = root / _FILE
-    known = from_json(plain(path)) if path.exists() else {"provenance": None, "cases": {}}
-    for case in wanted:
-        if case.id not in known["cases"]:
-            known["cases"][case.id] = answer(case)
-            known["provenance"] = current_provenance()
-            with whole(path) as part:
-                part.write_text(json.dumps(known, indent=1), encoding="utf-8")
-    return {case.id: known["cases"][case.id] for case in wanted}
+def answers(wanted: Sequence[Case]) -> Answers:
+    """Return the answers to some cases."""
+    return Answers(_FILE, lambda: wanted, answer)
 
 
 def rows_of(wanted: Sequence[Case], root: Path) -> list[dict[str, Any]]:
     """Return a row for each environment and delay, over its seeds."""
-    found = answers(wanted, root)
+    found = answers(wanted).kept(root)
     rows = []
     for env, law in dict.fromkeys((case.env, case.law) for case in wanted):
-        mine = [found[case.id] for case in wanted if (case.env, case.law) == (env, law)]
-        rows.append(_row(env, law, mine))
+        mine = [case for case in wanted if (case.env, case.law) == (env, law)]
+        if there := [found[case.id] for case in mine if case.id in found]:
+            rows.append(_row(env, law, there))
     return rows
 
 
@@ -141,7 +132,7 @@ def _row(env: str, law: str, mine: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _draw_laws(wanted: Sequence[Case], root: Path) -> Path:
     """Draw the law of ages that each seed found beside the true one."""
-    found = answers(wanted, root)
+    found = answers(wanted).kept(root)
     places = list(dict.fromkeys((case.env, case.law) for case in wanted))
     envs = list(dict.fromkeys(env for env, _ in places))
     laws = list(dict.fromkeys(law for _, law in places))
@@ -153,7 +144,7 @@ def _draw_laws(wanted: Sequence[Case], root: Path) -> Path:
         ages = as_process(_DELAYS[law]).age_law
         axes.bar(range(len(ages)), ages, color="0.8")
         for case in wanted:
-            if (case.env, case.law) == (env, law) and "law" in found[case.id]:
+            if (case.env, case.law) == (env, law) and "law" in found.get(case.id, {}):
                 shares = found[case.id]["law"]
                 axes.plot(range(len(shares)), shares, ".-", lw=0.8)
         axes.set_xlim(-0.7, 8.5)
@@ -168,11 +159,11 @@ def _draw_laws(wanted: Sequence[Case], root: Path) -> Path:
 
 def _draw_returns(wanted: Sequence[Case], root: Path) -> Path:
     """Draw the return of each seed that was told its law, beside that of the one that was not."""
-    found = answers(wanted, root)
+    found = answers(wanted).kept(root)
     figure, axes = new_figure(5.5, 3.8)
     laws = list(dict.fromkeys(case.law for case in wanted))
     for case in wanted:
-        one = found[case.id]
+        one = found.get(case.id, {})
         if "told" in one:
             axes.plot([one["told"]], [one["untold"]], "o", color=f"C{laws.index(case.law)}")
     for place, law in enumerate(laws):
@@ -198,7 +189,8 @@ class _Study(Experiment):
         def draw(results: Results, root: Path) -> Path:
             return mark_picture(self.draw_cases(self.few, root), SMOKE)
 
-        return replace(self, draw=draw, table=lambda results, root: rows_of(self.few, root))
+        few = replace(self, draw=draw, answers=answers(self.few))
+        return replace(few, table=lambda results, root: rows_of(self.few, root))
 
 
 def _study(
@@ -217,6 +209,7 @@ def _study(
         lambda results, root: draw(wanted(), root),
         lambda results, root: rows_of(wanted(), root),
         part=part,
+        answers=Answers(_FILE, wanted, answer),
         few=few,
         draw_cases=draw,
     )
