@@ -16,7 +16,7 @@ import numpy as np
 from deadtime.envs.family import ActionKind, Family, ObservationKind
 from deadtime.learn import manifests
 from deadtime.learn.settings import A2C, SAC, DoubleQ, PixelA2C, PixelQ, QLearning
-from deadtime.runtime.views import VIEWS, Credits, Sees, View
+from deadtime.runtime.views import BUILT_IN, VIEWS, Credits, Sees, View
 
 
 @dataclass(frozen=True)
@@ -142,15 +142,17 @@ def learners_of(
     """Return the learner of each agent for a family's environments with actions of one kind.
 
     Without `observation_kind`, their observations are of the family's usual kind. Of several
-    learners, it is the one that was registered first, so a learner from outside changes no run of
-    a built-in one.
+    learners, a built-in agent has the one that was registered first, so that learners from outside
+    change no run of it. An agent from outside has the one that was registered last.
     """
     kinds = action_kind, observation_kind or family.observation_kinds[0]
     found: dict[str, Learner] = {}
     for agent, view in VIEWS.items():
         for learner in LEARNERS.values():
+            if agent in found and agent in BUILT_IN:
+                continue
             if learner.works_in(family, *kinds) and learner.can_have(view, family.looks_ahead):
-                found.setdefault(agent, learner)
+                found[agent] = learner
     return found
 
 

@@ -142,6 +142,8 @@ VIEWS: dict[str, View] = {
     "recurrent": View("history", "chosen"),
 }
 """The view of each agent. Learners that support a view offer the agent."""
+BUILT_IN = frozenset(VIEWS)
+"""The agents that deadtime brings itself."""
 
 
 def own_inputs(agent: str) -> Shown | None:
