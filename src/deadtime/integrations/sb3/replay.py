@@ -17,7 +17,7 @@ Infos = list[dict[str, Any]]
 
 
 class Seen(NamedTuple):
-    """What a batch of rows shows to a projected agent at one time, now or next."""
+    """The inputs of a projected agent for a batch of rows, at the present or the next step."""
 
     state: torch.Tensor
     """The state, which the critic reads."""
