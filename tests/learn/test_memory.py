@@ -30,7 +30,7 @@ def test_too_much_is_refused_before_it_starts(monkeypatch, tmp_path):
     with pytest.raises(
         MemoryError, match=r"runs at once need .* GiB; 0.0168 GiB are free: train fewer seeds"
     ):
-        deadtime.train("cartpole", steps=10, seeds=8, buffer_size=10**6)
+        deadtime.train("cartpole", steps=10**6, seeds=8, buffer_size=10**6)
 
 
 def test_programs_in_the_cache_are_noted(tmp_path):
