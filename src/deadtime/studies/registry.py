@@ -45,10 +45,13 @@ def chosen(ids: Sequence[str], preset: str | None, smoke: bool = False) -> list[
     if preset is not None and preset not in PRESETS:
         wrong = f"no preset is called {preset!r}{nearest(preset, PRESETS)}"
         raise ValueError(f"{wrong}: choose one of {', '.join(PRESETS)}")
-    whole = [name for one in every if smoke or not one.in_part for name in (one.id, one.name)]
-    asked = {*whole, *ids} if ALL in ids else {*ids}
     other = {*PRESETS} - {preset} if preset is not None else set()
-    found = [one for one in every if {one.id, one.name} & asked and one.part not in other]
+    found = [
+        one
+        for one in every
+        if {one.id, one.name} & {*ids} or (ALL in ids and (smoke or not one.in_part))
+        if one.part not in other
+    ]
     if not found:
         raise ValueError(f"{', '.join(ids)} is not of preset {preset}: leave one of them out")
     return found
