@@ -1,8 +1,9 @@
 """The host loop: the learner is compiled, and its environments are in a pool outside the program.
 
 In a turn the learner chooses an action for every lane, the pool makes a step, and the learner
-learns from it. A learner that overlaps does so while the environments play the next step; others
-learn before they choose.
+learns from it. A learner that overlaps does so while the environments play the next step. It is
+queued by a thread of its own, since queuing it can take as long as a step of the environments.
+Other learners learn before they choose.
 
 If the pool can save its environments, a checkpoint holds them too, and a resumed run has the bits
 of an uninterrupted one. Other checkpoints hold learner and replay buffer only. Their runs resume
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Event
@@ -74,6 +76,7 @@ class HostGroup:
         self._turn: Turn | None = None
         self._actions: Any = None
         self._pool: Pool | None = None
+        self._thread = ThreadPoolExecutor(1)
 
     @property
     def name(self) -> str:
@@ -171,11 +174,13 @@ class HostGroup:
         """Make one step of every lane."""
         assert self._pool is not None
         self._choose()
+        learning = None if self._turn is None else self._thread.submit(self._learn)
         chosen = np.asarray(self._actions)
         self._actions = None
         lead = chosen.ndim - len(self._action_shape)
         self._pool.send(chosen.reshape(-1, *chosen.shape[lead:]))
-        self._learn()
+        if learning is not None:
+            learning.result()
         played = self._pool.receive()
         before, self._seen = self._seen, self._looked(played)
         self._turn = Turn(before, chosen, self._seen)
@@ -274,7 +279,8 @@ class HostGroup:
         checkpoint.save(path, self._state, arrays, about)
 
     def close(self) -> None:
-        """End the environments."""
+        """End the environments and the thread."""
+        self._thread.shutdown()
         if self._pool is not None:
             self._pool.close()
             self._pool = None

@@ -1,8 +1,7 @@
 """Learners of numbers in the host loop: several runs in lock step, each with all its lanes.
 
 The functions of one run are mapped over runs. In a turn one compiled call chooses the actions of
-all lanes of all runs. Another one learns from the turn before, while the environments play. It is
-queued once the environments have their actions, since queuing it takes as long as their step. So a
+all lanes of all runs. Another one learns from the turn before, while the environments play. So a
 run acts with the networks from before its last update, which a run alone does not.
 
 The outcome of a turn goes to the device as one array. A run's numbers depend on the other runs of
@@ -169,6 +168,13 @@ class TogetherLearner:
     def __init__(self, program: Program):
         """Look up the compiled functions once, since hashing a program takes long."""
         self._do = _functions(program)
+        self._packed: tuple[Turn, Array] | None = None
+
+    def _rows(self, program: Program, turn: Turn) -> Array:
+        """Return the steps of a turn on the device; choosing and learning share one copy."""
+        if self._packed is None or self._packed[0] is not turn:
+            self._packed = turn, jax.device_put(packed(program, steps_of(turn)))
+        return self._packed[1]
 
     def begin(self, program: Program, setups: Setup) -> TogetherRuns:
         """Return new runs."""
@@ -188,15 +194,15 @@ class TogetherLearner:
         seen: Played,
         t: int,
         turn: Turn | None = None,
-    ) -> tuple[np.ndarray, TogetherRuns]:
+    ) -> tuple[Array, TogetherRuns]:
         """Return the actions of all lanes, which first follow the last turn."""
         now = setups, state.learner, state.actors
         if turn is None:
             actions, actors = self._do.choose(*now, np.int32(t))
         else:
-            rows = packed(program, steps_of(turn))
+            rows = self._rows(program, turn)
             actions, actors = self._do.follow_and_choose(*now, rows, np.int32(t))
-        return np.asarray(actions), state._replace(actors=actors, behind=state.actors)
+        return actions, state._replace(actors=actors, behind=state.actors)
 
     def learn(
         self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, index: int
@@ -227,7 +233,7 @@ class TogetherLearner:
         index: int,
     ) -> TogetherRuns:
         """Learn from a turn; the arrays of `state` can not be used afterwards."""
-        rows = packed(program, steps_of(turn))
+        rows = self._rows(program, turn)
         both, first = (state.learner, state.replay), np.int32(index * program.lanes)
         learner, replay = self._do.learn(setups, both, actors, rows, first)
         return state._replace(learner=learner, replay=replay)
