@@ -72,7 +72,6 @@ def _workers(groups: Sequence[CompiledGroup | HostGroup], device: str) -> int:
     """Return the number of groups that are trained at a time; on a GPU few, since they share it."""
     if device != "gpu":
         return min(len(groups), cores())
-    if any(group.program.env is None for group in groups):
-        return 2
-    shares = any(isinstance(one, CompiledGroup) or one.program.together for one in groups)
-    return 1 if shares else len(groups)
+    if any(isinstance(one, CompiledGroup) for one in groups):
+        return 1
+    return 2 if any(one.program.stacked for one in groups) else len(groups)

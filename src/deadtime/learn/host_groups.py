@@ -4,11 +4,15 @@ On a CPU each run is trained alone. On a GPU, runs on frames of a family are tra
 with different games, agents, delays and seeds. So are runs on numbers with large networks, if they
 have the same environment, learner and length. Runs with small networks are trained on the CPU even
 if there is a GPU (see `host_programs.is_large`).
+
+Two groups are trained at a time on a GPU: while the environments and the host of one group are
+busy, the GPU learns for the other one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from deadtime.learn.host_loop import HostGroup
@@ -16,46 +20,77 @@ from deadtime.learn.host_programs import Pair, bytes_of, program_of, trains_toge
 from deadtime.learn.memory import most_at_once
 from deadtime.learn.program import Program
 from deadtime.learn.run_spec import DeepRun
+from deadtime.runtime.views import VIEWS
 
 RunT = TypeVar("RunT", bound=DeepRun)
 _MOST_RUNS = 8
 """The runs of a group on frames; more would wait for emulators and take memory."""
 _MOST_TOGETHER = 128
-"""The runs of a group on numbers; more make an update no faster."""
+"""The runs on numbers that are trained at a time; more make an update no faster."""
 
 
 def groups_of(pairs: Sequence[Pair], device: str) -> list[HostGroup]:
-    """Return the groups in which pairs are trained.
-
-    On a GPU, two groups of runs on frames are trained at a time: while the emulators of one group
-    wait for their next actions, those of the other group play.
-    """
-    found = []
-    for part in parts_of(pairs, device):
-        program = program_of(part[0][0], device)
-        halves = (part[::2], part[1::2]) if program.env is None else (part,)
-        found += [HostGroup(program, half) for half in halves if half]
-    return found
+    """Return the groups in which pairs are trained."""
+    return [HostGroup(program, mine) for program, mine in _groups(pairs, device)]
 
 
 def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[RunT, int]]]:
-    """Return the pairs that are trained together; on frames, those of two groups.
+    """Return the pairs that are trained at a time: on a CPU one pair, on a GPU up to two groups."""
+    found: list[list[tuple[RunT, int]]] = []
+    free = 0
+    """The runs on numbers that the last part has room for."""
+    for program, mine in _wholes(pairs, device):
+        joins = program.together and len(mine) <= free
+        if joins:
+            found[-1] += mine
+        else:
+            found.append(mine)
+        free = 0 if joins or not program.together else _most_runs(program, mine) - len(mine)
+    return found
 
-    On a CPU each pair is alone.
-    """
+
+def memory_of(pairs: Sequence[Pair], device: str) -> int:
+    """Return the size of the states of pairs that are trained at a time."""
+    return sum(bytes_of(program, mine) for program, mine in _groups(pairs, device))
+
+
+def _groups(
+    pairs: Sequence[tuple[RunT, int]], device: str
+) -> list[tuple[Program, list[tuple[RunT, int]]]]:
+    """Return the groups of pairs, each with its program; runs on frames make two."""
+    found = []
+    for program, mine in _wholes(pairs, device):
+        halves = (mine[::2], mine[1::2]) if program.env is None else (mine,)
+        found += [(program, half) for half in halves if half]
+    return found
+
+
+def _wholes(
+    pairs: Sequence[tuple[RunT, int]], device: str
+) -> list[tuple[Program, list[tuple[RunT, int]]]]:
+    """Return the pairs that share a program, as many as are trained at a time."""
     found: dict[Any, list[tuple[RunT, int]]] = {}
     for i, (spec, seed) in enumerate(pairs):
         shares = trains_together(spec, device)
         place = (program_of(spec, device), spec.length, spec.family.name) if shares else i
         found.setdefault(place, []).append((spec, seed))
-    parts = []
+    wholes = []
     for place, mine in found.items():
-        most = 1 if isinstance(place, int) else _most_runs(place[0], mine)
-        parts += [mine[i : i + most] for i in range(0, len(mine), most)]
-    return parts
+        alone = isinstance(place, int)
+        program = program_of(mine[0][0], device) if alone else _narrowed(place[0], mine)
+        most = 1 if alone else _most_runs(program, mine)
+        wholes += [(program, mine[i : i + most]) for i in range(0, len(mine), most)]
+    return wholes
 
 
-def _most_runs(program: Program, pairs: Sequence[Pair]) -> int:
+def _narrowed(program: Program, pairs: Sequence[tuple[RunT, int]]) -> Program:
+    """Return a program without a forward model if none of its runs has one."""
+    if program.env is None or program.view is not None:
+        return program
+    return replace(program, may_predict=any(VIEWS[spec.agent].predicts for spec, _ in pairs))
+
+
+def _most_runs(program: Program, pairs: Sequence[tuple[RunT, int]]) -> int:
     """Return the most runs of a part."""
     if program.env is None:
         return 2 * _MOST_RUNS

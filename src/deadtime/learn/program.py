@@ -45,6 +45,8 @@ class Program:
     """When an agent that uses ages learns the age of a step."""
     together: bool = False
     """Whether runs on numbers whose environments are outside the program are trained together."""
+    may_predict: bool = True
+    """Whether runs of a program for all views may have a forward model."""
 
     @property
     def stacked(self) -> bool:
@@ -85,7 +87,7 @@ class Program:
     @property
     def predicts(self) -> bool:
         """Whether there is a forward model."""
-        return self.view is None or self.view.predicts
+        return self.may_predict if self.view is None else self.view.predicts
 
     @property
     def follows_ways(self) -> bool:

@@ -71,24 +71,35 @@ def _layout(program: Program) -> dict[str, tuple[tuple[int, ...], Any]]:
     return parts | {"start_obs": seen, "start_queue": queue, "start_age": age}
 
 
-def packed(program: Program, steps: Steps) -> Float[np.ndarray, "R E numbers"]:
+def columns_of(program: Program) -> dict[str, slice]:
+    """Return the columns of each part of a lane's step in the array of `packed`."""
+    found: dict[str, slice] = {}
+    first = 0
+    for name, (shape, _) in _layout(program).items():
+        found[name] = slice(first, first + prod(shape))
+        first += prod(shape)
+    return found
+
+
+def packed(columns: dict[str, slice], steps: Steps) -> Float[np.ndarray, "R E numbers"]:
     """Return the steps of all lanes as one array of single precision."""
     _, start_obs, start_queue, _, start_age = steps.start
     parts = steps.done._asdict() | {"lost": steps.lost}
     parts |= {"start_obs": start_obs, "start_queue": start_queue, "start_age": start_age}
     lead = steps.lost.shape
-    rows = [np.asarray(parts[name], np.float32).reshape(*lead, -1) for name in _layout(program)]
-    return np.concatenate(rows, axis=-1)
+    rows = np.empty((*lead, max(one.stop for one in columns.values())), np.float32)
+    for name, place in columns.items():
+        rows[..., place] = parts[name].reshape(*lead, place.stop - place.start)
+    return rows
 
 
 def unpacked(program: Program, rows: Float[Array, "E numbers"]) -> Steps:
     """Return the steps of one run from their numbers."""
     found: dict[str, Array] = {}
-    first = 0
+    columns = columns_of(program)
     for name, (shape, kind) in _layout(program).items():
-        part = rows[:, first : first + prod(shape)].reshape(len(rows), *shape)
+        part = rows[:, columns[name]].reshape(len(rows), *shape)
         found[name] = part > 0 if name in _FLAGS else part.astype(kind)
-        first += prod(shape)
     start = (), found.pop("start_obs"), found.pop("start_queue"), (), found.pop("start_age")
     lost = found.pop("lost")
     return Steps(Done(memory=None, **found), start, lost)
@@ -111,9 +122,9 @@ def begin_all(program: Program, setups: Setup) -> TogetherRuns:
 
 def _followed_and_chosen(
     program: Program, setup: Setup, learner: PyTree, actors: Actor, rows: Array, t: Array
-) -> tuple[Array, Actor]:
+) -> tuple[Array, Actor, Array]:
     actors = followed(program, actors, unpacked(program, rows))
-    return chosen(program, setup, learner, actors, t)
+    return *chosen(program, setup, learner, actors, t), rows
 
 
 def _learned(
@@ -168,13 +179,9 @@ class TogetherLearner:
     def __init__(self, program: Program):
         """Look up the compiled functions once, since hashing a program takes long."""
         self._do = _functions(program)
-        self._packed: tuple[Turn, Array] | None = None
-
-    def _rows(self, program: Program, turn: Turn) -> Array:
-        """Return the steps of a turn on the device; choosing and learning share one copy."""
-        if self._packed is None or self._packed[0] is not turn:
-            self._packed = turn, jax.device_put(packed(program, steps_of(turn)))
-        return self._packed[1]
+        self._columns = columns_of(program)
+        self._rows: Any = None
+        """The steps of the turn that the last choice followed, on the device."""
 
     def begin(self, program: Program, setups: Setup) -> TogetherRuns:
         """Return new runs."""
@@ -200,15 +207,15 @@ class TogetherLearner:
         if turn is None:
             actions, actors = self._do.choose(*now, np.int32(t))
         else:
-            rows = self._rows(program, turn)
-            actions, actors = self._do.follow_and_choose(*now, rows, np.int32(t))
+            rows = packed(self._columns, steps_of(turn))
+            actions, actors, self._rows = self._do.follow_and_choose(*now, rows, np.int32(t))
         return actions, state._replace(actors=actors, behind=state.actors)
 
     def learn(
         self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, index: int
     ) -> TogetherRuns:
         """Learn from the turn `index`, after the choice that followed it."""
-        return self._learned(program, setups, state, state.behind, turn, index)
+        return self._learned(program, setups, state, state.behind, self._rows, index)
 
     def learn_and_choose(
         self, program: Program, setups: Setup, state: TogetherRuns, turn: Turn, t: int
@@ -221,7 +228,8 @@ class TogetherLearner:
     ) -> TogetherRuns:
         """Learn from the last turn of the training."""
         index = t // program.lanes - 1
-        return self._learned(program, setups, state, state.actors, turn, index)
+        rows = packed(self._columns, steps_of(turn))
+        return self._learned(program, setups, state, state.actors, rows, index)
 
     def _learned(
         self,
@@ -229,11 +237,10 @@ class TogetherLearner:
         setups: Setup,
         state: TogetherRuns,
         actors: Actor,
-        turn: Turn,
+        rows: Any,
         index: int,
     ) -> TogetherRuns:
-        """Learn from a turn; the arrays of `state` can not be used afterwards."""
-        rows = self._rows(program, turn)
+        """Learn from the steps of a turn; the arrays of `state` can not be used afterwards."""
         both, first = (state.learner, state.replay), np.int32(index * program.lanes)
         learner, replay = self._do.learn(setups, both, actors, rows, first)
         return state._replace(learner=learner, replay=replay)

@@ -117,7 +117,7 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
 
 def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
     with uninterrupted():
-        from deadtime.learn import compiled_groups, host_groups, host_programs  # noqa: PLC0415  (JAX)
+        from deadtime.learn import compiled_groups, host_groups  # noqa: PLC0415  (JAX)
 
     gpus = int(device == "gpu")
     found = []
@@ -129,8 +129,8 @@ def _deep_units(pairs: list[tuple[DeepSpec, int]], device: str) -> list[Unit]:
         if not family.in_processes:  # these learn on a CPU
             found.append(Unit(tuple(mine)))
             continue
-        program = host_programs.program_of(mine[0][0], device)
-        found.append(Unit(tuple(mine), cores(), gpus, 2 * host_programs.bytes_of(program, mine)))
+        memory = 2 * host_groups.memory_of(mine, device)
+        found.append(Unit(tuple(mine), cores(), gpus, memory))
     return found
 
 
