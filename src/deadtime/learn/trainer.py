@@ -19,6 +19,8 @@ from deadtime.learn.outcome import Outcome
 
 Progress = Callable[[int], None]
 Finished = tuple[Any, Outcome]
+_WRITING_PART = 0.05
+"""The largest part of the time that writing checkpoints takes, after the first one."""
 
 
 class Group(Protocol):
@@ -39,7 +41,7 @@ class Group(Protocol):
 
     @property
     def write_every_seconds(self) -> float:
-        """The time between two checkpoints."""
+        """The least time between two checkpoints."""
 
     def device(self) -> AbstractContextManager[Any]:
         """Return the context in which the group is trained."""
@@ -137,12 +139,15 @@ def train_group(
 def _advanced(group: Group, progress: Progress, stop: Event, write: Callable[[], None]) -> bool:
     """Train a group to its end and return True; if stopped, write a checkpoint, return False."""
     written = monotonic()
+    wait = group.write_every_seconds
     while group.done < group.length:
         if stop.is_set():
             write()
             return False
         progress(group.advance())
-        if monotonic() - written > group.write_every_seconds and group.done < group.length:
+        began = monotonic()
+        if began - written > wait and group.done < group.length:
             write()
             written = monotonic()
+            wait = max(group.write_every_seconds, (written - began) / _WRITING_PART)
     return True
