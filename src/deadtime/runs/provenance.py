@@ -17,6 +17,17 @@ from deadtime._support import files
 from deadtime._support.version import __version__
 
 _LARGEST_REFS = 2**26
+_PACKAGES = (
+    "jax",
+    "optax",
+    "numba",
+    "numpy",
+    "scipy",
+    "gymnasium",
+    "gymnax",
+    "mujoco",
+    "ale-py",
+)
 
 
 def current_provenance(device: str = "") -> dict[str, Any]:
@@ -34,7 +45,7 @@ def current_provenance(device: str = "") -> dict[str, Any]:
 def _versions() -> dict[str, str]:
     """Return the versions of the installed packages that results depend on."""
     found = {"deadtime": __version__}
-    for name in ("jax", "optax", "numba", "numpy", "scipy", "gymnasium", "ale-py"):
+    for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
