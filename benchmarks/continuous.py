@@ -273,19 +273,20 @@ def alone(group: Any, repeats: int = 50) -> dict[str, float]:
     """
     learner, pool = group._learner, group._pool
     about, turn = (group.program, group._setups), group._turn
-    actions = turn.chosen.reshape(-1, *group.program.action_shape)
+    played = turn.chosen.reshape(-1, *group.program.action_shape)
     found: dict[str, list[float]] = {"choose": [], "learn": [], "environments": []}
 
     def choose() -> None:
         now = *about, group._state, group._seen, group.done
-        _, group._state = learner.choose(*now, turn)
+        actions, group._state = learner.choose(*now, turn)
+        np.asarray(actions)
 
     def learn() -> None:
         group._state = learner.learn(*about, group._state, turn, group._index)
         jax.block_until_ready(group._state)
 
     def play() -> None:
-        pool.send(actions)
+        pool.send(played)
         pool.receive()
 
     for _ in range(repeats):

@@ -13,6 +13,7 @@ import csv
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -634,6 +635,25 @@ def mujoco_shares() -> str:
     return by_agent("task", keys, cells, "normalized")
 
 
+def mujoco_short() -> str:
+    """A sentence: the share of undelayed SAC's return on the first two tasks at m = 5."""
+    cells = cells_of("mujoco", "task")
+    tasks = list(dict.fromkeys(task for task, _, _ in EXPERIMENTS["mujoco"].runs))[:2]
+
+    def of(agent: str) -> list[str]:
+        return [number(cells[task, agent, 5]["normalized"], 2) for task in tasks]
+
+    (first, second), (seen, later) = of("projected"), of("augmented")
+    row = cells[tasks[0], "projected", 5]
+    text = (
+        f"- **MuJoCo**: after {int(row['steps']):,} steps at m = 5, SAC as `projected` has {first} of "
+        f"undelayed SAC's return on HalfCheetah and {second} on Hopper; SAC that sees the queue has "
+        f"{seen} and {later}. Settings of Stable-Baselines3, our budget, {row['seeds']} seeds, "
+        "`deadtime reproduce mujoco`: [continuous actions](docs/continuous.md)."
+    )
+    return "\n".join(textwrap.wrap(text, 104, subsequent_indent="  ", break_on_hyphens=False))
+
+
 def mujoco_published() -> str:
     """Others' returns, beside those of our agent of the same kind."""
     ours = {**cells_of("mujoco", "task"), **cells_of("mujoco-ant", "task")}
@@ -680,6 +700,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "mujoco": lambda: mujoco_returns("mujoco"),
     "mujoco-million": lambda: mujoco_returns("mujoco-million"),
     "mujoco-shares": mujoco_shares,
+    "mujoco-short": mujoco_short,
     "mujoco-published": mujoco_published,
     "projected": projected,
     "imports": imports,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,15 @@ NAMES = {
 def draw(
     name: str, wanted: Mapping[tuple[str, str, int], DeepSpec], results: Results, root: Path
 ) -> Path:
-    """Draw a row of panels for each task: return against delay, and a curve at each delay."""
-    tasks = list(dict.fromkeys(task for task, _, _ in wanted))
-    delays = sorted({m for _, _, m in wanted if m})
-    figure, axes = new_figure(
-        3.2 * (1 + len(delays)), 2.9 * len(tasks) + 0.8, len(tasks), 1 + len(delays), squeeze=False
-    )
+    """Draw a row of panels for each task: return against delay, and a curve at each delay.
+
+    Tasks and delays without any record are left out, and named below the title.
+    """
+    tasks = [task for task, _, _ in wanted if any(task == env for env, _, _ in results)]
+    tasks = list(dict.fromkeys(tasks))
+    delays = sorted({m for _, _, m in results if m})
+    size = 3.2 * (1 + len(delays)), 2.9 * len(tasks) + 1.0
+    figure, axes = new_figure(*size, len(tasks), 1 + len(delays), squeeze=False)
     for row, task in zip(axes, tasks, strict=True):
         mine = {(agent, m): one for (env, agent, m), one in results.items() if env == task}
         _against_delay(row[0], task, mine)
@@ -47,18 +50,27 @@ def draw(
     shared_legend(figure, axes)
     steps = next(iter(wanted.values())).length
     about = f"SAC, {steps:,} steps, one update a step, mean action, {seeds_of(results)}"
+    about += _not_run(wanted, tasks, delays)
     figure.suptitle(f"{about}\ndeadtime reproduce {name}", fontsize=10)
     return save_picture(figure, root / "figures" / f"{name}.png")
 
 
+def _not_run(
+    wanted: Mapping[tuple[str, str, int], DeepSpec], tasks: Sequence[str], delays: Sequence[int]
+) -> str:
+    """Return a line that names the tasks and delays without a record; empty if all have one."""
+    left = [task for task in dict.fromkeys(task for task, _, _ in wanted) if task not in tasks]
+    left += [f"m = {m}" for m in sorted({m for _, _, m in wanted if m} - {*delays})]
+    return f"\nnot run: {', '.join(left)}" if left else ""
+
+
 def _against_delay(axis: Axes, task: str, mine: dict[tuple[str, int], Result]) -> None:
     """Draw the final return of each agent against the delay."""
-    if mine:
-        return_against_delay(axis, mine)
-        for line in axis.get_lines():
-            label = str(line.get_label())
-            line.set_label(NAMES.get(label.removesuffix("-Q").lower(), label))
-    axis.set_title(task + ("" if mine else " (not run)"), fontsize=10)
+    return_against_delay(axis, mine)
+    for line in axis.get_lines():
+        label = str(line.get_label())
+        line.set_label(NAMES.get(label.removesuffix("-Q").lower(), label))
+    axis.set_title(task, fontsize=10)
 
 
 def _curves(axis: Axes, m: int, mine: dict[tuple[str, int], Result]) -> None:
