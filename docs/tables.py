@@ -646,10 +646,10 @@ def mujoco_short() -> str:
     (first, second), (seen, later) = of("projected"), of("augmented")
     row = cells[tasks[0], "projected", 5]
     text = (
-        f"- **MuJoCo**: after {int(row['steps']):,} steps at m = 5, SAC as `projected` has {first} of "
-        f"undelayed SAC's return on HalfCheetah and {second} on Hopper; SAC that sees the queue has "
-        f"{seen} and {later}. Settings of Stable-Baselines3, our budget, {row['seeds']} seeds, "
-        "`deadtime reproduce mujoco`: [continuous actions](docs/continuous.md)."
+        f"- **MuJoCo**: after {int(row['steps']):,} steps at m = 5, SAC as `projected` has {first} "
+        f"of undelayed SAC's return on HalfCheetah and {second} on Hopper; SAC that sees the queue "
+        f"has {seen} and {later}. Settings near Stable-Baselines3's, our budget, {row['seeds']} "
+        "seeds, `deadtime reproduce mujoco`: [continuous actions](docs/continuous.md)."
     )
     return "\n".join(textwrap.wrap(text, 104, subsequent_indent="  ", break_on_hyphens=False))
 
