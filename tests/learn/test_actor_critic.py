@@ -286,7 +286,8 @@ def test_a_policy_decides_as_the_program_does(layer_norm):
         lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), net
     )
     policy = NetworkPolicy(
-        recurrent_manifest(3, 6, 3), ACTOR_CRITIC.policy_arrays(None, new_state(net, A2C()))
+        recurrent_manifest(3, 6, 3),
+        ACTOR_CRITIC.policy_arrays(program_of(Echo(), SMALL, 3), new_state(net, A2C())),
     )
     forward = jax.jit(lambda *given: net(*given))
     memory, rng = nothing(8), np.random.default_rng(0)

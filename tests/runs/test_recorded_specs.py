@@ -381,15 +381,11 @@ def test_the_agents_that_are_offered_work_there(env):
             make_spec(env, agent, 1, {})
 
 
-def test_why_real_actions_have_no_recurrent_agent():
-    words = (
-        "recurrent chooses numbered actions; got gym:Pendulum-v1 with box actions: choose one of "
-        "cartpole, noisy-cartpole, acrobot, noisy-acrobot, gymnax:NAME, gym:ID, atari:NAME, or one "
-        "of the agents delayed, augmented, projected, oblivious"
-    )
-    with pytest.raises(ValueError) as refused:
-        DeepSpec("gym:Pendulum-v1", "recurrent")
-    assert str(refused.value) == words
+@pytest.mark.parametrize("env", ["pendulum", "gym:Pendulum-v1"])
+def test_real_actions_have_a_recurrent_agent(env):
+    spec = DeepSpec(env, "recurrent", 2)
+    assert (spec.learner.kind, spec.action_kind) == ("a2c", "box")
+    assert DeepSpec("cartpole", "recurrent", 2).learner == spec.learner
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ def policies():
     seen = {"process": Uniform(1, 3), "age_inputs": 5}
     found["box queue and age"] = box_policy("queue", 3, **seen)
     found["box learned"] = box_policy("prediction", model="learned")
+    recurrent = Manifest("recurrent", "history", 3, memory=True, **BOX)
+    found["box recurrent"] = NetworkPolicy(recurrent, kinds.recurrent(rng, 4, 4))
     found["box change"] = box_policy("prediction", model="change", members=3)
     return found
 

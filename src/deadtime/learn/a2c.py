@@ -1,7 +1,7 @@
 """Advantage actor-critic with an LSTM (A2C): networks, losses, and one update.
 
 The network is the one of Stable-Baselines' recurrent policies. Fully connected layers and an LSTM
-lead to the policy's logits and one value. Every function takes one item; callers map it over more.
+lead to the policy's outputs and one value. Every function takes one item; callers map it over more.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ class LSTM(eqx.Module):
 
 
 class ActorCritic(eqx.Module):
-    """A network: tanh layers, an LSTM, and a last layer with one logit per action and the value."""
+    """A network: tanh layers, an LSTM, and a last layer with the policy's outputs and the value.
+
+    The policy has a logit for each numbered action, or the outputs of a squashed Gaussian.
+    """
 
     weights: list[Array]
     biases: list[Array]
@@ -113,7 +116,7 @@ class ActorCritic(eqx.Module):
     def __call__(
         self, memory: Memory, obs: Float[Array, " D"]
     ) -> tuple[Memory, Float[Array, " A"], Float[Array, ""]]:
-        """Return the memory after an observation, the policy's logits, and the value."""
+        """Return the memory after an observation, the policy's outputs, and the value."""
         x = obs
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = jnp.tanh(weight @ x + bias)
@@ -127,8 +130,8 @@ def nothing(units: int) -> Memory:
     return Memory(jnp.zeros(units), jnp.zeros(units))
 
 
-def new_actor_critic(key: Array, observation: int, actions: int, settings: A2C) -> ActorCritic:
-    """Return a new network, initialized as in Stable-Baselines.
+def new_actor_critic(key: Array, observation: int, outputs: int, settings: A2C) -> ActorCritic:
+    """Return a new network with some outputs of the policy, initialized as in Stable-Baselines.
 
     Weights are orthogonal, of gain √2 in the first layers and 1 in the others; biases are 0.
     """
@@ -142,7 +145,7 @@ def new_actor_critic(key: Array, observation: int, actions: int, settings: A2C) 
     ]
     weights.append(
         jnp.concatenate(
-            [new_orthogonal(key_policy, actions, units), new_orthogonal(key_value, 1, units)]
+            [new_orthogonal(key_policy, outputs, units), new_orthogonal(key_value, 1, units)]
         )
     )
     lstm = new_lstm(key_input, key_output, widths[-1], units, settings.layer_norm)
@@ -183,37 +186,44 @@ def returns(
     return jax.lax.scan(back, after[-1], (rewards, after, terminated, ended), reverse=True)[1]
 
 
+Judge = Callable[[Array, Array], tuple[Array, Array]]
+"""A function of the policy's outputs and an action that returns log π(a) and the entropy."""
+
+
+def numbered(logits: Float[Array, " A"], action: Int[Array, ""]) -> tuple[Array, Array]:
+    """Return the log-probability of a numbered action, and the policy's entropy."""
+    log_policy = jax.nn.log_softmax(logits)
+    return log_policy[action], -jnp.sum(jnp.exp(log_policy) * log_policy)
+
+
 def step_loss(
-    logits: Float[Array, " A"],
+    outputs: Float[Array, " A"],
     value: Float[Array, ""],
-    action: Int[Array, ""],
+    action: Array,
     gained: Array,
     value_weight: float | Array,
     entropy_weight: float | Array,
+    judge: Judge = numbered,
 ) -> Float[Array, ""]:
     """Return -log π(a) · advantage + value error² - entropy, each with its weight.
 
     The advantage is not normalized, and no gradient goes through it.
     """
-    log_policy = jax.nn.log_softmax(logits)
-    entropy = -jnp.sum(jnp.exp(log_policy) * log_policy)
+    log_policy, entropy = judge(outputs, action)
     advantage = jax.lax.stop_gradient(gained - value)
-    return (
-        value_weight * (gained - value) ** 2
-        - advantage * log_policy[action]
-        - entropy_weight * entropy
-    )
+    return value_weight * (gained - value) ** 2 - advantage * log_policy - entropy_weight * entropy
 
 
 def rollout_loss(
     net: ActorCritic,
     memory: Memory,
     obs: Float[Array, "T D"],
-    actions: Int[Array, " T"],
+    actions: Array,
     gained: Float[Array, " T"],
     ended: Bool[Array, " T"],
     value_weight: float | Array,
     entropy_weight: float | Array,
+    judge: Judge = numbered,
 ) -> Float[Array, ""]:
     """Return the mean loss of one actor's rollout, which begins with `memory`.
 
@@ -222,8 +232,8 @@ def rollout_loss(
 
     def step(memory: Memory, item: tuple[Array, ...]) -> tuple[Memory, Array]:
         obs, action, gained, over = item
-        memory, logits, value = net(memory, obs)
-        loss = step_loss(logits, value, action, gained, value_weight, entropy_weight)
+        memory, outputs, value = net(memory, obs)
+        loss = step_loss(outputs, value, action, gained, value_weight, entropy_weight, judge)
         return forget(memory, over), loss
 
     return jax.lax.scan(step, memory, (obs, actions, gained, ended), unroll=True)[1].mean()

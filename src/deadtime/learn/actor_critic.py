@@ -1,11 +1,12 @@
 """The recurrent baseline on numbers: A2C with an LSTM, which sees neither delay nor queue.
 
-An update follows a rollout of every actor of a run. Every function takes one run.
+An update follows a rollout of every actor of a run. Actions are numbered, or within a box: then the
+policy is a squashed Gaussian, as SAC's. Every function takes one run.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +14,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from deadtime.learn import a2c
-from deadtime.learn.a2c import ActorCritic, ActorCriticState, Memory
+from deadtime.learn.a2c import ActorCritic, ActorCriticState, Judge, Memory
+from deadtime.learn.box_scale import BoxScale
 from deadtime.learn.learner_code import Keys, kept, learning_rate
 from deadtime.learn.networks import layer_arrays
 from deadtime.learn.program import Actor, Done, Program, Setup
+from deadtime.learn.squashed_gaussian import gaussian, judged, sampled
 
 
 class Numbers(NamedTuple):
@@ -41,12 +44,25 @@ class Step(NamedTuple):
     """One step of an actor, as a rollout keeps it."""
 
     obs: Float[Array, " D"]
-    action: Int[Array, ""]
+    action: Array
     reward: Float[Array, ""]
     terminated: Array
     ended: Array
     after: Float[Array, ""]
     """The value of the observation that the step led to, before any reset."""
+
+
+def _scale(program: Program) -> BoxScale | None:
+    """Return the scale of actions within a box; None if actions are numbered."""
+    return None if program.box is None else cast("BoxScale", program.actions)
+
+
+def _judge(program: Program) -> Judge:
+    """Return the function that judges an action of a program (see `a2c.Judge`)."""
+    scale = _scale(program)
+    if scale is None:
+        return a2c.numbered
+    return lambda outputs, action: judged(gaussian(outputs), scale.inward(action))
 
 
 class RecurrentActorCritic:
@@ -66,8 +82,9 @@ class RecurrentActorCritic:
 
     def init(self, program: Program, setup: Setup, key: Array) -> ActorCriticState:
         """Return the state of a new learner."""
-        sizes = program.observation, program.env.num_actions
-        net = a2c.new_actor_critic(key, *sizes, program.settings)
+        scale = _scale(program)
+        outputs = program.env.num_actions if scale is None else 2 * scale.size
+        net = a2c.new_actor_critic(key, program.observation, outputs, program.settings)
         return a2c.new_state(net, program.settings)
 
     def new_replay(self, program: Program) -> tuple[()]:
@@ -80,17 +97,28 @@ class RecurrentActorCritic:
 
     def act(
         self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, keys: Keys
-    ) -> tuple[Int[Array, ""], Memory]:
+    ) -> tuple[Array, Memory]:
         """Return an action drawn from the policy, and the memory after the observation."""
-        memory, logits, _ = state.net(actor.memory, actor.obs)
-        return jax.random.categorical(keys["action"], logits), memory
+        memory, outputs, _ = state.net(actor.memory, actor.obs)
+        scale = _scale(program)
+        if scale is None:
+            return jax.random.categorical(keys["action"], outputs), memory
+        law = gaussian(outputs)
+        drawn, _ = sampled(law, jax.random.normal(keys["action"], law.mean.shape))
+        return scale.outward(drawn), memory
 
     def decide(
         self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, key: Array
-    ) -> tuple[Int[Array, ""], Memory]:
-        """Return the most likely action, and the memory after the observation."""
-        memory, logits, _ = state.net(actor.memory, actor.obs)
-        return jnp.argmax(logits), memory
+    ) -> tuple[Array, Memory]:
+        """Return the most likely action, and the memory after the observation.
+
+        Within a box it is the action at the mean of the Gaussian.
+        """
+        memory, outputs, _ = state.net(actor.memory, actor.obs)
+        scale = _scale(program)
+        if scale is None:
+            return jnp.argmax(outputs), memory
+        return scale.outward(jnp.tanh(gaussian(outputs).mean)), memory
 
     def record(
         self, program: Program, setup: Setup, state: ActorCriticState, actor: Actor, done: Done
@@ -121,7 +149,7 @@ class RecurrentActorCritic:
                 gained = a2c.returns(done.reward, done.after, *ends, numbers.gamma)
                 weights = numbers.value_weight, numbers.entropy_weight
                 taken = done.obs, done.action, gained, done.ended
-                return a2c.rollout_loss(net, memory, *taken, *weights)
+                return a2c.rollout_loss(net, memory, *taken, *weights, _judge(program))
 
             return jax.vmap(one)(memory, mine).mean()
 
@@ -140,6 +168,9 @@ class RecurrentActorCritic:
         arrays |= layer_arrays("layer", net)
         for i, norm in enumerate(lstm.norms or ()):
             arrays |= {f"norm/{i}/gain": norm.gain, f"norm/{i}/shift": norm.shift}
+        scale = _scale(program)
+        if scale is not None:
+            arrays |= {"low": scale.low, "high": scale.high}
         return jax.tree.map(np.asarray, arrays)
 
 

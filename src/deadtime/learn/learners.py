@@ -36,8 +36,8 @@ class Learner:
     """The loops that can train it (see `Family.loop`)."""
     frames: bool = False
     """Whether it learns from stacks of frames; otherwise from numbers."""
-    action_kind: ActionKind = "numbered"
-    """The kind of its actions."""
+    action_kinds: tuple[ActionKind, ...] = ("numbered",)
+    """The kinds of actions that it can choose."""
     own_inputs: bool = False
     """Whether it can have a view with inputs of its own (see `views.Shown`)."""
     mixes_views: bool = False
@@ -60,10 +60,9 @@ class Learner:
         self, family: Family, action_kind: ActionKind, observation_kind: ObservationKind
     ) -> bool:
         """Return whether a family's environments of these kinds suit this learner."""
-        if family.loop not in self.loops:
+        if family.loop not in self.loops or action_kind not in self.action_kinds:
             return False
-        mine = "frames" if self.frames else "numbers", self.action_kind
-        return mine == (observation_kind, action_kind)
+        return observation_kind == ("frames" if self.frames else "numbers")
 
     def can_have(self, view: View, looks_ahead: bool = False) -> bool:
         """Return whether this learner can have a view; frames are predicted by looking ahead."""
@@ -103,6 +102,7 @@ LEARNERS: dict[str, Learner] = {
         "deadtime.learn.actor_critic:ACTOR_CRITIC",
         ("history",),
         manifests.of_actor_critic,
+        action_kinds=("numbered", "box"),
         mixes_views=True,
     ),
     "sac": Learner(
@@ -111,7 +111,7 @@ LEARNERS: dict[str, Learner] = {
         _DECIDING,
         manifests.of_sac,
         ("chosen", "executed"),
-        action_kind="box",
+        action_kinds=("box",),
         mixes_outside=True,
         projects=True,
     ),

@@ -38,22 +38,25 @@ def of_sac(spec: Run, arrays: Arrays) -> Fields:
     return {
         "observation_shape": (arrays["layer/0/weight"].shape[1] - ages - pending,),
         "age_inputs": ages,
-        "low": tuple(arrays["low"].tolist()),
-        "high": tuple(arrays["high"].tolist()),
-        "head": "bounded",
         "capacity": int(arrays["capacity"]),
         "members": spec.learner.members,
-    }
+    } | _box(arrays)
 
 
 def of_actor_critic(spec: Run, arrays: Arrays) -> Fields:
     """Return the fields of an actor-critic of numbers."""
-    return {
-        "observation_shape": arrays["layer/0/weight"].shape[1:],
-        "actions": outputs_of(arrays, "layer") - 1,
-        "head": "logits",
-        "memory": True,
-    }
+    # without hidden layers, the LSTM sees the observation
+    first = arrays["layer/0/weight" if "layer/1/weight" in arrays else "lstm/input"]
+    fields: Fields = {"observation_shape": first.shape[1:], "memory": True}
+    if "low" not in arrays:
+        return fields | {"actions": outputs_of(arrays, "layer") - 1, "head": "logits"}
+    return fields | _box(arrays)
+
+
+def _box(arrays: Arrays) -> Fields:
+    """Return the fields of actions within a box."""
+    low, high = (tuple(arrays[name].tolist()) for name in ("low", "high"))
+    return {"low": low, "high": high, "head": "bounded"}
 
 
 def of_frame_q(spec: Run, arrays: Arrays) -> Fields:

@@ -15,6 +15,8 @@ from jaxtyping import Array, Float
 
 LOG_STD_LIMITS = (-20.0, 2.0)
 """The least and the largest logarithm of a standard deviation."""
+_LARGEST = 1.0 - 1e-6
+"""The largest number of an action whose u is computed; tanh rounds larger ones to 1."""
 
 
 class Gaussian(NamedTuple):
@@ -33,8 +35,24 @@ def gaussian(outputs: Float[Array, " 2n"]) -> Gaussian:
 def sampled(law: Gaussian, noise: Float[Array, " n"]) -> tuple[Float[Array, " n"], Array]:
     """Return the action that standard normal `noise` leads to, and its log-density."""
     raw = law.mean + jnp.exp(law.log_std) * noise
+    return jnp.tanh(raw), _log_density(law, noise, raw)
+
+
+def judged(law: Gaussian, action: Float[Array, " n"]) -> tuple[Array, Array]:
+    """Return the log-density of a given action, and an estimate of the law's entropy.
+
+    The estimate is -log π at this action. Its gradient is that of the action that the same noise
+    leads to, so its mean over actions is the gradient of the entropy.
+    """
+    raw = jnp.arctanh(jnp.clip(action, -_LARGEST, _LARGEST))
+    noise = (raw - law.mean) * jnp.exp(-law.log_std)
+    _, again = sampled(law, jax.lax.stop_gradient(noise))
+    return _log_density(law, noise, raw), -again
+
+
+def _log_density(law: Gaussian, noise: Array, raw: Array) -> Array:
     normal = -0.5 * noise**2 - law.log_std - 0.5 * math.log(2 * math.pi)
-    return jnp.tanh(raw), jnp.sum(normal - log_slope(raw), axis=-1)
+    return jnp.sum(normal - log_slope(raw), axis=-1)
 
 
 def log_slope(raw: Array) -> Array:

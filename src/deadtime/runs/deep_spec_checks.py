@@ -86,13 +86,6 @@ def check_agent(
             f"{agent} acts on predictions, and only Atari's emulators predict frames; got {env}: "
             f"choose one of {', '.join(agents)}"
         )
-    remembers = agent in VIEWS and VIEWS[agent].sees == "history"
-    if agent not in agents and remembers:
-        others = [name for name in environment_names() if agent in agents_of(family_of(name))]
-        raise ValueError(
-            f"{agent} chooses numbered actions; got {env} with {action_kind} actions: choose one "
-            f"of {', '.join(others)}, or one of the agents {', '.join(agents)}"
-        )
     if agent not in agents:
         families = {name: family_of(name) for name in environment_names()}
         others = [
