@@ -31,7 +31,7 @@ _MOST_TOGETHER = 128
 
 def groups_of(pairs: Sequence[Pair], device: str) -> list[HostGroup]:
     """Return the groups in which pairs are trained."""
-    return [HostGroup(program, mine) for program, mine in _groups(pairs, device)]
+    return [HostGroup(program, mine) for program, mine in programs_of(pairs, device)]
 
 
 def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[RunT, int]]]:
@@ -51,13 +51,13 @@ def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[
 
 def memory_of(pairs: Sequence[Pair], device: str) -> int:
     """Return the size of the states of pairs that are trained at a time."""
-    return sum(bytes_of(program, mine) for program, mine in _groups(pairs, device))
+    return sum(bytes_of(program, mine) for program, mine in programs_of(pairs, device))
 
 
-def _groups(
+def programs_of(
     pairs: Sequence[tuple[RunT, int]], device: str
 ) -> list[tuple[Program, list[tuple[RunT, int]]]]:
-    """Return the groups of pairs, each with its program; runs on frames make two."""
+    """Return each group's program and pairs; runs on frames make two groups."""
     found = []
     for program, mine in _wholes(pairs, device):
         halves = (mine[::2], mine[1::2]) if program.env is None else (mine,)

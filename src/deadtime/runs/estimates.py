@@ -26,7 +26,7 @@ CORE_SECONDS_A_PRODUCT = 6e-10
 networks with a batch, in 10 ms if they have 256 × 256 products and the batch 256."""
 GPU_SECONDS_A_STEP = {"paper": (1.4e-4, 1.2e-7), "best": (5.5e-4, 9e-7)}
 """Seconds of a step of all runs that share a program on a GPU: a fixed part, and one for each."""
-GPU_SECONDS_A_TURN = (2.8e-3, 1.0e-5)
+GPU_SECONDS_A_TURN = (1.6e-3, 1.0e-5)
 """Seconds of a turn of runs on numbers that share a GPU while their environments are outside: a
 fixed part, and one for each environment. SAC on HalfCheetah with 16 cores, 32 to 128 runs."""
 STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
@@ -167,7 +167,8 @@ def _seconds_of_groups(runs: Runs) -> list[float]:
         longest = max(spec.length for spec, _ in part)
         seconds.append(COMPILED_IN_SECONDS["deep"] + longest * (first + each * len(part)))
     first, each = GPU_SECONDS_A_TURN
-    for group in host_groups.parts_of([pair for pair in pairs if pair[0].outside], "gpu"):
+    outside = [pair for pair in pairs if pair[0].outside]
+    for _, group in host_groups.programs_of(outside, "gpu"):
         spec = group[0][0]
         turn = first + each * spec.envs * len(group)
         seconds.append(COMPILED_IN_SECONDS["deep"] + spec.length / spec.envs * turn)
