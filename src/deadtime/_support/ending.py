@@ -19,7 +19,10 @@ from queue import SimpleQueue
 from threading import RLock, Thread, current_thread, main_thread
 from time import monotonic, sleep
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 GRACE_SECONDS = 7.0
 WRITING_SECONDS = 60.0
@@ -100,7 +103,9 @@ def forget_handled_interrupt() -> None:
     exec("")  # resets the flag
 
 
-def raise_again(lost: Any, usual: Callable[[Any], object] = sys.unraisablehook) -> None:
+def raise_again(
+    lost: UnraisableHookArgs, usual: Callable[[UnraisableHookArgs], object] = sys.unraisablehook
+) -> None:
     """Repeat a signal whose KeyboardInterrupt was lost in code that may not raise.
 
     Garbage collection is such code, and this function too. So another thread repeats the signal a

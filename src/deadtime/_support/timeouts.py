@@ -76,9 +76,9 @@ class Patient:
     def call(
         self,
         function: Callable[..., Any],
-        *arguments: Any,
+        *arguments: object,
         seconds: float | None = None,
-        **named: Any,
+        **named: object,
     ) -> Any:
         """Call a function in the thread, and return its value or raise its error.
 

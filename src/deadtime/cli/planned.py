@@ -108,7 +108,9 @@ def _horizon(problem: Problem) -> int | None:
     return horizon
 
 
-def _values(solution: Any, start: int, queue: tuple[int, ...]) -> dict[str, Any]:
+def _values(
+    solution: Solution | BeliefSolution, start: int, queue: tuple[int, ...]
+) -> dict[str, Any]:
     """Return the values and the action of one augmented state."""
     found: dict[str, Any] = {
         "optimal_augmented_value": solution.value(start, queue),

@@ -14,12 +14,14 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from deadtime._support.machine import free_memory
+from deadtime.delays.convention import ArrayT
 
 END = -1
 """The successor that marks the end of a chain, such as the end of a trace."""
@@ -158,7 +160,7 @@ class Chain:
 
     # The pure form: arrays of JAX (under jit, vmap, scan) or NumPy.
 
-    def initial(self, u: Any) -> Any:
+    def initial(self, u: ArrayT) -> ArrayT:
         """Return the first state that the uniform number `u` in [0, 1) gives; `u` may have any
         shape.
         """
@@ -166,7 +168,7 @@ class Chain:
         place = _passed(xp, xp.asarray(self._first_cumulative, dtype=u.dtype), u)
         return xp.asarray(self._first)[place]
 
-    def next(self, state: Any, u: Any) -> Any:
+    def next(self, state: ArrayT, u: Any) -> ArrayT:
         """Return the state after `state` that the uniform number `u` in [0, 1) gives; both have the
         same shape.
         """
@@ -176,7 +178,7 @@ class Chain:
         column = _passed(xp, xp.asarray(self._cumulative, dtype=u.dtype)[state], u)
         return column if self.successors is None else xp.asarray(self._listed)[state, column]
 
-    def age(self, state: Any) -> Any:
+    def age(self, state: ArrayT) -> ArrayT:
         """Return the age that a step reads in `state`."""
         xp = state.__array_namespace__()
         return xp.asarray(self._ages)[state]
@@ -338,6 +340,6 @@ def _cumulated(law: np.ndarray) -> np.ndarray:
     return np.where(more, sums, 1.0)[..., :-1]
 
 
-def _passed(xp: Any, cumulative: Any, u: Any) -> Any:
+def _passed(xp: ModuleType, cumulative: ArrayT, u: ArrayT) -> ArrayT:
     """Return the index of the outcome: how many cumulative probabilities of its row `u` reaches."""
     return xp.sum(u[..., None] >= cumulative, axis=-1, dtype=xp.int32)

@@ -25,6 +25,7 @@ import math
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime._support.machine import free_memory
 
@@ -100,7 +101,7 @@ def second_delay(first: int, second: object) -> ValueError:
     )
 
 
-def push(queue: ArrayT, action: Any, age: Any = None) -> tuple[ArrayT, ArrayT]:
+def push(queue: ArrayT, action: ArrayLike, age: ArrayLike | None = None) -> tuple[ArrayT, ArrayT]:
     """Make one step of the convention: ``executed, queue = push(queue, action, age)``.
 
     The queue holds the last K actions along its first axis, oldest first. The executed action is
@@ -109,11 +110,11 @@ def push(queue: ArrayT, action: Any, age: Any = None) -> tuple[ArrayT, ArrayT]:
     between runs of one compiled program.
     """
     xp = queue.__array_namespace__()
-    action = xp.asarray(action)
-    if not xp.isdtype(queue.dtype, "real floating") and xp.isdtype(action.dtype, "real floating"):
+    newest = xp.asarray(action)
+    if not xp.isdtype(queue.dtype, "real floating") and xp.isdtype(newest.dtype, "real floating"):
         raise ValueError(
-            f"an action must be of the queue's type, {queue.dtype}; got {action.dtype}: "
+            f"an action must be of the queue's type, {queue.dtype}; got {newest.dtype}: "
             "pass a whole number"
         )
-    slots = xp.concat([queue, xp.asarray(action, dtype=queue.dtype)[None]])
+    slots = xp.concat([queue, xp.asarray(newest, dtype=queue.dtype)[None]])
     return slots[0 if age is None else queue.shape[0] - age], slots[1:]

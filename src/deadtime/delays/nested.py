@@ -32,7 +32,7 @@ def from_leaves(space: spaces.Space, leaves: Iterator[Any]) -> Any:
     return next(leaves)
 
 
-def map_leaves(function: Callable[..., Any], space: spaces.Space, *values: Any) -> Any:
+def map_leaves(function: Callable[..., Any], space: spaces.Space, *values: object) -> Any:
     """Apply `function` to the matching leaves of `values`, all of the structure of `space`."""
     columns = [[leaf for _, leaf in space_leaves(space, value)] for value in values]
     return from_leaves(space, iter([function(*row) for row in zip(*columns, strict=True)]))

@@ -30,7 +30,7 @@ def check_action_space(space: spaces.Space) -> None:
         )
 
 
-def checked_leaves(space: spaces.Space, action: Any) -> list[np.ndarray]:
+def checked_leaves(space: spaces.Space, action: object) -> list[np.ndarray]:
     """Return the leaves of an action as arrays of the space's types; raise if the space can't hold
     them.
 
@@ -46,7 +46,7 @@ def checked_leaves(space: spaces.Space, action: Any) -> list[np.ndarray]:
     return [leaf for leaf in leaves if leaf is not None]
 
 
-def _held(space: spaces.Space, leaf: Any) -> np.ndarray | None:
+def _held(space: spaces.Space, leaf: object) -> np.ndarray | None:
     given = np.asarray(leaf)
     if not isinstance(space, spaces.Box):
         return given.astype(space.dtype) if space.contains(given) else None
@@ -55,7 +55,7 @@ def _held(space: spaces.Space, leaf: Any) -> np.ndarray | None:
     return held if exact and given.shape == space.shape else None
 
 
-def _outside(space: spaces.Space, action: Any) -> ValueError:
+def _outside(space: spaces.Space, action: object) -> ValueError:
     return ValueError(
         f"an action must lie in the action space {space}; got {action!r}: "
         "under a delay it would fail only when its turn comes, so it is refused now"
@@ -109,7 +109,7 @@ class PendingActions:
             dtype = self._leaves[0].dtype
             self._number = dtype.char, dtype.itemsize, dtype
 
-    def fill(self, actions: Any) -> None:
+    def fill(self, actions: object) -> None:
         """Start an episode with these K pending actions, oldest first.
 
         They are stacked, as an element of the batched space.
@@ -150,7 +150,7 @@ class PendingActions:
         place = 0 if age is None else (self.delay - age) * size
         return unpack_from(code, slots, place)[0], frombuffer(slots, dtype, -1, size)
 
-    def _push_box(self, action: Any, age: int | None) -> tuple[np.ndarray, np.ndarray]:
+    def _push_box(self, action: object, age: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Do the same for a Box of floats, in a fifth of the time."""
         dtype, shape, all_pending, count = self._layout
         chosen = action
@@ -166,7 +166,7 @@ class PendingActions:
         executed = frombuffer(slots, dtype, count, place).reshape(shape).copy()
         return executed, frombuffer(slots, dtype, -1, size).reshape(all_pending)
 
-    def _push_any(self, action: Any, age: Any) -> tuple[Any, Any]:
+    def _push_any(self, action: object, age: int | np.ndarray | None) -> tuple[Any, Any]:
         chosen = checked_leaves(self.space, action)
         self._slots = [
             b"".join((memoryview(slots)[leaf.size :], part.tobytes()))

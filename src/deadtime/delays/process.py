@@ -178,7 +178,7 @@ def check_flag(value: object, name: str) -> bool:
     return bool(value)
 
 
-def set_fields(process: DelayProcess, /, **values: Any) -> None:
+def set_fields(process: DelayProcess, /, **values: object) -> None:
     """Set fields of a frozen process in its `__post_init__`."""
     for name, value in values.items():
         object.__setattr__(process, name, value)

@@ -44,7 +44,7 @@ class WarmUp:
         """True if the queue depends on what the agent sees at reset."""
         return callable(self._warmup)
 
-    def draw(self, observation: Any) -> Any:
+    def draw(self, observation: object) -> Any:
         """Return the K pending actions, stacked, oldest first."""
         if isinstance(self._warmup, str):
             return self.queue_space.sample()
@@ -67,7 +67,7 @@ class WarmUp:
         )
 
 
-def _check_inside(space: spaces.Space, action: Any, what: str) -> None:
+def _check_inside(space: spaces.Space, action: object, what: str) -> None:
     try:
         leaves = checked_leaves(space, action)
         inside = all(

@@ -16,7 +16,7 @@ from deadtime.envs.atari.family import AtariFamily
 from deadtime.envs.cartpole_family import CartPoleFamily
 from deadtime.envs.family import Family
 from deadtime.envs.gym_family import GymFamily
-from deadtime.envs.gym_given import given_id
+from deadtime.envs.gym_given import Given, given_id
 from deadtime.envs.gym_outside import PREFIX
 from deadtime.envs.gymnax_family import GymnaxFamily
 from deadtime.envs.maze_family import MazeFamily
@@ -77,7 +77,7 @@ def family_of(name: object) -> Family:
     )
 
 
-def make(env: Any, /, env_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> Any:
+def make(env: Given, /, env_kwargs: Mapping[str, Any] | None = None, **settings: object) -> Any:
     """Make an environment by name, or from an id, a function or an instance of Gymnasium.
 
     The environments of deadtime and gymnax are pure functions. For ``gym:ID`` and ``atari:NAME``

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from types import (
+    CellType,
     CodeType,
     FunctionType,
     GetSetDescriptorType,
@@ -32,7 +33,7 @@ _PACKAGES = {"site-packages", "dist-packages"}
 """The names of folders of installed packages."""
 
 
-def fingerprint(thing: Any) -> str:
+def fingerprint(thing: object) -> str:
     """Return twelve hexadecimal digits that stand for the code and the values of `thing`."""
     try:
         return _Fingerprint({}).digest(thing)[:12]
@@ -50,7 +51,7 @@ class _Fingerprint:
     def __init__(self, seen: dict[int, tuple[int, Any]]):
         self._seen = seen
 
-    def digest(self, thing: Any) -> str:
+    def digest(self, thing: object) -> str:
         """Return the digest of the pickle of `thing`, with code by content."""
         file = io.BytesIO()
         pickler = _Pickler(file, protocol=4)
@@ -58,7 +59,7 @@ class _Fingerprint:
         pickler.dump(thing)
         return hashlib.sha256(file.getvalue()).hexdigest()
 
-    def _described(self, one: Any) -> str | None:
+    def _described(self, one: object) -> str | None:
         """Return a text in place of an object; None if pickle holds it well."""
         if isinstance(one, str):
             return f"text {one}"  # equal texts give equal bytes, whether they are one object or two
@@ -69,11 +70,11 @@ class _Fingerprint:
         for kind, parts_of in _PARTS.items():
             if isinstance(one, kind):
                 return f"{kind.__name__} {self.digest(parts_of(one))}"
-        if callable(one) and isinstance(getattr(one, "__wrapped__", None), FunctionType):
-            return f"wrapped {self.digest(one.__wrapped__)}"  # such as a compiled function
+        if callable(one) and isinstance(inner := getattr(one, "__wrapped__", None), FunctionType):
+            return f"wrapped {self.digest(inner)}"  # such as a compiled function
         return None
 
-    def _once(self, one: Any) -> str:
+    def _once(self, one: FunctionType | type) -> str:
         """Return the text of code: its name or, at the first mention, its content."""
         if _is_installed(one.__module__) and _is_found(one):
             return f"named {one.__module__}.{one.__qualname__}"
@@ -89,7 +90,7 @@ class _Pickler(pickle.Pickler):
 
     describe: Any
 
-    def persistent_id(self, obj: Any) -> str | None:
+    def persistent_id(self, obj: object) -> str | None:
         """Return the text in place of an object."""
         return self.describe(obj)
 
@@ -108,7 +109,7 @@ def _is_installed(module: str | None) -> bool:
     return path.is_relative_to(_PYTHON) or not _PACKAGES.isdisjoint(path.parts)
 
 
-def _is_found(one: Any) -> bool:
+def _is_found(one: FunctionType | type) -> bool:
     """Return whether a function or a class is what its module has under its name."""
     there: Any = sys.modules.get(one.__module__)
     for name in one.__qualname__.split("."):
@@ -145,7 +146,7 @@ def _parts_of_function(function: FunctionType) -> tuple[Any, ...]:
     return function.__code__, *defaults, captured, read
 
 
-def _content(cell: Any) -> Any:
+def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # it is empty

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from numpy import add, diff, eye, full, indices, int64, ndarray, ones, zeros
 
@@ -43,6 +43,16 @@ class Finite(NamedTuple):
         law = zeros(len(self.terminal))
         add.at(law, self.starts, diff(self.start_cumulative, prepend=0.0))
         return law
+
+
+class FiniteEnvironment(Protocol):
+    """An environment that knows its own arrays, as mazes, walks and tables do."""
+
+    def finite(self) -> Finite:
+        """Return the environment as arrays."""
+
+    def model(self) -> tuple[ndarray, ndarray]:
+        """Return the exact transition probabilities P and rewards r."""
 
 
 def one_start(state: int) -> tuple[Int64[ndarray, " 1"], Float[ndarray, " 1"]]:

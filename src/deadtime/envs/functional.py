@@ -204,7 +204,7 @@ class Delayed(Environment):
         return obs, state, reward, terminated, truncated, info
 
 
-def delayed(env: Any, delay: DelayLike, warmup: Warmup = "random") -> Delayed:
+def delayed(env: Environment, delay: DelayLike, warmup: Warmup = "random") -> Delayed:
     """Put a delay on a functional environment (ours or gymnax's).
 
     `delay` is a number of steps or a process of `deadtime.delays`. `warmup` fills the queue at

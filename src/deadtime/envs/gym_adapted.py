@@ -14,7 +14,7 @@ The rules are these:
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, SupportsInt
 
 import gymnasium as gym
 import numpy as np
@@ -48,7 +48,7 @@ class NumberedActions(gym.ActionWrapper, gym.utils.RecordConstructorArgs):
         gym.ActionWrapper.__init__(self, env)
         self.action_space = spaces.Discrete(prod(counts_of(env.action_space)))
 
-    def action(self, action: Any) -> Any:
+    def action(self, action: SupportsInt) -> Any:
         """Return the environment's own action of a number."""
         space: Any = self.env.action_space
         if isinstance(space, spaces.Discrete):

@@ -22,6 +22,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import ArrayLike
 
 from deadtime.runtime.frame_layers import FRAMES
 
@@ -85,14 +86,14 @@ class Frames(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self._stack[:] = self.frame(image)
         return self._stack.copy(), info
 
-    def step(self, action: Any) -> tuple[np.ndarray, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[np.ndarray, Any, bool, bool, dict[str, Any]]:
         """Make a step, and append its frame."""
         image, *rest = self.env.step(action)
         self._stack[:-1] = self._stack[1:]
         self._stack[-1] = self.frame(image)
         return (self._stack.copy(), *rest)  # type: ignore[return-value]
 
-    def frame(self, image: Any) -> np.ndarray:
+    def frame(self, image: ArrayLike) -> np.ndarray:
         """Return an image as a frame."""
         channels = np.moveaxis(self._channels_last(self._as_bytes(np.asarray(image))), -1, 0)
         light: Any = sum(

@@ -114,7 +114,7 @@ def _at_start(env: gym.Env) -> gym.Env:
     return whole
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     """Return the module and the name of a function, of a class, or of what a partial calls."""
     while isinstance(function, partial):
         function = function.func

@@ -66,7 +66,11 @@ class GymnaxFamily(Family):
             )
 
     def gymnasium_form(
-        self, environment: Any, delay: Delay, policy: object = None, render_mode: str | None = None
+        self,
+        environment: object,
+        delay: Delay,
+        policy: object = None,
+        render_mode: str | None = None,
     ) -> gym.Env:
         """Raise, because environments of gymnax have no Gymnasium form."""
         raise ValueError(

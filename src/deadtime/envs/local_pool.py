@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.envs.pools import LARGEST_RETURN, Played
 
@@ -100,7 +101,7 @@ class LocalPool:
             self._start(over)
         return self._played(after, queue_after)
 
-    def _keep(self, i: int, obs: Any, info: dict[str, Any]) -> None:
+    def _keep(self, i: int, obs: ArrayLike, info: dict[str, Any]) -> None:
         """Show an observation and the pending actions on a lane."""
         self._shown[i] = obs
         self._age_now[i] = info["action_age"]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jaxtyping import Array
 
 FLOOR = 0.05
 """The smallest factor on a nominal value.
@@ -37,7 +41,9 @@ def check_perturb(perturb: object) -> bool:
     return perturb == "masses+lengths"
 
 
-def perturbed(nominal: Any, noise: Any, normal: Any, xp: Any) -> Any:
+def perturbed(
+    nominal: float | Array, noise: float | Array, normal: float | Array, xp: ModuleType
+) -> Any:
     """Return nominal · (1 + noise · normal), kept positive; `xp` is NumPy or `jax.numpy`."""
     if isinstance(noise, float) and noise == 0:
         return nominal

@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 
 from deadtime.delays.convention import Warmup
 
 _WORDS = ("random", "own")
 
 
+class Space(Protocol):
+    """The space of one action, of Gymnasium or of gymnax."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an action."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of an action's numbers."""
+
+    def contains(self, x: np.ndarray) -> bool | jax.Array:
+        """Return whether an action lies in the space."""
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Return a random action; Gymnasium's spaces have other arguments here."""
+
+
+class Bounded(Space, Protocol):
+    """A box with finite bounds."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
 def start_queue(
-    env: Any, space: Any, obs: Any, key: jax.Array, room: int, delay: Any, warmup: Warmup = "own"
+    env: object,
+    space: Space,
+    obs: PyTree,
+    key: jax.Array,
+    room: int,
+    delay: int | jax.Array,
+    warmup: Warmup = "own",
 ) -> jax.Array:
     """Return a queue of length `room` whose last `delay` actions are those of `warmup`.
 
@@ -24,8 +57,9 @@ def start_queue(
     if room == 0:
         return jnp.zeros((0, *space.shape), _dtype(space))
     if isinstance(warmup, str):
-        own = warmup == "own" and hasattr(env, "warm_up")
-        return env.warm_up(obs, room, delay) if own else _random_actions(space, key, room)
+        if warmup == "own" and hasattr(env, "warm_up"):
+            return env.warm_up(obs, room, delay)
+        return _random_actions(space, key, room)
     if not callable(warmup):
         return jnp.broadcast_to(jnp.asarray(warmup, _dtype(space)), (room, *space.shape))
     actions = jnp.asarray(warmup(obs, room, key), _dtype(space))
@@ -41,7 +75,7 @@ def start_queue(
     return actions
 
 
-def check_warmup(warmup: Warmup, space: Any) -> None:
+def check_warmup(warmup: Warmup, space: Space) -> None:
     """Raise if a warm-up is neither a known word nor a callable nor an action of `space`."""
     if isinstance(warmup, str) and warmup not in _WORDS:
         raise ValueError(
@@ -52,7 +86,7 @@ def check_warmup(warmup: Warmup, space: Any) -> None:
         _check_fixed(warmup, space)
 
 
-def _random_actions(space: Any, key: jax.Array, length: int) -> jax.Array:
+def _random_actions(space: Space, key: jax.Array, length: int) -> jax.Array:
     if hasattr(space, "n"):  # of Gymnasium, or of gymnax, whose actions begin at 0
         first = int(getattr(space, "start", 0))
         return first + _random_numbered(key, length, int(space.n))
@@ -71,18 +105,18 @@ def _random_numbered(key: jax.Array, length: int, count: int) -> jax.Array:
     return (jax.random.bits(key, (length,)) % count).astype(jnp.int32)
 
 
-def _is_bounded(space: Any) -> bool:
+def _is_bounded(space: Space) -> TypeGuard[Bounded]:
     """Return whether a space is a box with finite bounds."""
     if not hasattr(space, "low") or not hasattr(space, "high"):
         return False
     return bool(np.isfinite(np.asarray((space.low, space.high), np.float64)).all())
 
 
-def _dtype(space: Any) -> Any:
+def _dtype(space: Space) -> Any:
     return jnp.int32 if jnp.issubdtype(space.dtype, jnp.integer) else jnp.float32
 
 
-def _check_fixed(action: Any, space: Any) -> None:
+def _check_fixed(action: ArrayLike, space: Space) -> None:
     given = np.asarray(action)
     if given.shape != tuple(space.shape) or not bool(space.contains(given)):
         raise ValueError(

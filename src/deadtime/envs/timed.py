@@ -30,7 +30,7 @@ class TimedEnv(gym.Wrapper):
         """Begin an episode."""
         return self._patient.call(self.env.reset, seed=seed, options=options, seconds=self._seconds)
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Make a step."""
         return self._patient.call(self.env.step, action, seconds=self._seconds)
 

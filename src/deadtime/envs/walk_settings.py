@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -11,7 +11,9 @@ from gymnasium import spaces
 from deadtime.envs.finite import Finite, one_start
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Array, Float
+
+Number = TypeVar("Number", int, np.ndarray, "Array")
 
 LARGEST = 1000
 """The largest number of steps. The number of states grows with its square."""
@@ -66,7 +68,7 @@ class WalkSettings:
         """Return the space of observations: the number of (x, t)."""
         return spaces.Discrete((2 * self.length + 1) * (self.length + 1))
 
-    def number(self, x: Any, time: Any) -> Any:
+    def number(self, x: Number, time: Number) -> Number:
         """Return the number of the state (x, t)."""
         return time * (2 * self.length + 1) + x + self.length
 

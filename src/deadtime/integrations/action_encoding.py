@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 
@@ -31,7 +29,7 @@ class ActionEncoding:
                 "AugmentObservation, which needs no model"
             )
 
-    def __call__(self, action: Any) -> np.ndarray:
+    def __call__(self, action: int | np.integer | np.ndarray) -> np.ndarray:
         """Return the inputs of one action."""
         if self._eye is not None:
             encoded: np.ndarray = self._eye[int(action) - self._start]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from safetensors.numpy import load_file, save_file
@@ -56,7 +56,7 @@ class ForwardModel:
 
     def __init__(
         self,
-        env: Any,
+        env: gym.Env,
         hidden: tuple[int, ...] = (64, 64),
         learning_rate: float = 1e-3,
         batch_size: int = 128,
@@ -94,7 +94,9 @@ class ForwardModel:
         self._changed = np.zeros((buffer_size, size), np.float32)
         self._count = 0
 
-    def __call__(self, observation: np.ndarray, action: Any) -> np.ndarray:
+    def __call__(
+        self, observation: np.ndarray, action: int | np.integer | np.ndarray
+    ) -> np.ndarray:
         """Return the predicted next observation."""
         seen = np.asarray(observation, np.float32)
         scaled = (seen - self._inputs.mean) / self._inputs.deviation
@@ -105,7 +107,9 @@ class ForwardModel:
         change = self._changes.mean + self._changes.deviation * (weight @ x + bias)
         return seen + change if self._count else seen
 
-    def add(self, observation: np.ndarray, action: Any, following: np.ndarray) -> None:
+    def add(
+        self, observation: np.ndarray, action: int | np.integer | np.ndarray, following: np.ndarray
+    ) -> None:
         """Add a transition to learn from."""
         place = self._count % len(self._seen)
         seen = np.asarray(observation, np.float32)

@@ -107,7 +107,10 @@ class _Delay(Transform):
 
 
 def _reset_mask(
-    tensordict: TensorDictBase, keys: list[NestedKey], batch: torch.Size, device: Any
+    tensordict: TensorDictBase,
+    keys: list[NestedKey],
+    batch: torch.Size,
+    device: torch.device | None,
 ) -> Tensor:
     """Return which environments restart: those of "_reset", or all."""
     given = [tensordict.get(key, None) for key in keys]

@@ -89,7 +89,7 @@ def load(
     return jax.tree.unflatten(shape, found), arrays, about
 
 
-def _check_sizes(file: Any, wanted: dict[str, Any], extent: Extent) -> None:
+def _check_sizes(file: safe_open, wanted: dict[str, Any], extent: Extent) -> None:
     """Raise, before anything is read, if an array is too large; a file may claim any size."""
     others = 0
     for name in file.keys():  # noqa: SIM118  (a file of safetensors is no dict)

@@ -19,7 +19,7 @@ from deadtime.learn.double_q import Adam, Batch
 from deadtime.learn.forward_model import SIMULATOR, ForwardModel, TrainedModel
 from deadtime.learn.learner_code import Keys, kept, learning_rate, never
 from deadtime.learn.networks import MLP, layer_arrays, new_mlp
-from deadtime.learn.program import Actor, Done, Program, Setup
+from deadtime.learn.program import Actor, Done, Known, Program, Setup
 from deadtime.learn.projection import Projected, deciding, projected_loss, valuing
 from deadtime.learn.replay import (
     DECIDED,
@@ -98,7 +98,7 @@ def q_values(
     obs: Float[Array, " D"],
     queue: Array,
     setup: Setup,
-    known: Any = (),
+    known: Known = (),
 ) -> Float[Array, " A"]:
     """Return the values of all actions at an observation, real or predicted, and the queue.
 
@@ -204,7 +204,7 @@ def _loss(program: Program, setup: Setup, q: PyTree, target: MLP, batch: Transit
     """Return the loss of a batch."""
     numbers = setup.numbers
 
-    def values(q: MLP, obs: Array, queue: Array, known: Any) -> Array:
+    def values(q: MLP, obs: Array, queue: Array, known: Known) -> Array:
         return q_values(program, q, obs, queue, setup, known)
 
     if isinstance(q, Projected):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,34 @@ class Batch(NamedTuple):
     """The values that choose the next action; None if Q itself chooses."""
     held: Any = None
     """Whether the next step executes the same action again; None if that never happens."""
+
+
+class LossSettings(Protocol):
+    """The settings of the loss, as `DoubleQ`, its numbers in a program and `PixelQ` have them."""
+
+    @property
+    def gamma(self) -> float | Array:
+        """The discount of a step."""
+
+    @property
+    def centre(self) -> float | Array:
+        """The number that is subtracted from rewards."""
+
+    @property
+    def scaled(self) -> bool | Array:
+        """Whether rewards are multiplied by 1 - gamma."""
+
+    @property
+    def double(self) -> bool | Array:
+        """Whether Q chooses the action of the target; otherwise the target network does."""
+
+    @property
+    def terminals(self) -> bool | Array:
+        """Whether the target has no value after the end of an episode."""
+
+    @property
+    def clip_rewards(self) -> bool:
+        """Whether only the sign of rewards counts."""
 
 
 def double_q_target(
@@ -84,7 +112,7 @@ def measured(
 
 
 def batch_loss(
-    q: PyTree, target: PyTree, values: Values, batch: Batch, numbers: Any
+    q: PyTree, target: PyTree, values: Values, batch: Batch, numbers: LossSettings
 ) -> Float[Array, ""]:
     """Return the mean loss of a batch; `numbers` has the settings of `DoubleQ` or `PixelQ`."""
 

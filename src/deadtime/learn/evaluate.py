@@ -49,7 +49,7 @@ def evaluate(
     seed: int = 1_000_000,
     *,
     env_kwargs: Mapping[str, Any] | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> Float[np.ndarray, " episodes"]:
     """Return the returns of `episodes` episodes, which begin with the seeds `seed`, `seed` + 1, …
 
@@ -112,7 +112,7 @@ def forget(policy: object) -> None:
         policy.reset()
 
 
-def act(policy: Acts, obs: Any, info: dict[str, Any]) -> Any:
+def act(policy: Acts, obs: object, info: dict[str, Any]) -> Any:
     """Return the action of a policy with `act`.
 
     It may use the prediction of an emulator, or the age that the agent knows.

@@ -20,6 +20,7 @@ from deadtime.learn.learners import LEARNERS
 from deadtime.learn.program import Program, Setup, bounded_by, split_settings
 from deadtime.learn.rollout_learner import RolloutLearner
 from deadtime.learn.run_spec import DeepRun
+from deadtime.learn.settings import Settings
 from deadtime.learn.together_learner import TogetherLearner, begin_all
 from deadtime.runtime.views import VIEWS, Code
 
@@ -30,14 +31,14 @@ LARGE_PRODUCTS = 1_000_000
 """The products in the hidden layers of an update from which it is worth a GPU (see `is_large`)."""
 
 
-def products_of(settings: Any) -> int:
+def products_of(settings: Settings) -> int:
     """Return the products in the hidden layers of one network for a batch; 0 if none is known."""
     hidden = getattr(settings, "hidden", ())
     widths = hidden if isinstance(hidden, tuple) else (hidden,)
     return getattr(settings, "batch_size", 1) * sum(one * other for one, other in pairwise(widths))
 
 
-def is_large(settings: Any) -> bool:
+def is_large(settings: Settings) -> bool:
     """Return whether an update of these settings is worth a GPU.
 
     Smaller networks are chains of small operations, and a GPU would spend its time launching them.

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from deadtime.envs.pools import Played
 from deadtime.learn.host_turn import Turn
@@ -77,7 +77,7 @@ class LaneLearner:
             blank(program)[0], _new(program, setups), program.learner.new_replay(program)
         )
 
-    def restart(self, program: Program, state: Any, seen: Played, index: int) -> Any:
+    def restart(self, program: Program, state: PyTree, seen: Played, index: int) -> Any:
         """Return the run at the start of new episodes."""
         return state._replace(actors=started(program, seen.shown, seen.queue, seen.age_now))
 
@@ -85,7 +85,7 @@ class LaneLearner:
         self,
         program: Program,
         setups: Setup,
-        state: Any,
+        state: PyTree,
         seen: Played,
         t: int,
         turn: Turn | None = None,
@@ -95,17 +95,17 @@ class LaneLearner:
         return np.asarray(actions), state
 
     def learn_and_choose(
-        self, program: Program, setups: Setup, state: Any, turn: Turn, t: int
+        self, program: Program, setups: Setup, state: PyTree, turn: Turn, t: int
     ) -> tuple[np.ndarray, Any]:
         """Learn from the last turn, and choose the next actions."""
         first = np.int32(t - program.lanes)
         actions, state = self._learn_and_choose(setups, state, steps_of(turn), first)
         return np.asarray(actions), state
 
-    def learn(self, program: Program, setups: Setup, state: Any, turn: Turn, index: int) -> Any:
+    def learn(self, program: Program, setups: Setup, state: PyTree, turn: Turn, index: int) -> Any:
         """Raise: this learner learns before it chooses."""
         raise NotImplementedError
 
-    def finish(self, program: Program, setups: Setup, state: Any, turn: Turn, t: int) -> Any:
+    def finish(self, program: Program, setups: Setup, state: PyTree, turn: Turn, t: int) -> Any:
         """Learn from the last turn of the training."""
         return self.learn_and_choose(program, setups, state, turn, t)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from deadtime.delays import DelayProcess
 from deadtime.delays.waits import Observed
 from deadtime.learn.box_scale import BoxScale
 from deadtime.learn.learners import LEARNERS
+from deadtime.learn.settings import Settings
 from deadtime.runtime.views import Code, View
 
 compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
@@ -22,6 +23,8 @@ compiled_products = partial(
     jax.jit, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 )
 """`compiled` for large products, for which the vendor's kernels are faster if none is timed."""
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ class Setup(NamedTuple):
     """The number of a game's actions, if games share the program."""
 
 
-def split_settings(settings: Any) -> tuple[Any, Any]:
+def split_settings(settings: SettingsT) -> tuple[SettingsT, Any]:
     """Return the settings that a program is compiled for, and those that its setups hold."""
     numbers_type = LEARNERS[settings.kind].load().numbers
     numbers = numbers_type(*(getattr(settings, name) for name in numbers_type._fields))
@@ -145,7 +148,7 @@ def split_settings(settings: Any) -> tuple[Any, Any]:
     return replace(settings, **defaults), numbers
 
 
-def bounded_by(steps: int, settings: Any) -> Any:
+def bounded_by(steps: int, settings: SettingsT) -> SettingsT:
     """Return settings whose replay buffer has no more rows than a run has steps."""
     rows = getattr(settings, "buffer_size", 0)
     return replace(settings, buffer_size=steps) if rows > steps else settings
@@ -166,6 +169,10 @@ class History(NamedTuple):
     """What the agent knew of ages at each of the last C + 1 steps (see `Actor.known`).
 
     () unless the view projects and its networks see ages."""
+
+
+Known = Array | tuple[()] | None
+"""1 + the age that an agent knows, 0 for none; () or None if it needs none (see `ways`)."""
 
 
 class Actor(NamedTuple):

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from deadtime.learn.double_q import Batch, batch_loss
+from deadtime.learn.double_q import Batch, LossSettings, batch_loss
 from deadtime.learn.networks import MLP
 from deadtime.learn.replay import Transition
 
@@ -44,7 +44,12 @@ def deciding(q: PyTree) -> MLP:
 
 
 def projected_loss(
-    q: Projected, target: MLP, decide: Decide, batch: Transition, numbers: Any, weight: float
+    q: Projected,
+    target: MLP,
+    decide: Decide,
+    batch: Transition,
+    numbers: LossSettings,
+    weight: float,
 ) -> Float[Array, ""]:
     """Return the loss of Q on states, plus `weight` times the projection's squared error.
 

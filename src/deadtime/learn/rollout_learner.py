@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PyTree
 
 from deadtime.envs.pools import Played
 from deadtime.learn.lane_learner import LaneLearner
@@ -50,7 +50,7 @@ def _recorded(program: Program, setup: Setup, run: RolloutRun, steps: Steps) -> 
     return jax.vmap(record)(run.actors, done)
 
 
-def _learned(program: Program, setup: Setup, run: RolloutRun, steps: Steps, t: Any) -> RolloutRun:
+def _learned(program: Program, setup: Setup, run: RolloutRun, steps: Steps, t: Array) -> RolloutRun:
     """Return the run after the steps that begin at t: with an update, if the rollout is full."""
     record = _recorded(program, setup, run, steps)
     kept = jax.tree.map(lambda rows, row: rows.at[run.filled].set(row), run.kept, record)
@@ -58,7 +58,7 @@ def _learned(program: Program, setup: Setup, run: RolloutRun, steps: Steps, t: A
     lost = run.lost | steps.lost.any()
     filled = run.filled + 1
 
-    def updated(learner: Any) -> Any:
+    def updated(learner: PyTree) -> Any:
         at = jnp.where(lost, NEVER, t + len(steps.lost) - 1)
         rollout = run.memory, kept
         return program.learner.update(program, setup, learner, (), rollout, at, {})[0]
@@ -69,13 +69,13 @@ def _learned(program: Program, setup: Setup, run: RolloutRun, steps: Steps, t: A
     return RolloutRun(actors, learner, memory, kept, jnp.where(full, 0, filled), lost & ~full)
 
 
-def _chosen(program: Program, setup: Setup, run: RolloutRun, t: Any) -> tuple[Array, RolloutRun]:
+def _chosen(program: Program, setup: Setup, run: RolloutRun, t: Array) -> tuple[Array, RolloutRun]:
     actions, actors = chosen(program, setup, run.learner, run.actors, t)
     return actions, run._replace(actors=actors)
 
 
 def _learned_and_chosen(
-    program: Program, setup: Setup, run: RolloutRun, steps: Steps, t: Any
+    program: Program, setup: Setup, run: RolloutRun, steps: Steps, t: Array
 ) -> tuple[Array, RolloutRun]:
     run = _learned(program, setup, run, steps, t)
     return _chosen(program, setup, run, t + len(steps.lost))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from deadtime.learn.box_scale import BoxScale
-from deadtime.learn.program import Program, Setup
+from deadtime.learn.program import Known, Program, Setup
 from deadtime.learn.replay import Transition
 from deadtime.learn.ways import shown_age
 
@@ -34,7 +34,7 @@ def scale_of(program: Program) -> BoxScale:
 
 
 def inputs(
-    program: Program, setup: Setup, obs: Array, queue: Array, known: Any, sees: bool | Array
+    program: Program, setup: Setup, obs: Array, queue: Array, known: Known, sees: bool | Array
 ) -> Float[Array, " inputs"]:
     """Return an observation and, if the network `sees` them, the known age and pending actions."""
     capacity = len(queue)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 FORWARD_MODELS: dict[str, str] = {
     "learned": "deadtime.learn.forward_model:LEARNED",
@@ -53,6 +53,13 @@ def forward_model(name: str) -> Any:
     """Import and return the code of a forward model."""
     module, _, attribute = FORWARD_MODELS[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+class Settings(Protocol):
+    """The settings of a learner: a frozen dataclass, with the learner's kind."""
+
+    kind: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,7 @@ class TogetherLearner:
         setups: Setup,
         state: TogetherRuns,
         actors: Actor,
-        rows: Any,
+        rows: Array | np.ndarray,
         index: int,
     ) -> TogetherRuns:
         """Learn from the steps of a turn; the arrays of `state` can not be used afterwards."""

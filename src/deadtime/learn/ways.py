@@ -20,7 +20,7 @@ from jaxtyping import Array, Int
 
 from deadtime.delays import DelayProcess
 from deadtime.delays.waits import Observed, waits_of
-from deadtime.learn.program import Actor, Program, Setup
+from deadtime.learn.program import Actor, Known, Program, Setup
 
 
 @cache
@@ -64,7 +64,7 @@ def known_after(program: Program, age: Array, next_age: Array) -> Any:
     return zero + 1 + (next_age if program.observed == "now" else age)
 
 
-def shown_age(program: Program, known: Any) -> list[Array]:
+def shown_age(program: Program, known: Known) -> list[Array]:
     """Return the inputs of a network for what the agent knows of ages, in a list; [] for none."""
     count = program.age_inputs
     return [jax.nn.one_hot(known, count)] if count else []

@@ -31,7 +31,7 @@ def changes(after, before):  # type: ignore[no-untyped-def]  # pragma: no cover
     return low.min(), high.max(), largest.max()
 
 
-def on_threads(work: int, kernel: Callable[..., Any], *arguments: Any) -> Any:
+def on_threads(work: int, kernel: Callable[..., Any], *arguments: object) -> Any:
     """Call a kernel, on one thread if there is little work."""
     if work > _SMALL:
         return kernel(*arguments)

@@ -16,6 +16,7 @@ from deadtime._support import files
 from deadtime._support.files import whole
 from deadtime.delays import Delay, DelayProcess
 from deadtime.envs.families import family_of
+from deadtime.envs.finite import FiniteEnvironment
 from deadtime.planning.augmented import Operator, check_memory
 from deadtime.planning.beliefs import BeliefSolution
 from deadtime.planning.channel import channel_of, check_channel_memory
@@ -44,7 +45,7 @@ class Ceiling(NamedTuple):
     """Whether the value is the optimum under the delay that was asked for."""
 
 
-def ceiling(environment: Any, delay: Delay, largest: int = LARGEST) -> Ceiling:
+def ceiling(environment: FiniteEnvironment, delay: Delay, largest: int = LARGEST) -> Ceiling:
     """Return a finite environment's optimum under a delay, or, as a bound, under a shorter one.
 
     A shorter delay can only help: an agent that may decide later can also decide earlier, and draw
@@ -182,5 +183,5 @@ def kept(root: Path) -> Kept:
     return known
 
 
-def _digest(known: Any) -> str:
+def _digest(known: Kept) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()

@@ -42,7 +42,7 @@ def compare(
     env_kwargs: Mapping[str, Any] | None = None,
     out: str | Path = "runs",
     where: Where | None = None,
-    **options: Any,
+    **options: object,
 ) -> Comparison:
     """Train each agent under each delay on the same seeds, and compare their returns.
 

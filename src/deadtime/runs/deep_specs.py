@@ -182,14 +182,14 @@ class DeepSpec:
         check_executed(self.longest_delay, self.family.longest_episode(environment))
         return environment
 
-    def _changed_settings(self, environment: Any) -> dict[str, Any]:
+    def _changed_settings(self, environment: object) -> dict[str, Any]:
         """Return an environment's settings that differ from its usual ones."""
         settings = getattr(environment, "settings", None)  # some environments know them
         return (
             differing(environment, make(self.env), self.settings) if settings is None else settings
         )
 
-    def _kept_settings(self, own: Any) -> dict[str, Any]:
+    def _kept_settings(self, own: object) -> dict[str, Any]:
         """Return the settings of a built-in environment that differ from its usual ones."""
         kept = differing(own, self.family.describe(self.env, {}), self.settings)
         if self.preset == "paper":

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from errno import EROFS
 from pathlib import Path
 from time import sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
 
 BEAT_SECONDS = 5.0
 """The time between two writes of a status or of checkpoints."""
@@ -17,7 +21,7 @@ _TRIES = 8
 """Attempts at a request, with a minute between the first and the last but one."""
 
 
-def file_system(url: str) -> tuple[Any, str]:
+def file_system(url: str) -> tuple[AbstractFileSystem, str]:
     """Return the file system of a URL, and the path in it."""
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
@@ -34,7 +38,7 @@ def file_system(url: str) -> tuple[Any, str]:
         ) from None
 
 
-def patiently(action: Callable[..., Any], *arguments: Any) -> Any:
+def patiently(action: Callable[..., Any], *arguments: object) -> Any:
     """Call `action`, and retry with growing pauses if it fails."""
     for left in range(_TRIES - 1, -1, -1):
         try:
@@ -53,7 +57,7 @@ def patiently(action: Callable[..., Any], *arguments: Any) -> Any:
             sleep(2.0 ** (_TRIES - left - 2))
 
 
-def write(fs: Any, path: str, content: bytes | Path) -> None:
+def write(fs: AbstractFileSystem, path: str, content: bytes | Path) -> None:
     """Write an object completely or not at all; file systems need a temporary name for that."""
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
     part = path if protocols & _WHOLE else f"{path}.part-{uuid4().hex[:8]}"

@@ -26,7 +26,7 @@ def check_recorded(env: str, settings: object) -> None:
     json.dumps(settings)
 
 
-def differing(environment: Any, usual: Any, settings: dict[str, Any]) -> dict[str, Any]:
+def differing(environment: object, usual: object, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings in which `environment` differs from the usual one."""
     given = {name: getattr(environment, name, settings[name]) for name in sorted(settings)}
     return {name: value for name, value in given.items() if value != getattr(usual, name, None)}
@@ -105,11 +105,12 @@ def like(usual: Any, name: str, value: Any) -> Any:
     return kind(value)
 
 
-def _has_kind(kind: type, name: str, value: Any) -> bool:
+def _has_kind(kind: type, name: str, value: object) -> bool:
     """Return whether a value can be converted to the type of a setting."""
     if kind is tuple:
-        whole = isinstance(value, list | tuple) and all(type(one) is int for one in value)
-        return whole and bool(value) and min(value) > 0
+        if not isinstance(value, list | tuple) or not all(type(one) is int for one in value):
+            return False
+        return bool(value) and min(value) > 0
     if kind not in (int, float):
         return isinstance(value, kind)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

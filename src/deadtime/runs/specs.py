@@ -8,6 +8,7 @@ from typing import Any
 from deadtime.delays import DelayProcess, as_process
 from deadtime.delays.equivalence import bridged
 from deadtime.envs.families import environment_name, family_of
+from deadtime.envs.gym_given import Given
 from deadtime.runs.deep_specs import DeepSpec, deep_spec
 from deadtime.runs.record import Record
 from deadtime.runs.tabular_specs import TabularSpec, tabular_from, tabular_spec
@@ -16,7 +17,7 @@ Spec = TabularSpec | DeepSpec
 
 
 def make_spec(
-    env: Any,
+    env: Given,
     agent: str,
     delay: int | str | DelayProcess,
     options: dict[str, Any],

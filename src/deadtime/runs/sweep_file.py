@@ -115,11 +115,10 @@ def _with_names_of_today(
     return found
 
 
-def _check_list(key: str, value: Any, kinds: tuple[type, ...], such: str, wrong: Wrong) -> None:
+def _check_list(key: str, value: object, kinds: tuple[type, ...], such: str, wrong: Wrong) -> None:
     """Raise unless a value is a list of the right kinds, at least one and each once."""
     what = "words" if kinds == (str,) else "whole numbers and delay processes"
-    good = isinstance(value, list) and value and all(type(one) in kinds for one in value)
-    if not good:
+    if not (isinstance(value, list) and value and all(type(one) in kinds for one in value)):
         raise wrong(
             Place("", key),
             f"{key} is a list of {what}, at least one; got {value!r:.200}: write {key} = {such}, "

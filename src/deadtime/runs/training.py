@@ -24,7 +24,7 @@ def train(
     *,
     observation_delay: int | str | DelayProcess = 0,
     env_kwargs: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Result:
     """Train an agent under a delay; `seeds` is a number or a list.
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from deadtime.delays import DelayProcess, as_delay
 from deadtime.envs.families import family_of
@@ -81,7 +82,7 @@ class Blind:
         self._log = []
         self._policy.reset()
 
-    def act(self, observation: Any, pending_actions: Any) -> Any:
+    def act(self, observation: ArrayLike, pending_actions: np.ndarray) -> Any:
         """Return the action to choose; the pending actions are read at the first step only."""
         room = self._policy.delay
         if not self._log:
@@ -99,7 +100,7 @@ def find_delay(
     *,
     max_delay: int = 20,
     env_kwargs: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Found:
     """Find the delay of an environment from random actions; `delay` is the true one.
 
@@ -116,7 +117,7 @@ def train_untold(
     *,
     max_delay: int = 20,
     env_kwargs: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Untold:
     """Train an agent that is not told the delay; `delay` is the true one.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from gymnasium import spaces
 from PIL import Image, ImageDraw, ImageFont
 
 from deadtime._support.files import whole
@@ -26,7 +27,7 @@ _LAST_MILLISECONDS = 2000
 
 
 def watch(
-    name: str, environment: Any, policy: Policy, episode: int, path: Path
+    name: str, environment: object, policy: Policy, episode: int, path: Path
 ) -> tuple[int, float]:
     """Run one greedy episode, write its frames, and return its number of steps and its return."""
     family = family_of(name)
@@ -74,9 +75,9 @@ def watch(
     return len(frames) - 1, earned
 
 
-def _shares(space: Any) -> Callable[[np.ndarray], np.ndarray]:
+def _shares(space: spaces.Space) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function that scales the actions of a box to flat vectors from 0 to 1."""
-    if not hasattr(space, "low"):
+    if not isinstance(space, spaces.Box):
         return lambda pending: pending
 
     def scaled(pending: np.ndarray) -> np.ndarray:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike
 
 from deadtime.delays.convention import FixedDelay, check_memory
 from deadtime.delays.nested import from_leaves, leaf_spaces, map_leaves, space_leaves
@@ -16,11 +17,12 @@ from deadtime.delays.pending import check_action_space
 from deadtime.delays.process import DelayProcess
 from deadtime.wrappers.knowledge import NOT_YET, AgeKnowledge
 
+WrapperT = TypeVar("WrapperT")
 _BYTES = 100
 """The memory that a space of actions and its samples take for each number of an action."""
 
 
-def beneath(env: Any, kind: type) -> Iterator[Any]:
+def beneath(env: object, kind: type[WrapperT]) -> Iterator[WrapperT]:
     """Yield the wrappers of type `kind` in `env`, outermost first."""
     while isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
         if isinstance(env, kind):
@@ -32,7 +34,7 @@ class Augmented(FixedDelay):
     """Mixin of the wrappers that show augmented states."""
 
 
-def check_outermost(env: Any, name: str) -> None:
+def check_outermost(env: object, name: str) -> None:
     """Raise if `env`, to be wrapped by the delay `name`, already shows augmented states."""
     for found in beneath(env, Augmented):
         augments = type(found).__name__
@@ -136,7 +138,7 @@ class Augmentation:
         dtype = np.float64 if wide else np.float32
         return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
 
-    def join(self, observation: Any, known: dict[str, Any], batch: tuple[int, ...] = ()) -> Any:
+    def join(self, observation: object, known: dict[str, Any], batch: tuple[int, ...] = ()) -> Any:
         """Join an observation (with leading axes `batch`) and the agent's knowledge `known`.
 
         `known` has "pending_actions", with axes `batch` and then K, and the ages that are shown.
@@ -195,7 +197,7 @@ class Shown:
             ages[~rows] = self._ages[~rows]
         self._queue, self._ages = queue, ages
 
-    def follow(self, action: Any, age: Any) -> None:
+    def follow(self, action: object, age: ArrayLike | None) -> None:
         """Add the action just chosen, and the age known after this step unless none is shown."""
         if not self._keeps:
             return
@@ -259,7 +261,7 @@ def _categories(leaf: spaces.Discrete | spaces.MultiDiscrete) -> tuple[np.ndarra
     return leaf.nvec.ravel(), leaf.start.ravel()
 
 
-def _encode(leaf: spaces.Space, value: Any, lead: tuple[int, ...]) -> np.ndarray:
+def _encode(leaf: spaces.Space, value: ArrayLike, lead: tuple[int, ...]) -> np.ndarray:
     """Return one vector for each index of the leading axes, with categories as one-hot vectors."""
     columns = (
         np.asarray(value).reshape(*lead, -1)

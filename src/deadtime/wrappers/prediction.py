@@ -74,7 +74,7 @@ class PredictObservation(FixedDelay, gym.Wrapper):
         shown = self._predicted(obs, info["pending_actions"])
         return shown, {**info, "present_observation": self._present}
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step, and predict over the actions that are pending now."""
         last = self._present
         obs, reward, terminated, truncated, info = self.env.step(action)

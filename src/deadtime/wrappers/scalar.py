@@ -116,7 +116,7 @@ class ActionDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         known = self.knowledge.at_reset(self._age)
         return obs, {**info, "pending_actions": self._pending.actions, **known}
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Execute the pending action of the present age; `action` joins the end of the queue."""
         age = self._age
         executed, pending = self._pending.push(action, age)
@@ -178,7 +178,7 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
         shown, age = self._show(obs, 0)
         return shown, {**info, "observation_age": age}
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step at once, but show an earlier observation of the same episode."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         ended = terminated or truncated
@@ -188,7 +188,7 @@ class ObservationDelay(FixedDelay, gym.Wrapper, RecordConstructorArgs):
             reward = self._paid(reward, 0 if ended else age)
         return obs, reward, terminated, truncated, {**info, "observation_age": age}
 
-    def _show(self, obs: Any, drawn: int) -> tuple[Any, int]:
+    def _show(self, obs: object, drawn: int) -> tuple[Any, int]:
         """Keep an observation; return the one to show and its age, at most `drawn`."""
         self._seen.append(copy.deepcopy(obs))
         age = min(drawn, len(self._seen) - 1)
@@ -254,7 +254,7 @@ class AugmentObservation(Augmented, gym.Wrapper, RecordConstructorArgs):
         self._shown.start(info)
         return self.augmentation.join(obs, self._shown.parts(info)), info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step; the observation includes the action just chosen, as the queue's last."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._shown.follow(action, info.get("action_age"))

@@ -82,7 +82,7 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
         self._start(started, obs, seeds)
         return obs, {**info, **self._pending_info(started)}
 
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: object) -> Step:
         """Execute each environment's pending action of the present age.
 
         Environments that restart get a new queue instead.
@@ -107,7 +107,9 @@ class VectorActionDelay(FixedDelay, VectorWrapper):
             self._start(started, obs)
         return obs, reward, terminated, truncated, {**info, **self._pending_info(started)}
 
-    def _start(self, started: np.ndarray, obs: Any, seeds: list[int | None] | None = None) -> None:
+    def _start(
+        self, started: np.ndarray, obs: object, seeds: list[int | None] | None = None
+    ) -> None:
         self._ages.start(started, seeds)
         rows = np.flatnonzero(started)
         each = (
@@ -176,7 +178,7 @@ class VectorAugmentObservation(Augmented, VectorWrapper):
         self._shown.start(info, None if started.all() else started)
         return self._join(obs, info), info
 
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: object) -> Step:
         """Step; the observations include the actions just chosen.
 
         `final_obs` includes the queue that its episode ended with.
@@ -196,7 +198,7 @@ class VectorAugmentObservation(Augmented, VectorWrapper):
             self._shown.start(info, started)
         return self._join(obs, info), reward, terminated, truncated, info
 
-    def _join(self, obs: Any, info: dict[str, Any]) -> Any:
+    def _join(self, obs: object, info: dict[str, Any]) -> Any:
         return self.augmentation.join(obs, self._shown.parts(info), (self.num_envs,))
 
     def _final(self, final_obs: np.ndarray, final_info: dict[str, Any]) -> np.ndarray:

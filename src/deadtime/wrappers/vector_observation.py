@@ -73,7 +73,7 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
         self._start(started, own_seeds(seed, self.num_envs))
         return self._record(obs), {**info, **self._age_info()}
 
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: object) -> Step:
         """Step at once, but show earlier observations of the same episodes."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
         started = self._episodes.at_step(terminated, truncated)
@@ -98,7 +98,7 @@ class VectorObservationDelay(FixedDelay, VectorWrapper):
         self._age[started] = 0
         self._unpaid[started] = 0
 
-    def _record(self, obs: Any) -> Any:
+    def _record(self, obs: object) -> Any:
         assert self._history is not None  # made by the first reset
         space = self.env.observation_space
         for log, (_, leaf) in zip(self._history, space_leaves(space, obs), strict=True):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import json
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -28,6 +28,9 @@ from deadtime.delays.pending import PendingActions
 from deadtime.delays.warm_up import WarmUp
 from deadtime.envs.atari.games import NOOPS, SIDE, SKIP, STACK, Game, games, library
 from deadtime.envs.atari.shrinking import pixel_weights, shrink
+
+if TYPE_CHECKING:
+    from ale_py import ALEState
 
 
 class Emulator:
@@ -94,11 +97,11 @@ class Emulator:
             shrink(self._screens, self.stack[-1], *self._weights)
         return earned
 
-    def same(self, state: Any, last: int) -> bool:
+    def same(self, state: ALEState, last: int) -> bool:
         """Return whether this emulator is at a point (see `point`) of another one's path."""
         return self._last == last and bool(self.ale.cloneState().equals(state))
 
-    def point(self) -> tuple[Any, int]:
+    def point(self) -> tuple[ALEState, int]:
         """Return the emulator's state and the action that may be repeated, for `same`."""
         return self.ale.cloneState(), self._last
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from stable_baselines3 import DQN, SAC, TD3
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from stable_baselines3.common.vec_env import VecEnv
 from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 
@@ -50,7 +51,7 @@ class _Projected:
         model.n_steps = n_steps
 
 
-def _shown(env: Any) -> dict[str, Any]:
+def _shown(env: VecEnv) -> dict[str, Any]:
     """Return what the replay buffer must know of the delays in a vector environment."""
     if not env.has_attr("augmentation") or not isinstance(env.observation_space, spaces.Box):
         raise ValueError(

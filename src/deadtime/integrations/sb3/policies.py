@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from gymnasium import spaces
@@ -16,11 +16,16 @@ from stable_baselines3.td3.policies import TD3Policy
 
 from deadtime.integrations.sb3.replay import Seen
 
+if TYPE_CHECKING:
+    from stable_baselines3.common.type_aliases import PyTorchObs
+
 
 class _DecidesFromSeen(BaseModel):
     """A network that reads the (s, queue) of a batch of rows."""
 
-    def extract_features(self, obs: Any, features_extractor: BaseFeaturesExtractor) -> torch.Tensor:
+    def extract_features(
+        self, obs: PyTorchObs | Seen, features_extractor: BaseFeaturesExtractor
+    ) -> torch.Tensor:
         shown = obs.seen if isinstance(obs, Seen) else obs
         return super().extract_features(shown, features_extractor)
 
@@ -28,7 +33,9 @@ class _DecidesFromSeen(BaseModel):
 class _ValuesStates(BaseModel):
     """A network that reads the states of a batch of rows."""
 
-    def extract_features(self, obs: Any, features_extractor: BaseFeaturesExtractor) -> torch.Tensor:
+    def extract_features(
+        self, obs: PyTorchObs | Seen, features_extractor: BaseFeaturesExtractor
+    ) -> torch.Tensor:
         shown = obs.state if isinstance(obs, Seen) else obs
         return super().extract_features(shown, features_extractor)
 

@@ -60,7 +60,7 @@ def feedback_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
     weights = rng.normal(size=(*space.shape, *env.observation_space.shape))
     weights /= np.sqrt(weights.shape[-1])
 
-    def wanted(observation: Any, pending: Any) -> np.ndarray:
+    def wanted(observation: np.ndarray, pending: np.ndarray) -> np.ndarray:
         share = np.tanh(weights @ observation) if rule is None else rule(env, observation)
         return share * half + middle
 
@@ -73,7 +73,7 @@ def trained_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
     policy = _trained(env.spec.id)
     at: dict[int, Trained] = {}
 
-    def wanted(observation: Any, pending: Any) -> Any:
+    def wanted(observation: np.ndarray, pending: np.ndarray) -> Any:
         if len(pending) not in at:
             at[len(pending)] = policy.at_delay(len(pending))
         return at[len(pending)].act(observation, pending)
@@ -102,7 +102,7 @@ def _dithered(env: gym.Env, rng: np.random.Generator, wanted: Policy) -> Policy:
     assert isinstance(space, gym.spaces.Box)
     noise = _NOISE * (space.high - space.low) / 2
 
-    def act(observation: np.ndarray, pending: Any) -> np.ndarray:
+    def act(observation: np.ndarray, pending: np.ndarray) -> np.ndarray:
         noisy = wanted(observation, pending) + noise * rng.normal(size=space.shape)
         return np.clip(noisy, space.low, space.high).astype(np.float32)
 
