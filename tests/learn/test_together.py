@@ -220,6 +220,24 @@ def test_records_of_runs_together():
     assert recorded(found)[0].episodes == [found[0][1].episodes]
 
 
+def test_two_groups_at_a_time_do_not_disturb_each_other():
+    """Two groups in threads have the bits of each group alone."""
+    pairs = [(spec_of(), 0), (spec_of(), 1), (spec_of(steps=80), 2), (spec_of("oblivious"), 3)]
+    both = list(run_deep(pairs, lambda n: None, together=True))
+    apart = [
+        found
+        for part in (pairs[:2], pairs[2:3], pairs[3:])
+        for found in run_deep(part, lambda n: None, together=True)
+    ]
+    by_seed = {outcome.seed: outcome for _, outcome in apart}
+    assert len(both) == len(apart) == 4
+    for _, outcome in both:
+        alone = by_seed[outcome.seed]
+        assert outcome.score == alone.score
+        for name, array in alone.policy.items():
+            np.testing.assert_array_equal(outcome.policy[name], array)
+
+
 AGENTS = ("projected", "augmented", "delayed", "oblivious")
 
 
