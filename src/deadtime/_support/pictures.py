@@ -39,7 +39,7 @@ def put_title(axes: Axes, words: str) -> None:
 
 
 def mark_picture(path: Path, words: str) -> Path:
-    """Write words in red above a saved picture."""
+    """Write `words` in red above a saved picture."""
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  (only smoke tests mark pictures)
 
     size = 28

@@ -83,7 +83,7 @@ def _size(mdp: MDP, channel: Channel) -> float:
 def _actions(solution: ProcessSolution, start: int, queue: tuple[int, ...]) -> dict[str, int]:
     """Return the first action for each channel state that an episode can begin in.
 
-    Channel states are named by their age, which is unique or stands beside the state's index.
+    Channel states are named by their age, or by index and age where two have the same age.
     """
     if solution.horizon == 0:
         return {}

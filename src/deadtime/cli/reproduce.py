@@ -61,9 +61,9 @@ class Reproduce:
     smoke: Flag = False
     """Test that everything runs: one tiny run of each, recorded apart in the folder `smoke`."""
     out: Place = "results/paper"
-    """Folder of records, or a URL such as s3://BUCKET/FOLDER; figures go to `figures` in it."""
+    """Folder of records, or a URL such as s3://BUCKET/FOLDER; figures go to its `figures`."""
     tensorboard: Flag = False
-    """Also write TensorBoard event files to the folder `tensorboard` in it."""
+    """Also write TensorBoard event files, to `tensorboard` in the folder of records."""
     where: EngineGroup = field(default_factory=EngineOptions)
     limits: LimitGroup = field(default_factory=Limits)
 

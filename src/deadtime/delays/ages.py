@@ -115,7 +115,7 @@ class Held(DelayProcess):
         if hold == 1:
             raise ValueError(
                 "hold is below 1, so that ages are drawn at all; got 1: use PerEpisode(process) "
-                "for one age an episode"
+                "for one age per episode"
             )
         set_fields(
             self, low=low, high=high, hold=hold, period=check_steps(self.period, "period", 1)

@@ -221,8 +221,9 @@ class Chain:
 
     @cached_property
     def _readable(self) -> np.ndarray:
-        """The age, at this step, of the oldest action that this step or a later one may read, by
-        state.
+        """For each state, the age of the oldest action that this step or a later one may read.
+
+        Ages are counted at this step.
         """
         oldest = self.ages.astype(np.int64)
         rows, columns = self._possible

@@ -80,7 +80,7 @@ def parse(text: str) -> DelayProcess:
     """Return the process of a text form: ``5``, ``uniform:2-6``, ``walk:0-8``, ``trace:FILE``, …,
     or JSON.
 
-    ``episode:FORM`` holds one age an episode. ``buffered:8:FORM`` waits until each age is 8.
+    ``episode:FORM`` holds one age per episode. ``buffered:8:FORM`` waits until each age is 8.
     """
     given = text.strip()
     number = _number(given)

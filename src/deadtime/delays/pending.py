@@ -151,7 +151,7 @@ class PendingActions:
         return unpack_from(code, slots, place)[0], frombuffer(slots, dtype, -1, size)
 
     def _push_box(self, action: Any, age: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Do the same for a Box of floats, in a fifth of the time."""
+        """Do what `push` does for a Box of floats, in a fifth of the time."""
         dtype, shape, all_pending, count = self._layout
         chosen = action
         if not isinstance(chosen, np.ndarray) or chosen.dtype != dtype or chosen.shape != shape:

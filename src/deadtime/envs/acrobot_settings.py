@@ -12,7 +12,7 @@ from deadtime.envs.noise import PerturbedSettings
 
 
 class AcrobotParams(NamedTuple):
-    """The physical constants; a centre of mass lies at `centre` of its link's length.
+    """The physical constants; `centre` is where, on its length, a link has its centre of mass.
 
     As in Gymnasium, `inertia` does not depend on the masses.
     """

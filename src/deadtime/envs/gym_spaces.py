@@ -69,8 +69,8 @@ def _check_actions(name: str, actions: spaces.Space) -> None:
         )
     if not (low < high).all():
         raise ValueError(
-            f"one bound of an action is below the other; {name} has {actions}: leave out the "
-            "numbers that can't vary"
+            f"an action's lower bound is below its upper bound; {name} has {actions}: leave out "
+            "the numbers that can't vary"
         )
 
 

@@ -101,7 +101,7 @@ class LocalPool:
         return self._played(after, queue_after)
 
     def _keep(self, i: int, obs: Any, info: dict[str, Any]) -> None:
-        """Show an observation and the pending actions on a lane."""
+        """Store the observation and the pending actions of lane `i`, for `Played`."""
         self._shown[i] = obs
         self._age_now[i] = info["action_age"]
         queue = info["pending_actions"]
@@ -128,7 +128,7 @@ class LocalPool:
         )
 
     def _start(self, over: list[int]) -> None:
-        """Start the next episode of lanes."""
+        """Start the next episode on the lanes `over`."""
         self._shown = self._shown.copy()
         self._queue = self._queue.copy()
         for i in over:

@@ -92,7 +92,7 @@ def _read(file: int, count: int) -> bytes:
 
 
 def _described(error: Exception) -> bytes:
-    """Return an error as a line of JSON; those without a remedy have their traceback."""
+    """Return an error as a line of JSON, with the traceback of an error that names no remedy."""
     known = isinstance(error, ValueError)
     text = str(error) if known else "".join(traceback.format_exception(error))
     return json.dumps({"known": known, "text": text}).encode() + b"\n"

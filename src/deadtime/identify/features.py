@@ -19,7 +19,7 @@ class Form:
     cubes: bool = False
     """Whether products of three state numbers are features, beside those of two."""
     before: bool = False
-    """Whether the change before is a feature, for observations without velocities."""
+    """Whether the previous change is a feature, for observations without velocities."""
     waves: bool = False
     """Whether sine and cosine of the state's numbers are features, for angles in radians."""
     gain: bool = False
@@ -73,7 +73,7 @@ def state_features(data: Transitions, form: Form) -> np.ndarray:
 
 
 def shifted(columns: np.ndarray, lag: int) -> np.ndarray:
-    """Return the columns `lag` rows before each row; the first rows have those of the first."""
+    """Return the columns `lag` rows before each row; the first rows repeat the first one."""
     return columns[np.maximum(np.arange(len(columns)) - lag, 0)]
 
 

@@ -35,7 +35,7 @@ _CHANGES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class LagScores:
-    """Scores of lags 0 … K for each row, (K + 1, n), and the model form that they are of."""
+    """Scores of lags 0 … K for each row, (K + 1, n), and the form of their model."""
 
     form: Form
     gains: np.ndarray

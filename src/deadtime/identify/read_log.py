@@ -35,7 +35,7 @@ _ENDS = ("terminals", "timeouts", "dones", "done", "terminated", "truncated")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a log's columns, or of its arrays in an NPZ file; empty: usual names."""
+    """The names of a log's columns, or of its arrays in an NPZ file; by default usual names."""
 
     observations: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a log as arrays of one row a step."""
+    """The columns of a log as arrays with one row per step."""
 
     observations: np.ndarray
     actions: np.ndarray
@@ -92,7 +92,7 @@ def _stacked(found: dict[str, np.ndarray], names: Sequence[str], what: str) -> n
         names = usual[:1] or prefixed
         if not names:
             raise ValueError(
-                f"no column is called {_NAMES[what][0]!r}, and it has "
+                f"no column is called {_NAMES[what][0]!r}; the columns are "
                 f"{', '.join(list(found)[:20]) or 'none'}: name them with --{what}"
             )
     parts = [_named(found, name) for name in names]
@@ -127,7 +127,7 @@ def _pair(
         return None
     if len(names) != 2:
         raise ValueError(
-            f"{what} are two columns, the earlier time first; got {len(names)}: name both ends"
+            f"{what} are two columns, the earlier time first; got {len(names)}: name two columns"
         )
     return tuple(_named(found, name) for name in names)
 
@@ -135,7 +135,9 @@ def _pair(
 def _named(found: dict[str, np.ndarray], name: str) -> np.ndarray:
     if name not in found:
         there = ", ".join(list(found)[:20])
-        raise ValueError(f"no column is called {name!r}{nearest(name, found)}; it has {there}")
+        raise ValueError(
+            f"no column is called {name!r}{nearest(name, found)}; the columns are {there}"
+        )
     return found[name]
 
 
@@ -182,14 +184,14 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
     except csv.Error as error:
         raise ValueError(f"it is no table with commas ({error})") from None
     if not len(columns[0].numbers):
-        raise ValueError("a log has one row a step; got only the names of the columns: log steps")
+        raise ValueError("a log has one row per step; got only the names of the columns: log steps")
     return {name: column.values() for name, column in zip(head, columns, strict=True)}
 
 
 class _Column:
     """Cells of a column: numbers, or texts that are numbered in order of appearance.
 
-    A text among numbers is not a number.
+    If a column has both, its texts become NaN.
     """
 
     def __init__(self) -> None:

@@ -143,5 +143,5 @@ def shifted_row(program: Program, setup: Setup, actor: Actor, done: Done) -> tup
 
 
 def _place(history: History, age: Array) -> Any:
-    """Return the place of the decision of an age among the last C + 1."""
+    """Return the place, in the history, of the decision of the action with this age."""
     return len(history.obs) - 1 - age

@@ -19,7 +19,8 @@ EPISODES = 5
 class Evaluations:
     """The greedy returns of a group's runs at the multiples of `evaluate_every`.
 
-    A loop that makes several steps at once evaluates at the first step that it reaches from there.
+    A loop that makes several steps at once evaluates at the first step that it reaches at or after
+    each multiple.
     """
 
     def __init__(self, pairs: Sequence[tuple[DeepRun, int]]):

@@ -18,7 +18,7 @@ from deadtime.learn.host_turn import Turn
 from deadtime.learn.program import Actor, Done, Program, Setup
 
 NEVER = np.int32(2**31 - 2)
-"""A step after every training, at which nothing is learned."""
+"""A step number that no training reaches; nothing is learned from it."""
 
 
 class Steps(NamedTuple):

@@ -21,7 +21,7 @@ compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
 compiled_products = partial(
     jax.jit, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 )
-"""`compiled` for large products, for which the vendor's kernels are faster if none is timed."""
+"""`compiled` for large matrix products, where the vendor's kernels are faster."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Program:
 
     @property
     def age_inputs(self) -> int:
-        """The number of a network's inputs for the known age: none, or each of 0 … K; or 0."""
+        """A network's inputs for the known age: K + 2 (no age, or 0 … K); 0 if it sees no ages."""
         shown = self.view is not None and self.view.shows_ages
         if self.process is None or self.observed == "never" or not shown:
             return 0

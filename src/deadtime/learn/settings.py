@@ -103,7 +103,7 @@ class DoubleQ:
     """The updates between copies to the target network; 0: it moves by `tau` at each update."""
     tau: float = 0.005
     epsilon_decay: float = 0.999
-    """The factor of exploration at each update; exploration starts at 1."""
+    """The factor by which exploration shrinks at each update, from 1 on."""
     epsilon_floor: float = 0.001
     model: str = "learned"
     """learned, change or simulator."""
@@ -125,11 +125,11 @@ class DoubleQ:
     """Whether Q chooses the action of the target (Double DQN); otherwise the target network does,
     as in the authors' code."""
     terminals: bool = True
-    """Whether the target has no value after the end of an episode. In the authors' code Delayed-Q
-    loses this under a delay."""
+    """Whether the target has no value after the end of an episode. In the authors' code, Delayed-Q
+    under a delay never learns that an episode ended."""
     skipped_delays: int = 2
-    """How many times m of the first steps of an episode are not stored. 1 leaves out the m steps
-    that execute the warm-up. Under a delay that varies, m is the age of the step's action."""
+    """The first `skipped_delays` · m steps of an episode are not stored. With 1, these are the m
+    steps that execute the warm-up. Under a delay that varies, m is the age of the step's action."""
     projection_weight: float = 10.0
     """The weight of the squared error of projected's F beside the loss of Q (see `projection`)."""
 
@@ -219,7 +219,7 @@ class PixelQ:
     batch_size: int = 32
     gamma: float = 0.99
     double: bool = True
-    """Whether Q chooses the action that its target network values."""
+    """Whether Q chooses the target's action (Double DQN); otherwise the target network does."""
     buffer_size: int = 50_000
     learning_starts: int = 10_000
     """Environment steps before the first update."""

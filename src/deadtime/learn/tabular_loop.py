@@ -28,7 +28,7 @@ _BLOCKS = 100
 _PLAYED = 3
 """The random streams of episodes under other delays; 0 to 2 are training, evaluation and ties."""
 _LAST = 20
-"""The last episodes, whose mean return is compared with `until_return`."""
+"""The number of last episodes whose mean return is compared with `until_return`."""
 
 
 def run_seeds(

@@ -202,7 +202,7 @@ class TogetherLearner:
         t: int,
         turn: Turn | None = None,
     ) -> tuple[Array, TogetherRuns]:
-        """Return the actions of all lanes, which first follow the last turn."""
+        """Move all lanes on by the last turn, and return their actions."""
         now = setups, state.learner, state.actors
         if turn is None:
             actions, actors = self._do.choose(*now, np.int32(t))

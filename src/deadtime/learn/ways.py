@@ -71,7 +71,7 @@ def shown_age(program: Program, known: Any) -> list[Array]:
 
 
 def on_the_way(program: Program, setup: Setup, actor: Actor) -> tuple[Setup, Actor]:
-    """Return the run and the actor with a queue of the actions before the next choice's execution.
+    """Return run and actor with a queue of the actions executed before the one chosen next.
 
     They are the last actions of the queue, as many as the delay of the setup says.
     """

@@ -57,7 +57,7 @@ class Channel:
     def reach(self) -> Int[np.ndarray, " N"]:
         """The number of actions that the next step needs, at least 1.
 
-        It is the longest length of a successor.
+        It is the greatest length among the successors.
         """
         longest = np.maximum.reduceat(
             self.lengths[self.transitions.indices], self.transitions.indptr[:-1]

@@ -37,11 +37,11 @@ def chain(states: int, gamma: float = 0.9) -> MDP:
 
     Action 1 moves up a row whose last state pays 1 - γ for it. Action 0 leads to a sink.
 
-    Howard's policy iteration, begun with action 0 everywhere, changes one state an iteration: S - 1
-    changes, S evaluations.
+    Howard's policy iteration, begun with action 0 everywhere, changes the policy in one state
+    per iteration: S - 1 changes, S evaluations.
     """
     if states < 2:
-        raise ValueError(f"a chain has two states or more; got {states!r}: the last is the sink")
+        raise ValueError(f"a chain has two states or more; got {states!r}: pass 2 or more")
     top, sink = states - 2, states - 1
     P, r = np.zeros((states, 2, states)), np.zeros((states, 2))
     for s in range(states - 1):

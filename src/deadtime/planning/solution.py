@@ -47,8 +47,8 @@ def check_time(time: object, horizon: int) -> int:
 class Delayed:
     """Optimal values from the m-th reward on, and their greedy policy.
 
-    They are not taken from v by subtraction, which would divide its error by γ^m, but by sweeps of
-    their own operator.
+    They come from sweeps of their own operator. Subtracting the first rewards from v would divide
+    the error of v by γ^m.
     """
 
     values: Float[np.ndarray, " *x"]

@@ -43,10 +43,13 @@ from deadtime.runs.where import ENGINES, Where
 
 _UNITS = ".units"
 _UNIT_BYTES = 2**28
-"""The largest file of a unit's records; few of them keep policies, and small ones."""
+"""The largest file of a unit's records. Few records keep policies, and these are small."""
 _LOOK_EVERY_SECONDS = 1.0
 _LONG_SECONDS = 60
-"""Commands of one driver say how long they take; others do if they take longer than this."""
+"""The estimated time from which a command prints it, unless it is the folder's only driver.
+
+The only driver always prints its estimate.
+"""
 
 
 def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> int:

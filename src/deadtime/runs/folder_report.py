@@ -1,4 +1,4 @@
-"""Comparisons of a user's own records, which no experiment of the paper needs."""
+"""Comparisons of a user's own records, those that no experiment of deadtime uses."""
 
 from __future__ import annotations
 

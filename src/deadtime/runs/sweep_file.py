@@ -197,7 +197,7 @@ def _tables(
             kinds = "an environment" if key == "env_kwargs" else "an environment or an agent"
             known = f"{key} are for {kinds} of this sweep; {name!r:.100} is not one"
             raise wrong(
-                Place(key, name), f"{known}{nearest(name, names)}: it has {', '.join(names)}"
+                Place(key, name), f"{known}{nearest(name, names)}: choose one of {', '.join(names)}"
             )
     for table, settings in tables.items():
         if len(settings) > _TABLE_SETTINGS:

@@ -152,7 +152,7 @@ class TabularSpec:
             if process.longest != longest:
                 raise ValueError(
                     f"an agent is played under delays with its own longest age, {longest}; got "
-                    f"{process} in wrong_delays: choose another"
+                    f"{process} in wrong_delays: choose another delay"
                 )
             check_endless(process)
         object.__setattr__(self, "wrong_delays", others)

@@ -9,7 +9,7 @@
 
 In step 2 the ages are drawn from the law that was found. So the agent knows which action each step
 executed, as transitions of executed actions need, and nothing of the truth leaks into them. An
-agent that found the true delay is the agent that was told it, to the bit.
+agent that found the true delay equals, to the bit, the agent that was told it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def find_delay(
 ) -> Found:
     """Find the delay of an environment from random actions; `delay` is the true one.
 
-    Options are those of `train`; the environment's own ones count here.
+    Options are those of `train`; only the environment's own options have an effect here.
     """
     return _found(_told(env, "oblivious", delay, options, env_kwargs), seed, max_delay)
 

@@ -19,7 +19,7 @@ from deadtime.runtime.policy import Policy
 from deadtime.runtime.stream_counts import Counts, Statistics
 
 _WINDOW_BYTES = 64
-"""About the bytes of a window for each number of an action."""
+"""The approximate bytes of the window of actions, for each number of an action and each step."""
 Clock = Callable[[], float]
 """A function that returns the time in seconds and never goes back, such as `time.monotonic`."""
 

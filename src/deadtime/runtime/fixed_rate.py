@@ -40,9 +40,9 @@ class FixedRate:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ):
-        """`clock` returns the time in seconds, and `sleep` waits for some seconds."""
+        """`clock` returns the time in seconds, and `sleep` waits for a number of seconds."""
         if isinstance(period, bool) or not isinstance(period, int | float) or not 0 < period < 1e9:
-            rule = "period is the seconds of a step, more than 0"
+            rule = "period is the duration of a step in seconds, above 0"
             raise ValueError(f"{rule}; got {period!r}: pass, for example, 0.02")
         self.period = float(period)
         self._clock = clock

@@ -129,7 +129,7 @@ class _Way(NamedTuple):
     places: str
     """Their places in the queue, then zeros."""
     steps: str
-    """How many there are."""
+    """The number of these actions."""
     most: int
 
 

@@ -206,7 +206,8 @@ class Policy:
     def ways(self) -> list[np.ndarray] | None:
         """The places in the queue of the actions that are executed before the next one is.
 
-        Row 0 is for no known age, row i for a known age of i - 1. None: all are, oldest first.
+        Row 0 is for no known age, row i for a known age of i - 1. None stands for all actions of
+        the queue, oldest first.
         """
         if self._waits is None:
             return None

@@ -46,7 +46,7 @@ class Statistics:
 
     @property
     def age_law(self) -> Categorical:
-        """The measured law of the observations' ages, each drawn anew."""
+        """The measured law of the observations' ages, as a process of independent ages."""
         total = sum(self.ages)
         if not total:
             raise ValueError(

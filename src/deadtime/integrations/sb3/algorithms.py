@@ -70,7 +70,7 @@ def _shown(env: Any) -> dict[str, Any]:
     if augmentation.observation_delay:
         raise ValueError(
             "projected takes a delay of actions alone; got a delay of observations of "
-            f"{augmentation.observation_delay}: use one ActionDelay of the sum"
+            f"{augmentation.observation_delay}: use one ActionDelay with the sum of both"
         )
     return {
         "state_size": augmentation.observation_size,

@@ -38,7 +38,7 @@ class ExecutedReplayBuffer(ReplayBuffer):
     agent decides from predictions, and learns from what happened. A step whose action was chosen
     before its episode leaves no row.
 
-    With `n_steps` above 1, a row sums the rewards of so many steps, discounted by `gamma`.
+    With `n_steps` above 1, a row sums the rewards of that many steps, discounted by `gamma`.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Policies that write the logs: random ones, trained ones and feedback, both with a little noise.
+"""Policies that write the logs: random, trained and feedback, the last two with a little noise.
 
-Trained ones predict: they are trained at a delay of 5, and play at any. Feedback is a rule for each
-environment, from its observation alone. It does not know of the delay, so under a long one it plays
-badly, as a log of a real system may.
+Trained policies predict: they are trained at a delay of 5, and act at any delay. Feedback is a rule
+for each environment, from its observation alone. It does not know of the delay, so under a long one
+it plays badly, as a log of a real system may.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Returns that others report for delayed MuJoCo, as anchors beside ours.
 
-None of them has our protocol, so each carries its version, its delay and what differs. `delay` is
-the total number of steps by which an action lands late.
+None of the sources has our protocol, so each row has its version, its delay and what differs.
+`delay` is the total number of steps by which an action lands late.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The tasks of the study of random delays: environments, agents and laws, as data.
 
 Chosen by us: the tasks, the laws, and the budgets. A task has one budget under all its delays. In
-mazes ε is 0.05. Noisy CartPole has the preset `best` and noise 0.1 on masses and lengths. Pendulum
-has SAC with networks of 64 × 64 and batches of 64, which learn it within this budget on one core.
+mazes ε is 0.05. Noisy CartPole has the preset `best` and noise 0.1 on masses and lengths. In
+Pendulum, SAC has networks of 64 × 64 and batches of 64, which learn the task within this budget on
+one core.
 """
 
 from __future__ import annotations
