@@ -32,7 +32,7 @@ COMMANDS = {
     "watch": "Draw an episode of a recorded agent as a GIF.",
     "plan": "Solve a finite MDP with execution delay exactly.",
     "verify": "Check each claim of the paper numerically.",
-    "reproduce": "Run experiments of the paper and draw their figures.",
+    "reproduce": "Run experiments, of the paper and our own, and draw their figures.",
     "sweep": "Run every environment, agent and delay that a TOML file names.",
     "status": "Show which runs of a sweep are done, running or failed.",
     "report": "Make one HTML page from the records in a folder.",

@@ -1,4 +1,4 @@
-"""`deadtime reproduce`: run experiments of the paper."""
+"""`deadtime reproduce`: run experiments, of the paper and our own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run experiments of the paper and draw their figures.
+    """Run experiments, of the paper and our own, and draw their figures.
 
     The numbers behind each figure are written as CSV. Recorded runs are not done again.
     """

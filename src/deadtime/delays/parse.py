@@ -71,7 +71,7 @@ def as_process(delay: DelayLike) -> DelayProcess:
 
 
 def as_delay(delay: DelayLike) -> Delay:
-    """Return a constant delay as a number, and any other as its process."""
+    """Return a constant delay as a number, and any other delay as its process."""
     process = as_process(delay)
     return process if process.constant is None else process.constant
 
@@ -91,7 +91,7 @@ def parse(text: str) -> DelayProcess:
     if given.count("episode:") + given.count("buffered:") > _DEEPEST:
         raise ValueError(
             f"a delay is nested at most {_DEEPEST} deep; got {given[:40]!r} …: write it with fewer "
-            "processes in one another"
+            "processes inside one another"
         )
     kind, _, rest = given.partition(":")
     if kind == PerEpisode.kind and rest:
@@ -122,7 +122,7 @@ def _check_depth(data: object) -> None:
             return
     raise ValueError(
         f"a delay in JSON is nested at most {_DEEPEST} deep; got more: write it with fewer "
-        "processes in one another"
+        "processes inside one another"
     )
 
 

@@ -108,7 +108,7 @@ def _stretches(rows: int) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the columns that vary, centred and scaled, and their numbers."""
+    """Return the columns that vary, centred and scaled, and the indices of these columns."""
     centre = values.mean(0)
     spread = values.std(0)
     size = np.abs(values).max(0, initial=0.0)

@@ -1,4 +1,4 @@
-"""Learners of numbers in the host loop: one run, with one learner for all lanes.
+"""Learners on numbers in the host loop: one run, with one learner for all lanes.
 
 A turn is one compiled call. It learns from the last step of each lane, one after the other, and
 chooses the next actions. So data goes to the device and back once a turn.

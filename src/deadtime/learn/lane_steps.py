@@ -1,4 +1,4 @@
-"""Steps of a run's lanes, for learners of numbers: what a turn leaves, and how it is learned from.
+"""Steps of a run's lanes, for learners on numbers: their form, and the learning from them.
 
 The functions take one run. Each lane is an actor, and all lanes share one learner.
 """

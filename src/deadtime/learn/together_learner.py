@@ -1,4 +1,4 @@
-"""Learners of numbers in the host loop: several runs in lock step, each with all its lanes.
+"""Learners on numbers in the host loop: several runs in lock step, each with all its lanes.
 
 The functions of one run are mapped over runs. In a turn one compiled call chooses the actions of
 all lanes of all runs. Another one learns from the turn before, while the environments play. So a

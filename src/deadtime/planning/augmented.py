@@ -56,8 +56,8 @@ def check_memory(
     if needed > 0.9 * free:
         remedy = (
             remedy
-            or 'shorten the delay, or try the method "beliefs", which merges what has the same '
-            "future"
+            or 'shorten the delay, or try the method "beliefs", which merges states with '
+            "the same future"
         )
         raise MemoryError(
             f"{what} has S·A^m = {mdp.states}·{mdp.actions}^{delay} = 10^{log:.1f} states and "

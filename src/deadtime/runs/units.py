@@ -196,7 +196,7 @@ def _deep_records(
 
 
 def _record(spec: Spec, outcome: Outcome) -> Record:
-    """Return the record of an outcome, with what its environment was."""
+    """Return the record of an outcome, with the provenance of its environment."""
     about = spec.family.provenance(spec.environment(0))
     notes = outcome.notes | ({"environment": about} if about else {})
     return record_of(spec, replace(outcome, notes=notes))

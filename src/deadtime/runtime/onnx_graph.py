@@ -202,7 +202,7 @@ def _pushed(
     bias: np.ndarray,
     queue: str,
 ) -> str:
-    """Add the first layer's part of each pending action; return one row for each."""
+    """Add the part of the first layer that each pending action enters; return a row for each."""
     if model.one_hot:
         return graph.add("Gather", graph.constant(weight.T + bias), queue, axis=0)
     if not policy.action_shape:

@@ -99,7 +99,7 @@ class ProjectedDQN(_Projected, DQN):
     q_net_target: ProjectedQNetwork
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
-        """Fit Q to the executed transitions, and F to Q at the state of its execution."""
+        """Fit Q to executed transitions, and F to Q at the state where the action was executed."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         losses = []
