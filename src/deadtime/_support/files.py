@@ -28,7 +28,7 @@ from deadtime._support.ending import unhurried
 TEXT_BYTES = 2**24
 """The largest file that is read as text."""
 _JSON_LEVELS, _JSON_VALUES = 32, 2**20
-"""The deepest nesting of JSON that is read, and about the most values."""
+"""The deepest nesting of JSON that is read, and approximately the most values."""
 _STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A JSON string. An unclosed one matches to the end of the text, so no part is searched twice."""
 _INFLATED_BYTES = 2**26

@@ -21,7 +21,7 @@ COLORS = {
     "recurrent": "#777777",
     "projected": "#882255",
 }
-"""One colour an agent, distinct for colour-blind readers too (Okabe and Ito; Tol)."""
+"""One colour per agent, distinct for colour-blind readers too (Okabe and Ito; Tol)."""
 MARKERS = dict(zip(COLORS, "osD^vPXp", strict=True))
 
 

@@ -59,9 +59,9 @@ class Reproduce:
     minutes: Number = None
     """Do the missing runs that fit into this time, the most important first, and stop then."""
     smoke: Flag = False
-    """Test that everything runs: one tiny run of each, recorded apart in the folder `smoke`."""
+    """Test that everything runs: one tiny run of each, recorded in a folder of its own, `smoke`."""
     out: Place = "results/paper"
-    """Folder of records, or a URL such as s3://BUCKET/FOLDER; figures go to its `figures`."""
+    """Folder or URL (s3://BUCKET/FOLDER, say) of records; figures go to `figures` inside it."""
     tensorboard: Flag = False
     """Also write TensorBoard event files, to `tensorboard` in the folder of records."""
     where: EngineGroup = field(default_factory=EngineOptions)

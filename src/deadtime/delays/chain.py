@@ -250,9 +250,9 @@ class Chain:
 
     @cached_property
     def pending_now(self) -> np.ndarray:
-        """The number of the last K actions that step t or a later one may still read.
+        """How many of the last K actions step t or a later one may still read, by the age z_t.
 
-        The number is given for each age z_t, so the shape is (K + 1,).
+        The shape is (K + 1,).
         """
         counts = np.zeros(self.longest + 1, np.int64)
         np.maximum.at(counts, self.ages, self._readable)
@@ -260,9 +260,9 @@ class Chain:
 
     @cached_property
     def pending_after(self) -> np.ndarray:
-        """The number of the last K actions that step t or a later one may still read.
+        """How many of the last K actions step t or a later one may still read, by the age z_{t-1}.
 
-        The number is given for each age z_{t-1}, so the shape is (K + 1,).
+        The shape is (K + 1,).
         """
         counts = np.zeros(self.longest + 1, np.int64)
         rows, columns = self._possible

@@ -37,8 +37,8 @@ PROCESSES: dict[str, type[DelayProcess]] = {
         Seconds,
     )
 }
-"""The classes of delay processes by their `kind`. ``PROCESSES["mine"] = Mine`` adds one from
-outside.
+"""The classes of delay processes by their `kind`. ``PROCESSES["mine"] = Mine`` adds
+yours.
 """
 
 _DEEPEST = 32

@@ -1,11 +1,11 @@
 """The wait of an action until its first execution, and the actions that are executed before it.
 
 An agent that predicts the state in which its action will be executed must know how long that takes.
-The action chosen now waits n steps if step n from now is the first to execute an action as new as
-it: the ages z_0, z_1, … from now on are z_j > j for j < n, and z_n = n. All actions that are
-executed on the way are then known. If a newer action is executed first, the action is overtaken. A
-channel that is in order then never executes it. So laws of the wait are conditional: the action is
-not overtaken.
+The action chosen now waits n steps if step n from now executes it, and every step before executes
+an older action: with the ages z_0, z_1, … from now on, z_j > j for j < n, and z_n = n. All actions
+that are executed on the way are then known. If a newer action is executed first, the action is
+overtaken. A channel that is in order then never executes it. So laws of the wait are conditional:
+the action is not overtaken.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Acrobot(AcrobotSettings, Environment):
     def step_env(
         self, key: Key, state: AcrobotState, action: jax.Array, params: AcrobotParams
     ) -> Step:
-        """Step the system; the reward is -1 until the tip reaches the height."""
+        """Step the system; the reward is -1 until the tip reaches the target height."""
         normal = jax.random.normal(key, (4,))
         now = params._replace(
             mass_1=perturbed(params.mass_1, params.mass_noise, normal[0], jnp),

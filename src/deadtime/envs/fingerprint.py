@@ -75,7 +75,7 @@ class _Fingerprint:
         return None
 
     def _once(self, one: Any) -> str:
-        """Return the text of code: its name or, at the first mention, its content."""
+        """Return the text of a function or class: its name or, the first time, its content."""
         if _is_installed(one.__module__) and _is_found(one):
             return f"named {one.__module__}.{one.__qualname__}"
         if id(one) in self._seen:

@@ -49,7 +49,7 @@ class NumberedActions(gym.ActionWrapper, gym.utils.RecordConstructorArgs):
         self.action_space = spaces.Discrete(prod(counts_of(env.action_space)))
 
     def action(self, action: Any) -> Any:
-        """Return the environment's own action of a number."""
+        """Return the environment's own action for a number."""
         space: Any = self.env.action_space
         if isinstance(space, spaces.Discrete):
             return int(action) + int(space.start)

@@ -163,7 +163,7 @@ def _start_law(name: str, env: gym.Env, states: int) -> np.ndarray:
 def _check_ends(name: str, rows: Rows, starts: np.ndarray) -> np.ndarray:
     """Return a code of each state: 0 if no episode reaches it, 1 inside one, 2 at its end.
 
-    Raise if a state may be at an end or inside an episode: the number of the state would not tell.
+    Raise if a state may be at an end or inside an episode: its number would not tell which.
     """
     code = np.where(starts > 0, 1, 0)
     left = [*np.flatnonzero(starts > 0)]

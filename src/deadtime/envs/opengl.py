@@ -1,4 +1,4 @@
-"""The remedy for an error of MuJoCo that finds no OpenGL to draw with."""
+"""The remedy for the errors of MuJoCo when it finds no OpenGL to draw with."""
 
 from __future__ import annotations
 

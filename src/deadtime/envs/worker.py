@@ -25,7 +25,7 @@ DONE, FAILED = b".", b"!"
 RESET, STEP, SAVE, LOAD = b"r", b"s", b"w", b"l"
 """The commands."""
 LENGTH = struct.Struct("q")
-"""The form of the number of bytes before the setup."""
+"""The binary form of the setup's length in bytes, which precedes the setup."""
 Layout = dict[str, tuple[tuple[int, ...], Any]]
 """The shape and the type of each array that a pool and its workers share."""
 

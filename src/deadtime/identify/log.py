@@ -28,7 +28,7 @@ class Log:
     actions: tuple[np.ndarray, ...]
     discrete: bool
     step: float | None = None
-    """Seconds of a step, if they are known."""
+    """The duration of a step in seconds, if it is known."""
     gaps: int = 0
     """Places where time stamps showed missing steps, so that an episode was split."""
 

@@ -212,7 +212,7 @@ class _Column:
         self.numbers.append(value)
 
     def values(self) -> np.ndarray:
-        """Return the column as an array, of whole numbers if it has only such."""
+        """Return the column as an array, of integers if all its numbers are whole."""
         values = np.array(self.numbers)
         if 0 < len(self.text_rows) < len(values):
             values[np.array(self.text_rows)] = np.nan

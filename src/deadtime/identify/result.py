@@ -50,7 +50,7 @@ class Identification:
     """Transitions that were used."""
     episodes: int
     step: float | None
-    """Seconds of a step, if they are known."""
+    """The duration of a step in seconds, if it is known."""
     warnings: tuple[str, ...] = ()
 
     @property

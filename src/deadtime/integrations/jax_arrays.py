@@ -36,7 +36,7 @@ class BufferState(NamedTuple):
     steps: Array
     """How many items each environment has had in its episode.
 
-    So a reset writes no items.
+    The number tells which items are of this episode, so a reset writes none.
     """
 
 

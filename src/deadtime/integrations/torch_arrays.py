@@ -67,7 +67,7 @@ class Ages:
             self._go(torch.where(mask, self._first[reached.sum(dim=1)], self.state))
 
     def advance(self, mask: Tensor | None = None) -> None:
-        """Go to the next step, in the environments of `mask` only if it is given."""
+        """Go to the next step in the environments of `mask`, or in all."""
         if self.random:
             place = torch.zeros_like(self.state)
             if self._successors.shape[1] > 1:

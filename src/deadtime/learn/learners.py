@@ -30,7 +30,7 @@ class Learner:
     sees: tuple[Sees, ...]
     """The kinds of views that it can have."""
     manifest: Callable[[Any, dict[str, np.ndarray]], dict[str, Any]]
-    """The fields of a policy's manifest, from a spec and the arrays of a policy."""
+    """The function that returns a manifest's fields from a spec and the arrays of a policy."""
     credits: tuple[Credits, ...] = ("chosen", "executed", "shifted")
     loops: tuple[str, ...] = ("compiled", "host")
     """The loops that can train it (see `Family.loop`)."""

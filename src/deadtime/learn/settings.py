@@ -31,7 +31,7 @@ FORMER_NAMES: dict[str, dict[str, str]] = {
     "pixel-q": _FORMER,
     "pixel-a2c": _FORMER,
 }
-"""Former names of settings, with the names of today, by the learner's kind.
+"""Former names of settings, each with its present name, by the learner's kind.
 
 Old records and sweep files may have the former names. Ids are computed from them, so that renaming
 a setting keeps every id."""

@@ -24,7 +24,7 @@ from deadtime.planning.solvers import solve
 from deadtime.runtime.views import VIEWS
 
 _BLOCKS = 100
-"""Blocks of episodes, each a point of the curve."""
+"""The number of blocks of episodes; each block is a point of the curve."""
 _PLAYED = 3
 """The random streams of episodes under other delays; 0 to 2 are training, evaluation and ties."""
 _LAST = 20

@@ -170,7 +170,7 @@ def _run(
 ) -> Table:
     """Run one episode after the other, and return the table.
 
-    Episodes take single arrays: compiled code counts references to arrays in tuples.
+    Arrays are passed one by one: compiled code would count references to arrays in tuples.
     """
     table, model, channel = agent.table, agent.model, agent.channel
     for episode in range(returns.shape[0]):

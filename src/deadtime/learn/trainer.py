@@ -108,7 +108,7 @@ def _as_they_end(
 def train_group(
     group: Group, progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
 ) -> list[Finished]:
-    """Train a group; return its outcomes, or nothing but a checkpoint if it was stopped."""
+    """Train a group; return its outcomes. If stopped, write a checkpoint and return none."""
     path = None if checkpoints is None else checkpoints / f"{group.name}.safetensors"
     with group.device(), closing(group):
         began = perf_counter()

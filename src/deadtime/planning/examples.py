@@ -105,7 +105,7 @@ def alternating(gamma: float = 0.9) -> MDP:
     choice is always the other action. Once the actions alternate, the present state is the action
     of two steps ago, which is to be chosen again. So d(s) = s continues the alternation, but can't
     begin it: from state 0 with 0 pending it stays at 0 for ever. The Markov policy d_0(0) = 1, then
-    d(s) = s, earns the optimum 1 / (1 - γ). Found by search over random deterministic MDPs.
+    d(s) = s, earns the optimum 1 / (1 - γ). It was found by search over random deterministic MDPs.
     """
     return MDP(np.repeat(np.eye(2)[None], 2, axis=0), 1 - np.eye(2), gamma)
 

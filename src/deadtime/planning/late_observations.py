@@ -9,7 +9,7 @@ all that it knows is
 The next state that it sees, w' steps old, follows x by the first w + 1 - w' of these actions and
 the new one.
 
-For a constant delay, and for a delay that is drawn once an episode and observed, this is the
+For a constant delay, and for a delay that is drawn once per episode and observed, this is the
 problem of the same delay of actions, from the first reward that the agent can decide: the value of
 (x, b_1 … b_m) here is the *delayed value* of state x and queue (b_1 … b_m) there. In general the
 two differ: a delayed action may be held for several steps or overtaken by a newer one, and an

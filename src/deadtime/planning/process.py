@@ -259,7 +259,7 @@ def path_probability(
 
 @numba.njit(parallel=True, cache=True)
 def _run(indptr, indices, data, rules, state, queue, draws, states, executed):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Follow each path; two uniform draws a step decide the action and the next state."""
+    """Follow each path; two uniform draws per step decide the action and the next state."""
     period, _, looked, actions = rules.shape
     paths, steps, _ = draws.shape
     delay = queue.shape[1]

@@ -211,7 +211,7 @@ def _delayed(solution: Solution) -> Delayed:
 
 
 def _first_best(values: np.ndarray) -> np.ndarray:
-    """Return the lowest index among the best, up to rounding."""
+    """Return the lowest index among the best values, up to rounding."""
     return np.argmax(
         values >= values.max(axis=-1, keepdims=True) - 1e-13 * float(np.abs(values).max()), axis=-1
     )

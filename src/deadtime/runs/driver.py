@@ -46,10 +46,7 @@ _UNIT_BYTES = 2**28
 """The largest file of a unit's records. Few records keep policies, and these are small."""
 _LOOK_EVERY_SECONDS = 1.0
 _LONG_SECONDS = 60
-"""The estimated time from which a command prints it, unless it is the folder's only driver.
-
-The only driver always prints its estimate.
-"""
+"""Estimated times from this value on are printed; the only driver of a folder prints all."""
 
 
 def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> int:

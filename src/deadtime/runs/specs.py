@@ -39,7 +39,7 @@ def make_spec(
 
 
 def _check_observed(env: str, delay: DelayProcess, observed: str) -> None:
-    """Raise unless the agent sees the age of each episode, part of which is an observation's."""
+    """Raise unless the agent is tabular and sees the age of each episode before it chooses."""
     if family_of(env).loop != "tabular":
         raise ValueError(
             "deep agents are trained with late observations only if both delays are constant; "

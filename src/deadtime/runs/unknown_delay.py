@@ -8,7 +8,7 @@
 3. The policy is played under the true delay, which it is still not told.
 
 In step 2 the ages are drawn from the law that was found. So the agent knows which action each step
-executed, as transitions of executed actions need, and nothing of the truth leaks into them. An
+executed, as transitions of executed actions need, and they tell nothing about the true delay. An
 agent that found the true delay equals, to the bit, the agent that was told it.
 """
 

@@ -76,7 +76,7 @@ class LstmStep:
 
 
 class LstmNames(NamedTuple):
-    """The names of an LSTM's arrays; `gain` and `shift` contain a place for a number."""
+    """The names of an LSTM's arrays; `gain` and `shift` contain a placeholder for a number."""
 
     from_input: str
     from_output: str

@@ -148,7 +148,7 @@ def _way(graph: Graph, policy: NetworkPolicy) -> _Way | None:
 
 
 def _known(graph: Graph, policy: NetworkPolicy) -> str:
-    """Add 1 + the age that the agent knows, 0 for none; an input if it is not always the same."""
+    """Add 1 + the age that the agent knows, 0 for none; it is an input unless it is constant."""
     if not policy.sees_ages:
         return graph.constant(np.int64(policy.known(None)))
     age = graph.input("action_age", np.int64)

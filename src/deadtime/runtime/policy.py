@@ -113,9 +113,9 @@ class Policy:
 
         The arguments are those of Stable-Baselines3's `predict`. `observation` is a dict or a flat
         vector, or a batch of them; without a delay it may be the observation alone. `state` is the
-        memory that the previous call returned, and None at the start of an episode. It is cleared
-        where `episode_start` is true. The call does not change the memory of `act`. A policy that
-        needs ages takes the dict form.
+        memory that the previous call returned, and None at the start of an episode. The memory is
+        cleared where `episode_start` is true. The call does not change the memory of `act`. A
+        policy that needs ages takes the dict form.
         """
         if not deterministic:
             rule = f"{self.agent} has a greedy policy, which is deterministic"

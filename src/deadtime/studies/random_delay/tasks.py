@@ -61,7 +61,7 @@ def pendulum(agent: str, delay: Delay, observed: Observed = "now") -> DeepSpec:
 def _deep(
     env: str, agent: str, delay: Delay, observed: Observed, steps: int, **options: Any
 ) -> DeepSpec:
-    """Return a deep run; the usual budget has no name, so that such runs are one run."""
+    """Return a deep run; the spec leaves the usual budget out, so that equal runs have one id."""
     process = delay if isinstance(delay, DelayProcess) else None
     constant = 0 if isinstance(delay, DelayProcess) else delay
     usual = DeepSpec(env, agent, constant, process=process, observed=observed, **options)

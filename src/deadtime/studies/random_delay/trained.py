@@ -123,7 +123,7 @@ def _draw_best(axes: Axes, best: Sequence[Ceiling | None]) -> None:
 
 
 def _table(task: Task, results: Results, root: Path) -> list[dict[str, Any]]:
-    """Return a row for each run: its return, the optimum, and how much more than waiting it is."""
+    """Return a row for each run: its return, the optimum, and the difference from waiting."""
     rows = []
     for (law, column, agent), result in results.items():
         best = _best(results, root, law, column, agent)
