@@ -34,7 +34,7 @@ _STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _INFLATED_BYTES = 2**26
 """The most bytes that a small compressed file may inflate to."""
 _INFLATED_PART = 32
-"""The most times its own size that a larger file may inflate to; trained tables reach about 15."""
+"""The largest ratio of inflated to stored size of a larger file; trained tables reach about 15."""
 _ZIP64 = b"\1\0"
 """The bytes that begin the extra field of a member of more than 4 GiB."""
 

@@ -79,8 +79,8 @@ class Options:
         str | None,
         tyro.conf.arg(
             metavar="STEPS|PROCESS",
-            help="Steps by which the agent sees late (0). It trains as under a delay of actions of "
-            "the sum, so both are constant or drawn once an episode, such as episode:uniform:2-6.",
+            help="Delay of observations in steps (0). It is added to the delay of actions, so both "
+            "must be constant or drawn once per episode, such as episode:uniform:2-6.",
             **NO_DEFAULT,
         ),
     ] = None

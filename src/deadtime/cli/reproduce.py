@@ -137,7 +137,7 @@ def _show(experiment: Experiment, out: Path, place: str | Path) -> None:
 
     results = found(experiment, out)
     if results is None:
-        print(f"{experiment.name}: no seed of all its runs yet")
+        print(f"{experiment.name}: not drawn, since no seed is recorded for all its runs yet")
         return
     folder_in(out, "figures")
     picture = experiment.draw(results, out)

@@ -58,7 +58,7 @@ def _held(space: spaces.Space, leaf: Any) -> np.ndarray | None:
 def _outside(space: spaces.Space, action: Any) -> ValueError:
     return ValueError(
         f"an action must lie in the action space {space}; got {action!r}: "
-        "under a delay it would fail only when its turn comes, so it is refused now"
+        "pass one inside it (checked now, since it is executed only later)"
     )
 
 

@@ -134,7 +134,7 @@ def _whole_numbers(values: Iterable[int] | None, what: str) -> np.ndarray:
         raise ValueError(f"{what} of a trace are a list; got {values!r}: pass one number per step")
     given = np.asarray(values if isinstance(values, np.ndarray) else list(values))
     if not given.size:
-        raise ValueError(f"a trace has at least one step; got {what} without any: pass more")
+        raise ValueError(f"a trace has at least one step; got no {what}: pass one number per step")
     whole = given.dtype.kind in "iu" and given.ndim == 1
     if not whole or given.min() < 0:
         shown = given.ravel()[:5].tolist()

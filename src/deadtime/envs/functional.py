@@ -110,7 +110,7 @@ class Delayed(Environment):
         if not hasattr(self.env, "step_env"):
             raise ValueError(
                 f"delayed wraps a functional environment; got {self.env!r}: pass "
-                "deadtime.envs.make(name) (of gymnax.make, the first of the pair), "
+                "deadtime.envs.make(name) (the first of the pair that gymnax.make returns), "
                 "or use ActionDelay for a Gymnasium environment"
             )
         if isinstance(self.env, Delayed):

@@ -33,7 +33,7 @@ class Form:
         degree = "cubic" if self.cubes else "quadratic" if self.squares else "affine"
         state = f"{degree} in the state"
         waves = ", its sine and cosine" if self.waves else ""
-        history = " and the change before" if self.before else ""
+        history = " and the previous change" if self.before else ""
         gain = "gain of actions depends on the state" if self.gain else "constant gain of actions"
         return f"{state}{waves}{history}; {gain}"
 

@@ -91,8 +91,8 @@ class _Delay(Transform):
         if tensordict.batch_size != self._batch:
             raise RuntimeError(
                 f"a delay keeps a queue for each environment of the batch {tuple(self._batch)}; "
-                f"got a step of {tuple(tensordict.batch_size)}: step all of them, with the mask "
-                '"_step" for some'
+                f"got a step of {tuple(tensordict.batch_size)}: step all of them; to step only "
+                'some, set the mask "_step"'
             )
         partial = tensordict.get("_step", None)
         return None if partial is None else partial.reshape(self._batch)

@@ -58,7 +58,7 @@ def check_workers(spec: TabularRun, seeds: int, keep_policies: bool) -> int:
     free = 0.9 * free_memory()
     if growing + held > free:
         raise MemoryError(
-            f"{spec.agent} may visit {pairs:.3g} pairs of state and queue a seed, "
+            f"{spec.agent} may visit {pairs:.3g} pairs of state and queue per seed, "
             f"{(growing + held) / 2**30:.3g} GiB in all; {free / 2**30:.3g} GiB are free: "
             "train fewer episodes or fewer seeds at once"
         )

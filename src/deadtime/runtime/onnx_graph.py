@@ -64,7 +64,7 @@ def _check(policy: Policy) -> None:
 
 
 def _build(graph: Graph, policy: NetworkPolicy) -> None:
-    """Add all of a policy to a graph."""
+    """Add a whole policy to a graph."""
     seen = _observed(graph, policy)
     queue = ""
     if policy.delay and (policy.sees_queue or policy.parts.models):

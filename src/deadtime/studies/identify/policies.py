@@ -92,7 +92,7 @@ def _trained(environment: str) -> Trained:
 def _dithered(env: gym.Env, rng: np.random.Generator, wanted: Policy) -> Policy:
     """Return a policy with noise: a tenth of numbered actions are random.
 
-    Actions in a box have a normal error of a tenth of half the range.
+    Actions in a box have a normal error, whose deviation is a tenth of half the range.
     """
     space = env.action_space
     if isinstance(space, gym.spaces.Discrete):
