@@ -32,7 +32,7 @@ _JSON_LEVELS, _JSON_VALUES = 32, 2**20
 _STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A JSON string. An unclosed one matches to the end of the text, so no part is searched twice."""
 _INFLATED_BYTES = 2**26
-"""The most bytes that a small compressed file may inflate to."""
+"""The largest number of bytes that a small compressed file may inflate to."""
 _INFLATED_PART = 32
 """The largest ratio of inflated to stored size of a larger file; trained tables reach about 15."""
 _ZIP64 = b"\1\0"

@@ -21,10 +21,10 @@ from deadtime.planning.solution import Solution
 from deadtime.planning.solvers import solve
 
 _PRINTED = 100_000
-"""The most values of augmented states that are printed."""
+"""The largest number of values of augmented states that are printed."""
 _LONGEST_DELAY = 1_000_000
 _SMALL = 3000
-"""The most augmented states for which policy iteration is the default."""
+"""The largest number of augmented states for which policy iteration is the default."""
 _BYTES_A_TRANSITION = 60
 """The bytes of a transition while P becomes sparse: two indices and a number, some with a copy."""
 _ENDED = ("iterations", "residual", "error_bound", "converged", "message")

@@ -15,7 +15,7 @@ from deadtime.planning.solvers import solve
 from deadtime.planning.unobserved import bounds
 
 _WRITTEN_OUT = 5000
-"""The most states (channel, s, queue) for which values without the present age are computed."""
+"""With more states (channel, s, queue), no values without the present age are computed."""
 _ENDED = ("iterations", "residual", "error_bound", "converged", "message")
 _USUAL = "modified_policy_iteration"
 

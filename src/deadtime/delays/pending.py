@@ -16,7 +16,7 @@ from deadtime.delays.convention import check_delay, check_memory
 from deadtime.delays.nested import from_leaves, leaf_spaces, space_leaves
 
 _RESET_BYTES = 100
-"""The peak memory of a reset for each number in the queue, random draws included (measured)."""
+"""The peak bytes of a reset for each number in the queue, random draws included (measured)."""
 
 
 def check_action_space(space: spaces.Space) -> None:

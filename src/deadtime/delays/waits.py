@@ -22,7 +22,7 @@ Observed = Literal["now", "hindsight", "never"]
 """When an agent learns the age z_t: before it chooses a_t, one step later, or never."""
 OBSERVED: tuple[Observed, ...] = ("now", "hindsight", "never")
 _STEPS = 256
-"""The steps of an episode over which the law of the channel is averaged."""
+"""The number of steps of an episode over which the law of the channel is averaged."""
 
 
 class Waits(NamedTuple):

@@ -23,7 +23,7 @@ from gymnasium import spaces
 from deadtime.envs.gym_frames import Frames, is_frames, is_image
 
 MOST_COMBINATIONS = 1000
-"""The most combinations of an action; each has an output of the network."""
+"""The largest number of combinations of an action; each has an output of the network."""
 
 
 def adapted(env: gym.Env) -> gym.Env:

@@ -48,7 +48,7 @@ class LocalPool:
         self._resting: list[bool] = [False] * len(self.envs)
         self.unreported = np.zeros(len(self.envs), bool)
         self.calls: np.ndarray = np.zeros(len(self.envs), np.int64)
-        """The steps and resets of each lane so far."""
+        """The number of steps and resets of each lane so far."""
 
     def reset(self) -> Played:
         """Start a new episode on every lane."""

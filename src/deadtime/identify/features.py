@@ -39,9 +39,9 @@ class Form:
 
 
 _COLUMNS_PER_ROW = 0.2
-"""The most features of a model for each row of data."""
+"""The largest number of features of a model for each row of data."""
 _MOST_GAINS = 40
-"""The most features of an action."""
+"""The largest number of features of an action."""
 
 
 def fits(data: Transitions, form: Form) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 _LARGEST = 1e150
-"""The largest number of a log, so that squares are finite."""
+"""The largest absolute value in a log; its square is finite."""
 _MOST_CATEGORIES = 64
-"""The most values of an action that are treated as numbered actions."""
+"""The largest number of values of an action that are treated as numbered actions."""
 
 
 @dataclass(frozen=True)

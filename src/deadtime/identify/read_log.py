@@ -18,7 +18,7 @@ from deadtime._support.files import arrays, opened, plain
 from deadtime._support.names import nearest
 
 MOST_BYTES = 2**28
-"""The most bytes that the numbers of a log take in memory."""
+"""The largest number of bytes that the numbers of a log take in memory."""
 MOST_TEXT = 2**26
 """The largest CSV file that is read."""
 _MOST_COLUMNS = 2048
@@ -226,7 +226,7 @@ def _check_head(head: Sequence[str]) -> None:
             f"a log has 2 to {_MOST_COLUMNS} columns with names in the first line; got {len(head)}"
         )
     if len({*head}) < len(head):
-        raise ValueError("the names of columns differ; got one twice: rename it")
+        raise ValueError("each column has a name of its own; got one twice: rename it")
     if all(_is_number(name) for name in head):
         raise ValueError(
             "the first line has the names of the columns; got numbers: write a first line such as "

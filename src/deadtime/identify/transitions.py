@@ -9,7 +9,7 @@ import numpy as np
 from deadtime.identify.log import Log
 
 MOST_ROWS = 20_000
-"""The most transitions that are used; of a longer log, stretches from all parts of it."""
+"""The largest number of transitions used; a longer log gives stretches from all its parts."""
 _STRETCHES = 20
 _SMALL = 1e-12
 

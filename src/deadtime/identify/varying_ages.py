@@ -26,7 +26,7 @@ _LEAST_SHOWN = 100
 LEAST_OTHER = 0.1
 """The smallest share of steps with other ages at which a delay is said to vary."""
 _SAMPLES = 64
-"""The most actions of the log that stand for an unknown action from before an episode."""
+"""The largest number of logged actions that stand for an unknown one from before an episode."""
 _LEAST_LIKELY = 1e-9
 """The least density of an age relative to the best one, so that no single row excludes an age."""
 

@@ -22,7 +22,7 @@ from deadtime._support import ending, files
 from deadtime._support.files import whole
 
 _OTHER_BYTES = 2**31
-"""The most bytes of emulators, and of a step that is not learned from yet, in a checkpoint.
+"""The most bytes that emulators, and a step that is not learned from yet, take in a checkpoint.
 
 Each number counts 8 bytes.
 """
@@ -35,12 +35,12 @@ class Extent(NamedTuple):
 
     length: int
     stride: int = 1
-    """The steps that are made at once; the last ones may exceed the length."""
+    """The number of steps that are made at once; the last ones may exceed the length."""
     runs: int = 1
 
     @property
     def steps(self) -> int:
-        """The most environment steps of all runs, including those that exceed the length."""
+        """The largest number of steps of all runs, including those that exceed the length."""
         return (self.length + self.stride) * self.runs
 
 

@@ -41,7 +41,7 @@ def is_fresh(program: Program, setup: Setup, done: Done) -> Any:
 
 
 def new_history(program: Program, obs: Array, queue: Array, known: Any = ()) -> History:
-    """Return the history at the start of an episode; `known` is that of the actor."""
+    """Return the history at the start of an episode; `known` is `Actor.known`."""
     shifted = program.view is not None and program.view.credits == "shifted"
     past = program.capacity + 1 if shifted or program.projects else 0
     observations = jnp.tile(obs, (past, 1))

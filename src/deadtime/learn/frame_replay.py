@@ -20,7 +20,7 @@ from deadtime.learn.program import Program, Setup
 from deadtime.runtime.views import Code
 
 _DRAWS = 4
-"""The draws for each entry of a batch; the first usable one is taken."""
+"""The number of draws for each entry of a batch; the first usable one is taken."""
 
 
 class Row(NamedTuple):

@@ -24,9 +24,9 @@ from deadtime.runtime.views import VIEWS
 
 RunT = TypeVar("RunT", bound=DeepRun)
 _MOST_RUNS = 8
-"""The most runs of a group on frames; more would wait for emulators and take memory."""
+"""The largest number of runs in a group on frames; more would wait for emulators."""
 _MOST_TOGETHER = 128
-"""The most runs on numbers that are trained at a time; more would not use the GPU better."""
+"""The largest number of runs on numbers trained at a time; more do not use the GPU better."""
 
 
 def groups_of(pairs: Sequence[Pair], device: str) -> list[HostGroup]:
@@ -38,7 +38,7 @@ def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[
     """Return the pairs that are trained at a time: on a CPU one pair, on a GPU up to two groups."""
     found: list[list[tuple[RunT, int]]] = []
     free = 0
-    """The runs on numbers that the last part has room for."""
+    """The number of runs on numbers that the last part has room for."""
     for program, mine in _wholes(pairs, device):
         joins = program.together and len(mine) <= free
         if joins:

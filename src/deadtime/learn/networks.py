@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 _NARROW = 64
-"""The most outputs of a layer that is multiplied by `@` (see `_product`)."""
+"""The largest number of outputs of a layer that is multiplied by `@` (see `_product`)."""
 
 
 class MLP(eqx.Module):

@@ -36,7 +36,7 @@ class Program:
     settings: Any
     """The learner's settings, with defaults for those that a setup holds."""
     capacity: int
-    """The most pending actions."""
+    """The largest number of pending actions."""
     lanes: int = 1
     """The environments of a run, if they are outside the program."""
     process: DelayProcess | None = None
@@ -114,7 +114,7 @@ class Program:
 
     @property
     def queue_room(self) -> int:
-        """The most pending actions that the learner sees."""
+        """The largest number of pending actions that the learner sees."""
         return self.capacity if self.view is None or self.view.sees_queue else 0
 
     def code(self, setup: Setup) -> Code:

@@ -147,9 +147,9 @@ class SAC:
     gamma: float = 0.99
     tau: float = 0.005
     buffer_size: int = 1_000_000
-    """The most transitions that are kept; never more than the steps of the run."""
+    """The largest number of transitions that are kept; never more than the steps of the run."""
     random_steps: int = 5000
-    """The steps with uniformly random actions, before the first update."""
+    """The number of steps with uniformly random actions, before the first update."""
     target_entropy: float = -1.0
     """The entropy that the temperature aims at, for each number of an action from -1 to 1."""
     model: str = "change"
@@ -166,7 +166,7 @@ class _Recurrent:
     layer_norm: bool = True
     """Whether the inputs and the cell of the LSTM are normalized."""
     rollout: int = 5
-    """The steps of each environment between two updates; gradients go through all of them."""
+    """The number of steps of each environment between two updates; gradients go through all."""
     learning_rate: float = 7e-4
     gamma: float = 0.99
     value_weight: float = 0.25
@@ -224,7 +224,7 @@ class PixelQ:
     learning_starts: int = 10_000
     """Environment steps before the first update."""
     update_period: int = 4
-    """The environment steps between two updates."""
+    """The number of environment steps between two updates."""
     target_period_updates: int = 250
     epsilon_floor: float = 0.001
     exploration: float = 0.1

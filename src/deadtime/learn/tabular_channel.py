@@ -39,7 +39,7 @@ class Channel(NamedTuple):
     pending: Int[np.ndarray, " codes"]
     """How many of the last actions may still be executed, by the code."""
     steps: Int[np.ndarray, "codes ways"]
-    """The steps to the first execution of the action chosen now (see `deadtime.delays.waits`)."""
+    """The number of steps to the first execution of the action chosen now (see `waits`)."""
     weights: Float[np.ndarray, "codes ways"]
     on_the_way: Int[np.ndarray, "codes ways K"]
     """The places of the actions of these steps, counted from the oldest of the last K actions."""

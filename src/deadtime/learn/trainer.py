@@ -27,9 +27,9 @@ class Group(Protocol):
     """Runs that are trained together, and their progress."""
 
     length: int
-    """The steps of the longest run."""
+    """The number of steps of the longest run."""
     done: int
-    """The steps that each run has made."""
+    """The number of steps that each run has made."""
 
     @property
     def pairs(self) -> Sequence[tuple[Any, int]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MOST_EVALUATIONS = 1000
-"""The most evaluations during a training."""
+"""The largest number of evaluations during a training."""
 
 
 def check_names(env: str, preset_name: str) -> None:

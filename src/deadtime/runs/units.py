@@ -30,7 +30,7 @@ from deadtime.runs.tabular_specs import TabularSpec
 
 Pair = tuple[Spec, int]
 _SEEDS = 8
-"""The most seeds of a tabular spec in one unit."""
+"""The largest number of seeds of a tabular spec in one unit."""
 KEPT_POLICY_BYTES = 2**17
 """The largest policy of one seed that records of a study keep, in bytes."""
 

@@ -41,7 +41,7 @@ _OWN = (
 )
 _MOST_SWEEPS = 10
 _MOST_SWEPT = 300
-"""The most sweep files that are read, and the most runs of one."""
+"""The largest number of sweep files that are read, and of runs in one."""
 
 
 def check_replaced(out: Path) -> None:

@@ -17,7 +17,7 @@ from deadtime.delays.process import DelayProcess
 from deadtime.wrappers.knowledge import NOT_YET, AgeKnowledge
 
 _BYTES = 100
-"""The memory that a space of actions and its samples take for each number of an action."""
+"""The bytes that a space of actions and its samples take for each number of an action."""
 
 
 def beneath(env: Any, kind: type) -> Iterator[Any]:

@@ -20,7 +20,7 @@ class Published(NamedTuple):
     """Our agent of the same kind; "" if there is none."""
     delay: int
     steps: int | None
-    """The steps of the training; None if the source does not say."""
+    """The number of training steps; None if the source does not say."""
     value: float
     source: str
     note: str
