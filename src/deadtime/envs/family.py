@@ -87,7 +87,7 @@ class Family(Protocol[Member]):
         raise NotImplementedError
 
     def describe(self, name: str, settings: dict[str, Any]) -> Any:
-        """Return an environment as checked data, or None if only making it can check it.
+        """Return an environment as checked data; None if only making it shows that it is valid.
 
         Nothing is built, imported or started, so a record from a stranger is safe to describe.
         """

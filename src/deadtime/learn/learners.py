@@ -43,7 +43,7 @@ class Learner:
     mixes_views: bool = False
     """Whether runs of several delays and views can share a compiled program, as on a GPU."""
     mixes_outside: bool = False
-    """`mixes_views` for environments outside the program; there it includes views that project."""
+    """The same for environments outside the program; views that project are included there."""
     offline: bool = False
     """Whether it can solve a model after a phase of random actions."""
     projects: bool = False

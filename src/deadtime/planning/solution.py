@@ -38,7 +38,7 @@ def check_time(time: object, horizon: int) -> int:
     if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
         raise ValueError(
             f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: "
-            "pass a smaller one"
+            "pass a step in this range"
         )
     return int(time)
 

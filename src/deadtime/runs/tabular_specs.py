@@ -105,7 +105,7 @@ class TabularSpec:
     def _check_environment(self) -> None:
         """Keep the settings that differ from the usual ones; raise if no decision is executed.
 
-        For a record, an environment that only making it could check is not made.
+        For a record no environment is made, even if its settings could be checked only by that.
         """
         own = self.family.describe(self.env, self.settings)
         if own is None and self._is_recorded:  # type: ignore[attr-defined]
