@@ -56,7 +56,7 @@ _TRAIN = ("train", "compare", "reproduce", "sweep")
 _FORMER_OPTIONS = {"--discount": "--gamma", "--step-size": "--learning-rate"}
 """Former names of options, each with the present name."""
 _EXTRA = {"plan": "plan", "verify": "plan"}
-"""The extra that a command needs as a whole; the others may need `learn`."""
+"""The extra that a command needs as a whole; other commands may need `learn`."""
 
 
 class Command(Protocol):

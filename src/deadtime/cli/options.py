@@ -55,7 +55,7 @@ class Options:
     """Settings of the environment, the training and the learner; defaults in brackets."""
 
     size: Integer = None
-    """maze: cells on a side (10)."""
+    """maze: number of cells on a side (10)."""
     noise: Annotated[
         float | None,
         tyro.conf.arg(
@@ -68,13 +68,13 @@ class Options:
     maze_seed: Integer = None
     """maze: seed of one maze for all runs. Without it, each run has its own maze."""
     length: Integer = None
-    """walk: steps of an episode (40)."""
+    """walk: number of steps of an episode (40)."""
     momentum: Number = None
     """walk: probability of a step away from 0 (0.6)."""
     near: Integer = None
     """walk: largest |x| at which action 0 is rewarded (3)."""
     episodes: Integer = None
-    """maze, walk: training episodes (5000)."""
+    """maze, walk: number of training episodes (5000)."""
     observation_delay: Annotated[
         str | None,
         tyro.conf.arg(
@@ -111,7 +111,7 @@ class Options:
         ),
     ] = None
     envs: Integer = None
-    """gym:, atari: environments that run side by side (1; atari 8; recurrent 16)."""
+    """gym:, atari: number of environments side by side (1; atari 8; recurrent 16)."""
     sticky: Number = None
     """atari: probability that a frame repeats the last action (0.25; preset paper 0)."""
     max_episode_steps: Integer = None

@@ -96,7 +96,7 @@ class NewestArrival(AgeChain):
         return _normal(np.maximum(at_least[:-1] - at_least[1:], 0.0))
 
     def updated(self, counts: Counts) -> AgeChain:
-        """Return the law of the observed hazards: a move to an older age censors the latency."""
+        """Return the chain with the observed hazards; a move to an older age censors a latency."""
         size = len(self.law)
         to_newer = np.tril(counts.moves)
         held = counts.moves[np.arange(size - 1), np.arange(1, size)]

@@ -30,7 +30,7 @@ class Log:
     step: float | None = None
     """The duration of a step in seconds, if it is known."""
     gaps: int = 0
-    """Places where time stamps showed missing steps, so that an episode was split."""
+    """The number of places where time stamps showed missing steps and an episode was split."""
 
     @property
     def steps(self) -> int:

@@ -47,7 +47,7 @@ class Identification:
     model: str
     """The form of the one-step model."""
     rows: int
-    """Transitions that were used."""
+    """The number of transitions that were used."""
     episodes: int
     step: float | None
     """The duration of a step in seconds, if it is known."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 EPISODES = 5
-"""The held-out episodes of one evaluation."""
+"""The number of held-out episodes in one evaluation."""
 
 
 class Evaluations:

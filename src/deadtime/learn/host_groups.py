@@ -91,7 +91,7 @@ def _narrowed(program: Program, pairs: Sequence[tuple[RunT, int]]) -> Program:
 
 
 def _most_runs(program: Program, pairs: Sequence[tuple[RunT, int]]) -> int:
-    """Return the most runs that are trained at a time."""
+    """Return the largest number of runs that are trained at a time."""
     if program.env is None:
         return 2 * _MOST_RUNS
     return max(1, min(_MOST_TOGETHER, most_at_once(bytes_of(program, pairs[:1]))))

@@ -27,11 +27,11 @@ Pair = tuple[DeepRun, int]
 TOGETHER = (10, *SHARED)
 """The lengths of the queues of runs on numbers that are trained together."""
 LARGE_PRODUCTS = 1_000_000
-"""The multiplications in hidden layers from which an update is worth a GPU (see `is_large`)."""
+"""An update with so many multiplications in hidden layers is worth a GPU (see `is_large`)."""
 
 
 def products_of(settings: Any) -> int:
-    """Return the multiplications in one network's hidden layers for a batch; 0 if unknown."""
+    """Return the number of multiplications of one network's hidden layers; 0 if unknown."""
     hidden = getattr(settings, "hidden", ())
     widths = hidden if isinstance(hidden, tuple) else (hidden,)
     return getattr(settings, "batch_size", 1) * sum(one * other for one, other in pairwise(widths))

@@ -38,7 +38,7 @@ class Program:
     capacity: int
     """The largest number of pending actions."""
     lanes: int = 1
-    """The environments of a run, if they are outside the program."""
+    """The number of environments of a run, if they are outside the program."""
     process: DelayProcess | None = None
     """The process of the ages; None for constant delays, which each setup holds."""
     observed: Observed = "now"

@@ -100,7 +100,7 @@ class DoubleQ:
     gamma: float = 0.95
     buffer_size: int = 2000
     target_period_updates: int = 300
-    """The updates between copies to the target network; 0: it moves by `tau` at each update."""
+    """The number of updates between copies to the target network; 0: it moves by `tau` at each."""
     tau: float = 0.005
     epsilon_decay: float = 0.999
     """The factor by which exploration shrinks at each update, from 1 on."""
@@ -222,7 +222,7 @@ class PixelQ:
     """Whether Q chooses the target's action (Double DQN); otherwise the target network does."""
     buffer_size: int = 50_000
     learning_starts: int = 10_000
-    """Environment steps before the first update."""
+    """The number of environment steps before the first update."""
     update_period: int = 4
     """The number of environment steps between two updates."""
     target_period_updates: int = 250
@@ -246,7 +246,7 @@ class PixelA2C(_Recurrent):
 
     channels: tuple[int, ...] = (32, 64, 64)
     hidden: int = 512
-    """The units between the convolutions and the LSTM."""
+    """The number of units between the convolutions and the LSTM."""
     clip_rewards: bool = True
     """Whether learning uses only the sign of rewards; scores are of the game itself."""
     life_loss: bool = True

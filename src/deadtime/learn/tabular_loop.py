@@ -66,7 +66,7 @@ def check_workers(spec: TabularRun, seeds: int, keep_policies: bool) -> int:
 
 
 def table_of(spec: TabularRun) -> tuple[float, float]:
-    """Return the most pairs (state, queue) that a seed may visit, and the bytes of its table.
+    """Return the largest number of pairs (state, queue) of a seed, and the bytes of its table.
 
     Both are 0 if the agent does not see the queue.
     """

@@ -27,9 +27,9 @@ from deadtime.learn.program import Actor, Program, Setup
 def _tables(
     process: DelayProcess, observed: Observed, capacity: int
 ) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, "rows C"]]:
-    """Return the steps of each row's way, and the places in the queue of its actions.
+    """Return, for each row, the steps of its way and the places of its actions in the queue.
 
-    The last places of a row are those of the way.
+    The way's places are the last ones of the row.
     """
     waits = waits_of(process, observed)
     steps = waits.steps[:, 0]

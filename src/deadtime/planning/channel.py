@@ -106,7 +106,7 @@ def channel_of(process: DelayProcess) -> Channel:
 
 
 def constant_channel(delay: int) -> Channel:
-    """Return the channel of one state and one age."""
+    """Return the channel of a constant delay: it has one state and one age."""
     age = np.array([delay])
     return Channel(age, age, csr_array(np.ones((1, 1))), np.ones(1), delay)
 

@@ -108,7 +108,7 @@ class How:
     together: bool = False
     """Whether runs are very short: they then share programs that are compiled faster."""
     figures: int = 0
-    """The figures that are drawn from the runs, for the estimate of the time."""
+    """The number of figures drawn from the runs, for the estimate of the time."""
     until: float = math.inf
     """The time by `monotonic` at which unfinished units write checkpoints and stop."""
 

@@ -206,7 +206,7 @@ class Store:
         if self._lost:
             raise ValueError(
                 f"one driver at a time works at a URL; {self._lost} took over {self.url}: "
-                "leave it to that one"
+                "stop this command"
             )
 
     def put(self, folder: Path) -> None:

@@ -47,7 +47,7 @@ class Found:
     """The delay that an agent found, and the answers on the way."""
 
     steps: int
-    """The random steps that it took."""
+    """The number of random steps that it took."""
     answer: Identification
     """The last answer, with the delay as `answer.process`."""
     tried: tuple[Identification, ...]

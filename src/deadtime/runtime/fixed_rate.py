@@ -14,11 +14,11 @@ class Timing:
     """The timing of a loop at a fixed rate, in seconds."""
 
     steps: int
-    """Steps that began."""
+    """The number of steps that began."""
     overruns: int
-    """Steps whose work took longer than the period."""
+    """The number of steps whose work took longer than the period."""
     skipped: int
-    """Steps that never began, because the one before took too long."""
+    """The number of steps that never began, because the one before took too long."""
     work_mean: float
     work_longest: float
     """The mean and the longest time of a step's work."""

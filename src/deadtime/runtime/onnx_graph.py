@@ -21,7 +21,7 @@ from deadtime.runtime.policy import Policy
 
 OPSET = 18
 _IR_VERSION = 9
-"""Versions that ONNX Runtime 1.15 and later read."""
+"""These versions can be read by ONNX Runtime 1.15 and later."""
 MANIFEST_KEY = "deadtime-policy"
 """The name of the policy's manifest among the model's metadata."""
 

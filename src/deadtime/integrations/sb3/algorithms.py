@@ -141,7 +141,7 @@ class ProjectedDQN(_Projected, DQN):
         return loss, misfits.mean()
 
     def _clip_gradients(self) -> None:
-        """Clip the gradients of Q, and apart from them those of F, as DQN clips its own."""
+        """Clip the gradients of Q, and separately those of F, as DQN clips its own."""
         projection = self.q_net.projection
         apart = [] if projection is None else list(projection.parameters())
         known = {id(parameter) for parameter in apart}

@@ -109,7 +109,7 @@ def _usual(spec: DeepSpec) -> DeepSpec:
 
 
 def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return a row for each run: our return, the paper's, and the difference to a first run.
+    """Return a row for each run: our return, the paper's, and the difference from a first run.
 
     The first run is that of Delayed-Q, or of the usual look-ahead.
     """
