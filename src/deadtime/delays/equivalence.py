@@ -18,7 +18,7 @@ from deadtime.delays.parse import Delay, DelayLike, as_process
 
 
 def bridged(delay: DelayLike, observation_delay: DelayLike) -> Delay:
-    """Return the delay of actions that is equivalent to both; raise if there is none."""
+    """Return the delay of actions that is equivalent to both delays; raise if there is none."""
     actions, observations = as_process(delay), as_process(observation_delay)
     if observations.constant == 0:
         return actions if actions.constant is None else actions.constant
@@ -26,7 +26,7 @@ def bridged(delay: DelayLike, observation_delay: DelayLike) -> Delay:
         if process.constant is None and not isinstance(process, PerEpisode):
             raise ValueError(
                 "late observations are trained as late actions where the two are equivalent: if "
-                f"both delays are constant or drawn once an episode; got {process}, which varies "
+                f"both delays are constant or drawn once per episode; got {process}, which varies "
                 f"within an episode: pass a constant such as {process.longest}, or "
                 "PerEpisode(process)"
             )

@@ -43,7 +43,7 @@ def experiment_of(task: Task) -> Experiment:
 
 
 def _best(results: Results, root: Path, law: str, column: str, agent: str) -> Ceiling | None:
-    """Return the optimum that a run could reach at best, where it can be computed."""
+    """Return the optimum for a run, where it can be computed."""
     result = results.get((law, column, agent))
     if result is None or not isinstance(result.spec, TabularSpec):
         return None
