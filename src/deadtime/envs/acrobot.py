@@ -1,4 +1,4 @@
-"""Acrobot as pure functions: Gymnasium's Acrobot-v1 (the book's equations), with optional noise."""
+"""Acrobot as pure functions: Gymnasium's Acrobot-v1, with optional noise."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class AugmentObservation(Augmented, gym.Wrapper, RecordConstructorArgs):
     The augmented state is Markov if the environment is, the ages are observed "now" and the age
     itself is the channel's state, as in Constant, Uniform, Categorical, RandomWalk and PerEpisode.
     With late observations that holds from the first step for constants and for latencies in order.
-    For the others it holds once per episode is as long as the longest age: until then w_t ≤ t hides
+    For the others it holds once an episode is as long as the longest age: until then w_t ≤ t hides
     the channel's age.
     """
 
