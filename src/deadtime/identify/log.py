@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 _LARGEST = 1e150
 """The largest absolute value in a log; its square is finite."""
 _MOST_CATEGORIES = 64
-"""The largest number of values of an action that are treated as numbered actions."""
+"""An action with more different values than this is not treated as a numbered action."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Channel(NamedTuple):
     """The number of steps to the first execution of the action chosen now (see `waits`)."""
     weights: Float[np.ndarray, "codes ways"]
     on_the_way: Int[np.ndarray, "codes ways K"]
-    """The places of the actions of these steps, counted from the oldest of the last K actions."""
+    """The places of the actions that `steps` execute, from the oldest of the last K actions on."""
     guide: Int[np.ndarray, "N G"]
     """The successor at which a draw begins its search, for each of G parts of the unit interval."""
 

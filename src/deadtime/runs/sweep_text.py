@@ -1,4 +1,4 @@
-"""The text of sweep files: how it is read, and the lines of names in it."""
+"""The text of sweep files: how it is read, and on which lines its names are."""
 
 from __future__ import annotations
 
