@@ -265,7 +265,7 @@ def _identified(found: Sequence[Row]) -> list[str]:
 
 
 def identification_parts() -> str:
-    """Errors of delays with a part of a step, in steps."""
+    """Errors of delays with a fraction of a step, in steps."""
     heads = ["policy", "logs", "identifiable", "mean error", "largest error", "covered"]
     lines = [
         [

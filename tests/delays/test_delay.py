@@ -161,7 +161,7 @@ def test_an_impossible_action_is_refused_when_it_is_chosen(action):
     queue = PendingActions(spaces.Discrete(5), 3)
     queue.fill([0, 1, 2])
     with pytest.raises(
-        ValueError, match=r"must lie in the action space Discrete\(5\); got .*refused now"
+        ValueError, match=r"must lie in the action space Discrete\(5\); got .*checked now"
     ):
         queue.push(action)
     assert queue.push(4)[0] == 0, "a refused action leaves the queue as it was"

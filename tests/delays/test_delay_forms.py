@@ -188,7 +188,7 @@ class TestTrace:
         [
             ({}, "takes one of ages, latencies and file; got none: pass one"),
             ({"ages": [1], "latencies": [1]}, r"got \['ages', 'latencies'\]: pass one"),
-            ({"ages": []}, "at least one step; got ages without any"),
+            ({"ages": []}, "at least one step; got no ages"),
             (
                 {"ages": [1.5]},
                 r"ages of a trace are whole numbers of steps, 0 or more; got \[1.5\]",

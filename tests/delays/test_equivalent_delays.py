@@ -59,7 +59,7 @@ def test_training_with_both_delays_is_training_with_their_sum():
     for env in ("maze", "cartpole"):
         one = make_spec(env, "delayed", 1, {"observation_delay": 2})
         assert one == make_spec(env, "delayed", 3, {})
-    with pytest.raises(ValueError, match="deep agents see no ages"):
+    with pytest.raises(ValueError, match="late observations only if both delays are constant"):
         make_spec("cartpole", "augmented", 1, {"observation_delay": "episode:uniform:0-2"})
     options = {"observation_delay": "episode:uniform:0-2", "observed": "never"}
     with pytest.raises(ValueError, match="if the agent sees the age of the episode"):

@@ -139,7 +139,10 @@ def box(low, high, shape=(40, 40), kind=np.float32):
         (box(0, 1, (2, 40, 40, 3)), "an image has the shape H×W"),
         (box(-np.inf, np.inf), "finite bounds, which become black and white; it has Box(-inf"),
         (box(0, 0), "finite bounds"),
-        (spaces.Dict({"a": box(0, 1)}), "at most 1,000 numbers, and an image is a Box of its own"),
+        (
+            spaces.Dict({"a": box(0, 1)}),
+            "1,000 numbers, and an image is the whole observation",
+        ),
     ],
 )
 def test_refused_spaces(space, words):

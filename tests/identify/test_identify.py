@@ -227,7 +227,7 @@ def test_the_answer_is_plain_json():
         ({"level": 0.5}, "level is one of 0.9, 0.95, 0.99; got 0.5"),
         ({"step": -1}, "step is a time in seconds, more than 0; got -1"),
         ({"times": [1, 2]}, "times has one entry for each of the 400 actions; got 2"),
-        ({"episodes": [1]}, "have one row a step; got 401, 400 and 1"),
+        ({"episodes": [1]}, "have one row per step; got 401, 400 and 1"),
         ({"times": np.zeros(400)}, "times grow from row to row"),
     ],
 )
@@ -242,7 +242,7 @@ def test_wrong_arguments(given, message):
         (np.zeros((5, 2)), np.zeros(9), "as many observations as actions, or one more; got 5 and"),
         (np.full((5, 2), np.nan), np.zeros(5), "got nan in row 0: cut these rows"),
         (np.array([["a"]] * 5), np.zeros(5), "observations are numbers"),
-        (np.zeros(0), np.zeros(0), "observations have one row a step"),
+        (np.zeros(0), np.zeros(0), "observations have one row per step"),
         ([np.zeros((5, 2))], np.zeros(5), "are both arrays or both lists of arrays"),
         ([np.zeros((1, 2))], [np.zeros(1)], "two steps or more in an episode"),
         ([np.zeros((3, 2)), np.zeros((3, 1))], [np.zeros(3)] * 2, "the same columns"),

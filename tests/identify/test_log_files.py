@@ -99,7 +99,7 @@ def test_a_log_that_shows_nothing_is_status_1(run, tmp_path):
         ("log.csv", b"obs,action\n1,2\n3\n", "got 1 in line 3: repair the line"),
         ("log.csv", b"1,2\n3,4\n", "the first line has the names of the columns; got numbers"),
         ("log.csv", b"a,a\n3,4\n", "got one twice"),
-        ("log.csv", b"a,b\n3,4\n", "no column is called 'observations', and it has a, b"),
+        ("log.csv", b"a,b\n3,4\n", "no column is called 'observations'; the columns are a, b"),
         ("log.csv", b"obs,action\n1,2\n,3\n2,3\n", "got nan in row 1: cut these rows"),
         ("log.csv", b"obs,action\n1,2\n2,right\n2,3\n", "got nan in row 1: cut these rows"),
         (
@@ -107,7 +107,11 @@ def test_a_log_that_shows_nothing_is_status_1(run, tmp_path):
             b"obs,action\n1,2\n1e200,3\n2,3\n",
             "up to 1e+150; got 1e+200 in row 1",
         ),
-        ("log.csv", b"obs,action\n", "a log has one row a step; got only the names of the columns"),
+        (
+            "log.csv",
+            b"obs,action\n",
+            "a log has one row per step; got only the names of the columns",
+        ),
         ("log.csv", b"episode,obs,action\n1,1,2\nend,3,4\n", "got nan in row 1: number each row"),
         ("log.csv", b"obs,action\n" + b'"' + b"x" * 200_000, "field larger than field limit"),
         ("log.npz", b"PK\x03\x04 no archive", "it is no .npz file that can be read"),

@@ -428,7 +428,7 @@ def test_what_can_not_be_done_is_refused():
     pendulum = delayed("Pendulum-v1", 2)
     with pytest.raises(ValueError, match="share no features"):
         ProjectedSAC("MlpPolicy", pendulum, policy_kwargs=shared)
-    with pytest.raises(ValueError, match="use one ActionDelay of the sum"):
+    with pytest.raises(ValueError, match="use one ActionDelay with the sum of both"):
         ProjectedDQN("MlpPolicy", both)
     plain = ActionDelay(gym.make("CartPole-v1"), 2)
     model = DQN("MlpPolicy", plain, replay_buffer_class=ExecutedReplayBuffer)

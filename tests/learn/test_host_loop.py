@@ -465,7 +465,10 @@ REFUSALS = [
     ),
     ({"env": SPACES, "actions": "whole"}, "(Box of floats); .* has Box(0, 3"),
     ({"env": SPACES, "actions": "scalar"}, "one number or more on at least one axis; .* has Box"),
-    ({"env": SPACES, "actions": "fixed"}, "one bound of an action is below the other; .* has Box"),
+    (
+        {"env": SPACES, "actions": "fixed"},
+        "an action's lower bound is below its upper bound; .* has Box",
+    ),
     ({"env": SPACES, "axes": -1}, "that flatten to one vector; .* has Sequence(Discrete(2)"),
     (
         {"env": SPACES, "axes": 3, "side": 40},

@@ -205,9 +205,9 @@ def test_under_a_constant_delay_the_age_is_the_delay():
 def test_a_manifest_that_contradicts_its_ages_is_refused():
     how = {"observation_shape": (4,), "actions": 2, "capacity": 4}
     assert Manifest("augmented", "queue", 4, age_inputs=6, **how).age_inputs == 6
-    with pytest.raises(ValueError, match="an input for none, for 0 and for each age to the delay"):
+    with pytest.raises(ValueError, match="an input for no age and for each age from 0 to"):
         Manifest("augmented", "queue", 4, age_inputs=5, **how)
-    with pytest.raises(ValueError, match="an input for none, for 0 and for each age to the delay"):
+    with pytest.raises(ValueError, match="an input for no age and for each age from 0 to"):
         Manifest("augmented", "queue", 4, age_inputs=6, observed="never", **how)
     with pytest.raises(ValueError, match="sees the queue may have inputs for ages; got age_inputs"):
         Manifest("oblivious", "state", 4, age_inputs=6, **how)

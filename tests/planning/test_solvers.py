@@ -227,7 +227,7 @@ def test_a_tolerance_below_rounding_is_not_claimed():
         random_mdp(np.random.default_rng(0), 4, 2, 0.9), 1, "policy_iteration", tol=1e-18
     )
     assert not solution.converged
-    assert "raise tol, doubles can't show more" in solution.message
+    assert "raise tol, double precision allows no less" in solution.message
 
 
 def test_a_solution_prints_as_a_line():
@@ -367,7 +367,7 @@ def test_bounds_hold_against_rational_arithmetic(method, scale, gamma):
             )
             <= solution.error_bound
         )
-        assert solution.converged or "doubles can't show more" in solution.message
+        assert solution.converged or "double precision allows no less" in solution.message
 
 
 def test_cancellation_does_not_hide_an_error():

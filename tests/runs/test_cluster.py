@@ -178,7 +178,7 @@ def test_a_cluster_of_another_python(cluster, tmp_path, monkeypatch):
     )
     with pytest.raises(
         ConnectionError,
-        match=r"Version mismatch.* 3\.9\.1.*this driver needs the cluster's own Ray and Python",
+        match=r"Version mismatch.* 3\.9\.1.*install here the versions of Ray and Python",
     ):
         train_missing([(MAZE, [0])], tmp_path, Where("ray", cluster.address))
 

@@ -68,7 +68,7 @@ def test_a_loop_starts_anew():
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "1", float("nan")])
 def test_periods_that_are_refused(wrong):
-    with pytest.raises(ValueError, match="period is the seconds of a step, more than 0"):
+    with pytest.raises(ValueError, match="period is the duration of a step in seconds, above 0"):
         FixedRate(wrong)
     with pytest.raises(ValueError, match="steps is a whole number"):
         next(FixedRate(1).steps(0))

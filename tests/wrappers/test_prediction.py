@@ -50,7 +50,7 @@ def test_what_can_not_be_predicted_is_refused():
     with pytest.raises(ValueError, match=r"Buffered\(process, 3\)"):
         PredictObservation(ActionDelay(make, Uniform(1, 3)), model)
     PredictObservation(ActionDelay(make, Buffered(Uniform(1, 3), 3)), model)
-    with pytest.raises(ValueError, match="use one ActionDelay of the sum"):
+    with pytest.raises(ValueError, match="use one ActionDelay with the sum of both"):
         PredictObservation(ObservationDelay(ActionDelay(make, 1), 1), model)
     with pytest.raises(ValueError, match="observations are a Box"):
         PredictObservation(ActionDelay(gym.make("FrozenLake-v1"), 1), model)

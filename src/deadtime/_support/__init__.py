@@ -1,3 +1,3 @@
-"""Parts of the operating system: files, processes, memory, terminals and pictures."""
+"""Access to the operating system: files, processes, memory, terminals and pictures."""
 
 __all__: list[str] = []

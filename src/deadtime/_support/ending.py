@@ -1,8 +1,9 @@
-"""The end of processes: with their driver, and within a grace period, even if they are stuck.
+"""How processes end: with their driver, and within a grace period even if they are stuck.
 
-A process that receives a signal stops its runs and writes their checkpoints. It has
-`GRACE_SECONDS` to do so, and again after each file that it writes, up to `WRITING_SECONDS` in all.
-Then one of its threads ends it. If that thread can't run, a small process, the guard, kills it.
+A process that receives a signal stops its runs and writes their checkpoints. It has `GRACE_SECONDS`
+to do so. That time starts anew whenever the process writes a file, and all of it lasts at most
+`WRITING_SECONDS`. Then one of its threads ends it. If that thread can't run, a small process, the
+guard, kills it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def unhurried() -> Iterator[None]:
 def end_within_grace(status: int, ask: Callable[[], None], last: Callable[[], None]) -> None:
     """End this process after the grace period.
 
-    `ask` is called repeatedly while it writes a file, and `last` once before the end.
+    While the process writes a file, `ask` is called repeatedly and the grace period starts anew.
+    `last` is called once, just before the end.
     """
     began = monotonic()
     deadline = began + GRACE_SECONDS
@@ -73,7 +75,7 @@ def uninterrupted() -> Iterator[None]:
     """Delay the KeyboardInterrupt of a signal until the end of the block.
 
     Loading JAX needs it: its C++ code aborts the process if an import that it started raises.
-    Signal handlers run in the main thread, so other threads hold nothing back.
+    Signal handlers run in the main thread, so in other threads the block changes nothing.
     """
     if current_thread() is not main_thread():
         yield
@@ -97,8 +99,8 @@ def number_of(pressed: BaseException | None) -> int:
 def forget_handled_interrupt() -> None:
     """Make CPython forget a KeyboardInterrupt that was handled, so that the exit status counts.
 
-    An interrupt inside `exec` of a text, which dataclasses use, leaves a flag behind. At its end a
-    `python -m` process with this flag kills itself by SIGINT, whatever its status.
+    An interrupt inside `exec` of a text, which dataclasses use, leaves a flag behind. A
+    `python -m` process that ends with this flag kills itself by SIGINT, whatever its status.
     """
     exec("")  # resets the flag
 
@@ -108,8 +110,8 @@ def raise_again(
 ) -> None:
     """Repeat a signal whose KeyboardInterrupt was lost in code that may not raise.
 
-    Garbage collection is such code, and this function too. So another thread repeats the signal a
-    moment later.
+    Python calls this function for such a loss, for instance one in garbage collection. This
+    function may not raise either, so another thread repeats the signal a moment later.
     """
     if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
         _thread.start_new_thread(_repeat, (number_of(lost.exc_value),))
@@ -165,7 +167,7 @@ def _restore(handlers: dict[signal.Signals, Any]) -> None:
 def same_signals() -> Iterator[None]:
     """Restore the signal handlers after the block.
 
-    An environment may change them, and then nothing could end its process.
+    An environment may change the handlers. A signal could then no longer end its process.
     """
     numbers = (
         [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1] if current_thread() is main_thread() else []

@@ -28,13 +28,13 @@ from deadtime._support.ending import unhurried
 TEXT_BYTES = 2**24
 """The largest file that is read as text."""
 _JSON_LEVELS, _JSON_VALUES = 32, 2**20
-"""The deepest nesting of JSON that is read, and about the most values."""
+"""The deepest nesting of JSON that is read, and approximately the most values."""
 _STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-"""Strings of JSON. One without an end reaches to the end of the text, so each is searched once."""
+"""A JSON string. An unclosed one matches to the end of the text, so no part is searched twice."""
 _INFLATED_BYTES = 2**26
-"""The most bytes that a small compressed file may inflate to."""
+"""The largest number of bytes that a small compressed file may inflate to."""
 _INFLATED_PART = 32
-"""The most that a larger file may inflate to, in its own sizes; trained tables reach about 15."""
+"""The largest ratio of inflated to stored size of a larger file; trained tables reach about 15."""
 _ZIP64 = b"\1\0"
 """The bytes that begin the extra field of a member of more than 4 GiB."""
 
@@ -80,7 +80,7 @@ def plain(path: Path, most: float = TEXT_BYTES) -> bytes:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a folder exists at `path`; raise if something else does, such as a link."""
+    """Return whether a folder exists at `path`; raise if it is something else, such as a link."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -139,8 +139,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def arrays(source: bytes | BinaryIO, most: float = 0, kinds: str = "iuf") -> dict[str, np.ndarray]:
     """Return the arrays of numbers in an .npz file of at most `most` bytes uncompressed.
 
-    Raises if the sizes that the file states are wrong. An open file is not read before its
-    directory is checked, and needs `most`. `kinds` are the kinds of dtypes that are allowed.
+    Raises if the sizes that the file states are wrong. `source` is the file's content, or the open
+    file: then `most` must be given, and nothing is read before the file's directory is checked.
+    `kinds` are the kinds of dtypes that are allowed.
     """
     if isinstance(source, bytes):
         most = most or max(_INFLATED_BYTES, _INFLATED_PART * len(source))
@@ -183,7 +184,8 @@ def _array(content: bytes, kinds: str) -> np.ndarray:
         raise ValueError(f"it holds {kind}, and only numbers are read")
     if math.prod(shape) * kind.itemsize != len(content) - stream.tell():
         raise ValueError(
-            f"it states that {len(content) - stream.tell():,} bytes are {kind} of shape {shape}"
+            f"it states an array of {kind} of shape {shape}, but has "
+            f"{len(content) - stream.tell():,} bytes for it"
         )
     stream.seek(0)
     return np.lib.format.read_array(stream, allow_pickle=False)
@@ -254,7 +256,7 @@ def whole(path: Path) -> Iterator[Path]:
 def _alive(process: str) -> bool:
     """Return whether this machine has a process of that number.
 
-    A process that was killed may have left the file that it was writing.
+    If it has none, a temporary file with this number was left by a killed process.
     """
     try:
         os.kill(int(process), 0)

@@ -1,4 +1,4 @@
-"""The limits of this process on its machine, and how it starts others."""
+"""The cores and the memory of this process, and a function that starts another process."""
 
 from __future__ import annotations
 

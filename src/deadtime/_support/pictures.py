@@ -21,7 +21,7 @@ COLORS = {
     "recurrent": "#777777",
     "projected": "#882255",
 }
-"""One colour an agent, distinct for colour-blind readers too (Okabe and Ito; Tol)."""
+"""One colour per agent, distinct for colour-blind readers too (Okabe and Ito; Tol)."""
 MARKERS = dict(zip(COLORS, "osD^vPXp", strict=True))
 
 
@@ -39,7 +39,7 @@ def put_title(axes: Axes, words: str) -> None:
 
 
 def mark_picture(path: Path, words: str) -> Path:
-    """Write words in red above a saved picture."""
+    """Write `words` in red above a saved picture."""
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  (only smoke tests mark pictures)
 
     size = 28

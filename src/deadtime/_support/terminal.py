@@ -14,7 +14,7 @@ class _Plain(Console):
     """A console that prints text as it is: no markup, no names of emoji, no control characters."""
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """Return a string, or a table's cell or title, as Rich prints it."""
+        """Return a string, a cell or a title as Rich prints it, without control characters."""
         return super().render_str(printable_lines(text), **how)
 
 

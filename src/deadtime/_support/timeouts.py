@@ -30,7 +30,7 @@ class StepTimeoutError(RuntimeError):
 
 
 def step_timeout() -> float | None:
-    """Return the seconds that a step of an outside environment may take; None is no limit."""
+    """Return the seconds that a step of an outside environment may take; None means no limit."""
     given = os.environ.get(VARIABLE, "")
     return _checked(given) if given else None
 

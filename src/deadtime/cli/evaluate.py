@@ -96,7 +96,7 @@ class Evaluate:
 
 
 def _provenance(cost: DelayCost) -> dict[str, object]:
-    """Return what is the same for all delays, for JSON."""
+    """Return the entries of the JSON output that are the same for all delays."""
     from deadtime.runs.delay_cost import plain  # noqa: PLC0415
 
     return {"trained_delay": plain(cost.trained), "seeds": sorted(cost.result.replayed)}

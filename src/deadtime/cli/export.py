@@ -22,8 +22,8 @@ class Export:
 
     NAME.safetensors is for `deadtime.runtime.load`, which needs NumPy and no JAX. NAME.onnx is a
     graph for ONNX Runtime, and needs the extra `onnx`. Its inputs are the observation, the
-    pending actions and, if the policy uses it, the age of the action that is executed now; scaling,
-    forward model and action bounds are inside.
+    pending actions and, if the policy uses it, the age of the action that is executed now. Scaling,
+    forward model and action bounds are inside the graph.
     """
 
     record: tyro.conf.Positional[Path]

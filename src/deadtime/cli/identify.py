@@ -46,7 +46,7 @@ class Identify:
     time: _Name = ""
     """Column of the time of each row, in seconds. Usual names: time, timestamp."""
     step: Number = None
-    """Seconds of a step, if there are no times."""
+    """Duration of a step in seconds, if the log has no times."""
     discrete: _Actions = None
     """Whether actions are numbered, not quantities."""
     max_delay: int = 20

@@ -32,7 +32,7 @@ COMMANDS = {
     "watch": "Draw an episode of a recorded agent as a GIF.",
     "plan": "Solve a finite MDP with execution delay exactly.",
     "verify": "Check each claim of the paper numerically.",
-    "reproduce": "Run experiments of the paper and draw their figures.",
+    "reproduce": "Run experiments, of the paper and our own, and draw their figures.",
     "sweep": "Run every environment, agent and delay that a TOML file names.",
     "status": "Show which runs of a sweep are done, running or failed.",
     "report": "Make one HTML page from the records in a folder.",
@@ -54,9 +54,9 @@ options:
 """
 _TRAIN = ("train", "compare", "reproduce", "sweep")
 _FORMER_OPTIONS = {"--discount": "--gamma", "--step-size": "--learning-rate"}
-"""Former names of options and those of today."""
+"""Former names of options, each with the present name."""
 _EXTRA = {"plan": "plan", "verify": "plan"}
-"""The extra that a command needs as a whole; the others may need `learn`."""
+"""The extra that a command needs as a whole; other commands may need `learn`."""
 
 
 class Command(Protocol):

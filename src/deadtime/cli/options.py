@@ -55,7 +55,7 @@ class Options:
     """Settings of the environment, the training and the learner; defaults in brackets."""
 
     size: Integer = None
-    """maze: cells on a side (10)."""
+    """maze: number of cells on a side (10)."""
     noise: Annotated[
         float | None,
         tyro.conf.arg(
@@ -68,19 +68,19 @@ class Options:
     maze_seed: Integer = None
     """maze: seed of one maze for all runs. Without it, each run has its own maze."""
     length: Integer = None
-    """walk: steps of an episode (40)."""
+    """walk: number of steps of an episode (40)."""
     momentum: Number = None
     """walk: probability of a step away from 0 (0.6)."""
     near: Integer = None
     """walk: largest |x| at which action 0 is rewarded (3)."""
     episodes: Integer = None
-    """maze, walk: training episodes (5000)."""
+    """maze, walk: number of training episodes (5000)."""
     observation_delay: Annotated[
         str | None,
         tyro.conf.arg(
             metavar="STEPS|PROCESS",
-            help="Steps by which the agent sees late (0). It trains as under a delay of actions of "
-            "the sum, so both are constant or drawn once an episode, such as episode:uniform:2-6.",
+            help="Delay of observations in steps (0). It is added to the delay of actions, so both "
+            "must be constant or drawn once per episode, such as episode:uniform:2-6.",
             **NO_DEFAULT,
         ),
     ] = None
@@ -111,7 +111,7 @@ class Options:
         ),
     ] = None
     envs: Integer = None
-    """gym:, atari: environments that run side by side (1; atari 8; recurrent 16)."""
+    """gym:, atari: number of environments side by side (1; atari 8; recurrent 16)."""
     sticky: Number = None
     """atari: probability that a frame repeats the last action (0.25; preset paper 0)."""
     max_episode_steps: Integer = None

@@ -48,7 +48,7 @@ def summary(result: Result) -> dict[str, Any]:
         shown["diverged"] = result.diverged
     if result.untrained:
         seeds = f"seeds {result.untrained}"
-        shown["never_updated"] = f"{seeds}: there was never enough to learn from, train longer"
+        shown["never_updated"] = f"{seeds}: too few steps for a first update, train longer"
     return shown
 
 

@@ -37,7 +37,7 @@ _LABELS = {
     "value_waiting_for_longest_age": "value, waiting for longest age",
     "closed_form": "closed form of delayed value",
 }
-"""Labels of the table that are not the names in JSON."""
+"""Labels in the table that differ from the names in JSON."""
 
 
 def _print(answer: dict[str, Any]) -> None:

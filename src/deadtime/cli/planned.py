@@ -1,4 +1,4 @@
-"""The answer of `deadtime plan`: from arguments to an MDP, its solution and its numbers."""
+"""The answer of `deadtime plan`: make an MDP from the arguments, solve it, collect the numbers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from deadtime.planning.solution import Solution
 from deadtime.planning.solvers import solve
 
 _PRINTED = 100_000
-"""The most values of augmented states that are printed."""
+"""The largest number of values of augmented states that are printed."""
 _LONGEST_DELAY = 1_000_000
 _SMALL = 3000
-"""The most augmented states for which policy iteration is the default."""
+"""The largest number of augmented states for which policy iteration is the default."""
 _BYTES_A_TRANSITION = 60
-"""The bytes of a transition while P becomes sparse: two indices and a number, some of them
-twice."""
+"""The bytes of a transition while P becomes sparse: two indices and a number, some with a copy."""
 _ENDED = ("iterations", "residual", "error_bound", "converged", "message")
 
 
@@ -93,7 +92,7 @@ def _mdp(problem: Problem) -> tuple[MDP, dict[str, Any]]:
 
 
 def _usual_method(problem: Problem, mdp: MDP, delay: int) -> str:
-    """Return the method of a problem for which none was named."""
+    """Return the default method for a problem."""
     if isinstance(problem, Maze) and problem.noise == 0:
         return "beliefs"
     small = mdp.states * mdp.actions**delay <= _SMALL
@@ -168,7 +167,9 @@ def load(path: Path) -> MDP:
     check_size(path, arrays["P"])
     if arrays["gamma"].size != 1:
         shape = arrays["gamma"].shape
-        raise ValueError(f"gamma is one number; {path} holds {shape}: save it with numpy.savez")
+        raise ValueError(
+            f"gamma is one number; {path} holds an array of shape {shape}: save it with numpy.savez"
+        )
     return MDP(arrays["P"], arrays["r"], float(arrays["gamma"].item()))
 
 

@@ -15,7 +15,7 @@ from deadtime.planning.solvers import solve
 from deadtime.planning.unobserved import bounds
 
 _WRITTEN_OUT = 5000
-"""The most states (channel, s, queue) for which values without the present age are computed."""
+"""With more states (channel, s, queue), no values without the present age are computed."""
 _ENDED = ("iterations", "residual", "error_bound", "converged", "message")
 _USUAL = "modified_policy_iteration"
 
@@ -83,7 +83,7 @@ def _size(mdp: MDP, channel: Channel) -> float:
 def _actions(solution: ProcessSolution, start: int, queue: tuple[int, ...]) -> dict[str, int]:
     """Return the first action for each channel state that an episode can begin in.
 
-    Channel states are named by their age, which is unique or stands beside the state's index.
+    Channel states are named by their age, or by index and age where two have the same age.
     """
     if solution.horizon == 0:
         return {}

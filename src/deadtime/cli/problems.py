@@ -77,9 +77,9 @@ class TwoState:
 
 @dataclass(frozen=True)
 class Chain:
-    """The chain on which Howard's policy iteration makes one change an iteration.
+    """A chain of states. Howard's policy iteration changes the policy in one state per iteration.
 
-    The answer's `iterations` are the changes and a last one that finds none.
+    The answer's `iterations` also count the last one, which changes nothing.
     """
 
     states: int = 12

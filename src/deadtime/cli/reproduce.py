@@ -1,4 +1,4 @@
-"""`deadtime reproduce`: run experiments of the paper."""
+"""`deadtime reproduce`: run experiments, of the paper and our own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run experiments of the paper and draw their figures.
+    """Run experiments, of the paper and our own, and draw their figures.
 
     The numbers behind each figure are written as CSV. Recorded runs are not done again.
     """
@@ -59,11 +59,11 @@ class Reproduce:
     minutes: Number = None
     """Do the missing runs that fit into this time, the most important first, and stop then."""
     smoke: Flag = False
-    """Test that everything runs: one tiny run of each, recorded apart in the folder `smoke`."""
+    """Test that everything runs: one tiny run of each, recorded in a folder of its own, `smoke`."""
     out: Place = "results/paper"
-    """Folder of records, or a URL such as s3://BUCKET/FOLDER; figures go to `figures` in it."""
+    """Folder or URL (s3://BUCKET/FOLDER, say) of records; figures go to `figures` inside it."""
     tensorboard: Flag = False
-    """Also write TensorBoard event files to the folder `tensorboard` in it."""
+    """Also write TensorBoard event files, to `tensorboard` in the folder of records."""
     where: EngineGroup = field(default_factory=EngineOptions)
     limits: LimitGroup = field(default_factory=Limits)
 
@@ -137,7 +137,7 @@ def _show(experiment: Experiment, out: Path, place: str | Path) -> None:
 
     results = found(experiment, out)
     if results is None:
-        print(f"{experiment.name}: no seed of all its runs yet")
+        print(f"{experiment.name}: not drawn, since no seed is recorded for all its runs yet")
         return
     folder_in(out, "figures")
     picture = experiment.draw(results, out)

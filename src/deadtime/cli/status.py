@@ -1,4 +1,4 @@
-"""`deadtime status`: show how far a sweep is."""
+"""`deadtime status`: show the progress of a sweep."""
 
 from __future__ import annotations
 

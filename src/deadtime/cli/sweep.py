@@ -27,7 +27,7 @@ class Sweep:
     ] = ""
     """Folder of records, or a URL such as s3://BUCKET/FOLDER."""
     tensorboard: Flag = False
-    """Also write TensorBoard event files to the folder `tensorboard` in it."""
+    """Also write TensorBoard event files, to `tensorboard` in the folder of records."""
     allow_import: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
         tyro.conf.arg(

@@ -42,7 +42,7 @@ class Train:
     out: Path = Path("runs")
     """Folder of records."""
     tensorboard: Flag = False
-    """Also write TensorBoard event files to the folder `tensorboard` in it."""
+    """Also write TensorBoard event files, to `tensorboard` in the folder of records."""
     json: Flag = False
     """Print one JSON object."""
     limits: LimitGroup = field(default_factory=Limits)

@@ -61,7 +61,7 @@ def _row(claim: Claim, finding: Finding) -> dict[str, Any]:
 
 
 def _print(found: list[tuple[Claim, Finding]]) -> None:
-    """Print one block a claim, wrapped to the console's width, and the number of each verdict."""
+    """Print one block per claim, wrapped to the console's width, and the number of each verdict."""
     from textwrap import TextWrapper  # noqa: PLC0415  (JSON and help need none of these)
 
     from rich.text import Text  # noqa: PLC0415

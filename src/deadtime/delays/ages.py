@@ -114,8 +114,8 @@ class Held(DelayProcess):
         hold = check_probability(self.hold, "hold")
         if hold == 1:
             raise ValueError(
-                "hold is below 1, so that ages are drawn at all; got 1: use PerEpisode(process) "
-                "for one age an episode"
+                "hold is below 1, since with 1 no age is ever drawn; got 1: use "
+                "PerEpisode(process) for one age per episode"
             )
         set_fields(
             self, low=low, high=high, hold=hold, period=check_steps(self.period, "period", 1)

@@ -223,8 +223,9 @@ class Chain:
 
     @cached_property
     def _readable(self) -> np.ndarray:
-        """The age, at this step, of the oldest action that this step or a later one may read, by
-        state.
+        """For each state, the age of the oldest action that this step or a later one may read.
+
+        Ages are counted at this step.
         """
         oldest = self.ages.astype(np.int64)
         rows, columns = self._possible
@@ -251,9 +252,9 @@ class Chain:
 
     @cached_property
     def pending_now(self) -> np.ndarray:
-        """The number of the last K actions that step t or a later one may still read.
+        """How many of the last K actions step t or a later one may still read, by the age z_t.
 
-        It depends on the age z_t, so the shape is (K + 1,).
+        The shape is (K + 1,).
         """
         counts = np.zeros(self.longest + 1, np.int64)
         np.maximum.at(counts, self.ages, self._readable)
@@ -261,9 +262,9 @@ class Chain:
 
     @cached_property
     def pending_after(self) -> np.ndarray:
-        """The number of the last K actions that step t or a later one may still read.
+        """How many of the last K actions step t or a later one may still read, by the age z_{t-1}.
 
-        It depends on the age z_{t-1}, so the shape is (K + 1,).
+        The shape is (K + 1,).
         """
         counts = np.zeros(self.longest + 1, np.int64)
         rows, columns = self._possible

@@ -80,8 +80,8 @@ class Constant(_OneAge):
 class Seconds(_OneAge):
     """A delay in seconds, from sensor sample to actuator effect, where a step takes `step` seconds.
 
-    It is rounded up to whole steps: 0.035 s at 0.02 s a step is 2 steps. An excess of at most 1e-9
-    of a step counts as floating-point error, so 0.06 s at 0.02 s a step is 3 steps.
+    It is rounded up to whole steps: 0.035 s at 0.02 s per step is 2 steps. An excess of at most
+    1e-9 of a step counts as floating-point error, so 0.06 s at 0.02 s per step is 3 steps.
     """
 
     seconds: float

@@ -147,13 +147,13 @@ class Categorical(_Messages):
 
 @dataclass(frozen=True)
 class GilbertElliott(DelayProcess):
-    """A channel that is good or bad, with a law of latencies for each: a number, or a process that
-    states one.
+    """A channel that is good or bad, with a law of latencies for each: a number, or a process of
+    independent latencies.
 
     Between two steps a good channel becomes bad with probability `to_bad`, a bad one good with
-    `to_good`. The channel's state *at delivery* decides: a message that is i steps old arrives at
-    this step with the probability that a latency of the present state's law is i, given that it is
-    not shorter. So the ages follow z_{t+1} = min(z_t + 1, D_{t+1}) where D_{t+1} follows the law of
+    `to_good`. The channel's state *at delivery* decides when a message arrives. If the message is i
+    steps old, it arrives now with probability P(D = i | D ≥ i), where D is a latency of the present
+    state's law. So the ages follow z_{t+1} = min(z_t + 1, D_{t+1}) where D_{t+1} follows the law of
     the channel's state at step t + 1, and (channel, age) is a Markov chain. The longest age is the
     longest latency of both laws, unless the channel never stays in the state that has it.
     """

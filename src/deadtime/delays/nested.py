@@ -23,7 +23,7 @@ def space_leaves(space: spaces.Space, value: Any) -> Iterator[tuple[spaces.Space
 def from_leaves(space: spaces.Space, leaves: Iterator[Any]) -> Any:
     """Build a value of the (nested) structure of `space` from its leaves, in order.
 
-    The inverse of `space_leaves`.
+    This is the inverse of `space_leaves`.
     """
     if isinstance(space, spaces.Dict):
         return {key: from_leaves(child, leaves) for key, child in space.spaces.items()}

@@ -37,8 +37,8 @@ PROCESSES: dict[str, type[DelayProcess]] = {
         Seconds,
     )
 }
-"""The classes of delay processes by their `kind`. ``PROCESSES["mine"] = Mine`` adds one from
-outside.
+"""The classes of delay processes by their `kind`. ``PROCESSES["mine"] = Mine`` adds
+yours.
 """
 
 _DEEPEST = 32
@@ -71,7 +71,7 @@ def as_process(delay: DelayLike) -> DelayProcess:
 
 
 def as_delay(delay: DelayLike) -> Delay:
-    """Return a constant delay as a number, and any other as its process."""
+    """Return a constant delay as a number, and any other delay as its process."""
     process = as_process(delay)
     return process if process.constant is None else process.constant
 
@@ -80,7 +80,7 @@ def parse(text: str) -> DelayProcess:
     """Return the process of a text form: ``5``, ``uniform:2-6``, ``walk:0-8``, ``trace:FILE``, …,
     or JSON.
 
-    ``episode:FORM`` holds one age an episode. ``buffered:8:FORM`` waits until each age is 8.
+    ``episode:FORM`` holds one age per episode. ``buffered:8:FORM`` waits until each age is 8.
     """
     given = text.strip()
     number = _number(given)
@@ -91,7 +91,7 @@ def parse(text: str) -> DelayProcess:
     if given.count("episode:") + given.count("buffered:") > _DEEPEST:
         raise ValueError(
             f"a delay is nested at most {_DEEPEST} deep; got {given[:40]!r} …: write it with fewer "
-            "processes in one another"
+            "processes inside one another"
         )
     kind, _, rest = given.partition(":")
     if kind == PerEpisode.kind and rest:
@@ -122,7 +122,7 @@ def _check_depth(data: object) -> None:
             return
     raise ValueError(
         f"a delay in JSON is nested at most {_DEEPEST} deep; got more: write it with fewer "
-        "processes in one another"
+        "processes inside one another"
     )
 
 

@@ -16,7 +16,7 @@ from deadtime.delays.convention import check_delay, check_memory
 from deadtime.delays.nested import from_leaves, leaf_spaces, space_leaves
 
 _RESET_BYTES = 100
-"""The peak memory of a reset for each number in the queue, random draws included (measured)."""
+"""The peak bytes of a reset for each number in the queue, random draws included (measured)."""
 
 
 def check_action_space(space: spaces.Space) -> None:
@@ -58,7 +58,7 @@ def _held(space: spaces.Space, leaf: object) -> np.ndarray | None:
 def _outside(space: spaces.Space, action: object) -> ValueError:
     return ValueError(
         f"an action must lie in the action space {space}; got {action!r}: "
-        "under a delay it would fail only when its turn comes, so it is refused now"
+        "pass one inside it (checked now, since it is executed only later)"
     )
 
 
@@ -151,7 +151,7 @@ class PendingActions:
         return unpack_from(code, slots, place)[0], frombuffer(slots, dtype, -1, size)
 
     def _push_box(self, action: object, age: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Do the same for a Box of floats, in a fifth of the time."""
+        """Do what `push` does for a Box of floats, in a fifth of the time."""
         dtype, shape, all_pending, count = self._layout
         chosen = action
         if not isinstance(chosen, np.ndarray) or chosen.dtype != dtype or chosen.shape != shape:

@@ -142,7 +142,9 @@ def check_steps(value: object, name: str, least: int = 0) -> int:
     """Return `value` as an int, or raise if it is not a whole number of steps, `least` or more."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         fraction = isinstance(value, float | np.floating) and 0 < value < 1
-        how = "; of seconds, divide by those of a step and round up" if fraction else ""
+        how = (
+            "; divide a time in seconds by the duration of a step, and round up" if fraction else ""
+        )
         raise ValueError(
             f"{name} is a whole number of steps, {least} or more; got {value!r}: pass a whole "
             f"number{how}"

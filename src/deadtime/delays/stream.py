@@ -39,7 +39,7 @@ class AgeStream:
     def advance(self, ended: bool = False) -> int:
         """Go to the next step and return its age; raise if a trace is used up.
 
-        If the episode has `ended`, its trace may be used up too: the age then stays as it is.
+        After the last step of an episode (`ended`) the trace may be used up; the age then stays.
         """
         tables, width = self._tables, self._tables.width
         place = self._state * width

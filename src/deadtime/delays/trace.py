@@ -20,7 +20,7 @@ class Trace(DelayProcess):
     """Recorded ages: step t of each episode reads the item of age ``ages[t]``.
 
     Give one of three: `ages`; `latencies`, the latency of each step's message; or `file`, a text
-    file of whole numbers, ages, separated by spaces or lines (# begins a comment). From latencies
+    file of ages, whole numbers separated by spaces or lines (# begins a comment). From latencies
     the ages follow by the rule that the receiver uses the newest message that has arrived. Messages
     from before the episode take the longest latency.
 
@@ -131,10 +131,10 @@ def read_numbers(file: str | Path) -> np.ndarray:
 
 def _whole_numbers(values: Iterable[int] | None, what: str) -> np.ndarray:
     if not isinstance(values, Iterable):
-        raise ValueError(f"{what} of a trace are a list; got {values!r}: pass one number a step")
+        raise ValueError(f"{what} of a trace are a list; got {values!r}: pass one number per step")
     given = np.asarray(values if isinstance(values, np.ndarray) else list(values))
     if not given.size:
-        raise ValueError(f"a trace has at least one step; got {what} without any: pass more")
+        raise ValueError(f"a trace has at least one step; got no {what}: pass one number per step")
     whole = given.dtype.kind in "iu" and given.ndim == 1
     if not whole or given.min() < 0:
         shown = given.ravel()[:5].tolist()

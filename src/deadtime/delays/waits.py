@@ -1,11 +1,11 @@
 """The wait of an action until its first execution, and the actions that are executed before it.
 
 An agent that predicts the state in which its action will be executed must know how long that takes.
-The action chosen now waits n steps if step n from now is the first to execute an action as new as
-it: the ages z_0, z_1, … from now on are z_j > j for j < n, and z_n = n. All actions that are
-executed on the way are then known. If a newer action comes first, the action is overtaken. It is
-never executed in a channel that is in order, so laws of the wait are given that it is not
-overtaken.
+The action chosen now waits n steps if step n from now executes it, and every step before executes
+an older action: with the ages z_0, z_1, … from now on, z_j > j for j < n, and z_n = n. All actions
+that are executed on the way are then known. If a newer action is executed first, the action is
+overtaken. A channel that is in order then never executes it. So laws of the wait are conditional:
+the action is not overtaken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Observed = Literal["now", "hindsight", "never"]
 """When an agent learns the age z_t: before it chooses a_t, one step later, or never."""
 OBSERVED: tuple[Observed, ...] = ("now", "hindsight", "never")
 _STEPS = 256
-"""The steps of an episode over which the law of the channel is averaged."""
+"""The number of steps of an episode over which the law of the channel is averaged."""
 
 
 class Waits(NamedTuple):
@@ -139,7 +139,7 @@ class _Moves:
         return int(self._from[part][np.argmax(law[self._from[part]] * self._chances[part])])
 
     def usual(self, start: np.ndarray) -> np.ndarray:
-        """Return the law of the state at a step of an episode of which nothing is known."""
+        """Return the law of the state at an unknown step of an episode."""
         law = start
         total = np.zeros(len(start))
         for _ in range(_STEPS):

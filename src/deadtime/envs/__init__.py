@@ -3,7 +3,7 @@
 `make` returns an environment by name. `Acrobot`, `CartPole`, `Maze`, `Pendulum` and `Walk` are the
 classes of deadtime's own environments, pure functions that follow the protocol `Environment`.
 `adapted` gives a Gymnasium environment the observations and actions that agents take. `delayed`
-puts a delay on such an environment. They need JAX, so they are imported on first use.
+puts a delay on a functional environment. These names need JAX, so they are imported on first use.
 
 A `Family` is a kind of environment. A family whose environments run outside compiled programs uses
 `Lane`, `Played`, `Pool` and `LocalPool`.

@@ -1,4 +1,4 @@
-"""Acrobot as pure functions: Gymnasium's Acrobot-v1 (the book's equations), with optional noise."""
+"""Acrobot as pure functions: Gymnasium's Acrobot-v1, with optional noise."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Acrobot(AcrobotSettings, Environment):
     def step_env(
         self, key: Key, state: AcrobotState, action: jax.Array, params: AcrobotParams
     ) -> Step:
-        """Step the system; the reward is -1 until the tip reaches the height."""
+        """Step the system; the reward is -1 until the tip reaches the target height."""
         normal = jax.random.normal(key, (4,))
         now = params._replace(
             mass_1=perturbed(params.mass_1, params.mass_noise, normal[0], jnp),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AcrobotFamily(PhysicalFamily):
-    """Acrobot, as in Gymnasium, and with noise."""
+    """Acrobot as in Gymnasium, and with noise."""
 
     name = "acrobot"
     members = {"acrobot": {}, "noisy-acrobot": {"noise": 0.1}}  # noqa: RUF012  (never changed)

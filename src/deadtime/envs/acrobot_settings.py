@@ -12,9 +12,10 @@ from deadtime.envs.noise import PerturbedSettings
 
 
 class AcrobotParams(NamedTuple):
-    """The physical constants; a centre of mass lies at `centre` of its link's length.
+    """The physical constants.
 
-    As in Gymnasium, `inertia` does not depend on the masses.
+    `centre` is the position of a link's centre of mass, as a fraction of its length. As in
+    Gymnasium, `inertia` does not depend on the masses.
     """
 
     gravity: float = 9.8

@@ -98,7 +98,7 @@ class CartPole(CartPoleSettings, Environment):
         return physics, CartPoleState(physics, state.time + 1), jnp.ones(()), terminated, {}
 
     def shaped_reward(self, observation: jax.Array) -> jax.Array:
-        """Return the reward that the paper's code trains on instead of 1 a step."""
+        """Return the reward that the paper's code trains on, instead of 1 per step."""
         limits = CartPoleParams()
         x, theta = jnp.abs(observation[0]), jnp.abs(observation[2])
         return (

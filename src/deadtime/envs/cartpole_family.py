@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CartPoleFamily(PhysicalFamily):
-    """CartPole, as in Gymnasium, and with noise."""
+    """CartPole as in Gymnasium, and with noise."""
 
     name = "cartpole"
     members = {"cartpole": {}, "noisy-cartpole": {"noise": 0.1}}  # noqa: RUF012  (never changed)

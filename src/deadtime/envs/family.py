@@ -57,7 +57,7 @@ class Family(Protocol[Member]):
     action_kinds: ClassVar[tuple[ActionKind, ...]] = ("numbered",)
     """The kinds of actions that its environments have, the usual one first."""
     one_policy_each: ClassVar[bool] = False
-    """Whether a policy acts only where it was trained, even if others have its sizes."""
+    """Whether a policy acts only in its own environment, even if others have the same spaces."""
     looks_ahead: ClassVar[bool] = False
     """Whether a pool can run the pending actions ahead of time."""
     in_processes: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class Family(Protocol[Member]):
         raise NotImplementedError
 
     def describe(self, name: str, settings: dict[str, Any]) -> Any:
-        """Return an environment as checked data, or None if it must be made to check it.
+        """Return an environment as checked data; None if only making it shows that it is valid.
 
         Nothing is built, imported or started, so a record from a stranger is safe to describe.
         """
@@ -132,7 +132,7 @@ class Family(Protocol[Member]):
         return
 
     def provenance(self, environment: Member) -> dict[str, str]:
-        """Return what a record says of an environment, apart from its name and settings."""
+        """Return what a record says about an environment, beside its name and settings."""
         return {}
 
     def check_settings(
@@ -182,7 +182,7 @@ class Family(Protocol[Member]):
         """
         raise ValueError(
             f"environments of {self.name} do not run outside compiled programs; got {name}: "
-            "choose another"
+            "choose another environment"
         )
 
     def can_draw(self, environment: Member) -> bool:
@@ -191,4 +191,6 @@ class Family(Protocol[Member]):
 
     def scene(self, environment: Member, env: gym.Env) -> tuple[Draw, Arrows]:
         """Return a function that draws a step of `env`, and the arrows of the actions."""
-        raise ValueError(f"watch can't draw environments of {self.name}: choose another")
+        raise ValueError(
+            f"watch can't draw environments of {self.name}: choose another environment"
+        )

@@ -1,7 +1,8 @@
 """Fingerprints of functions and objects: digests of their code and of all values that they hold.
 
 Equal fingerprints mean equal code and equal values. The converse may fail: a value that pickles
-differently in each process gives another fingerprint, so a run is trained again and never mistaken.
+differently in each process gives another fingerprint. Its run is then trained again, which costs
+time but mixes up no results.
 Code of installed packages counts by its name; all other code counts by its content.
 """
 
@@ -60,7 +61,7 @@ class _Fingerprint:
         return hashlib.sha256(file.getvalue()).hexdigest()
 
     def _described(self, one: object) -> str | None:
-        """Return a text in place of an object; None if pickle holds it well."""
+        """Return a text in place of an object; None if the pickle of the object identifies it."""
         if isinstance(one, str):
             return f"text {one}"  # equal texts give equal bytes, whether they are one object or two
         if isinstance(one, FunctionType | type):
@@ -75,7 +76,7 @@ class _Fingerprint:
         return None
 
     def _once(self, one: FunctionType | type) -> str:
-        """Return the text of code: its name or, at the first mention, its content."""
+        """Return the text of a function or class: its name or, the first time, its content."""
         if _is_installed(one.__module__) and _is_found(one):
             return f"named {one.__module__}.{one.__qualname__}"
         if id(one) in self._seen:
@@ -133,7 +134,7 @@ _PARTS: dict[type, Callable[[Any], Any]] = {
     staticmethod: lambda one: one.__func__,
     classmethod: lambda one: one.__func__,
 }
-"""What identifies an object of a kind that pickle can't hold."""
+"""For each kind that pickle can't hold: the function that returns what identifies an object."""
 
 
 def _parts_of_function(function: FunctionType) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """Environments as pure functions, and delay on any of them.
 
 The protocol is gymnax's (1.0), so that its environments plug in: `reset_env(key, params)` and
-`step_env(key, state, action, params)` are the dynamics, `reset` and `step` add the automatic reset
+`step_env(key, state, action, params)` are the dynamics. `reset` and `step` add the automatic reset
 that a compiled loop needs. `terminated` and `truncated` are separate; ``info["final_observation"]``
 is the observation after the step, before any reset. Everything works under `jax.jit`, `jax.vmap`
 and `jax.lax.scan`.
@@ -110,7 +110,7 @@ class Delayed(Environment):
         if not hasattr(self.env, "step_env"):
             raise ValueError(
                 f"delayed wraps a functional environment; got {self.env!r}: pass "
-                "deadtime.envs.make(name) (of gymnax.make, the first of the pair), "
+                "deadtime.envs.make(name) (the first of the pair that gymnax.make returns), "
                 "or use ActionDelay for a Gymnasium environment"
             )
         if isinstance(self.env, Delayed):

@@ -23,7 +23,7 @@ from gymnasium import spaces
 from deadtime.envs.gym_frames import Frames, is_frames, is_image
 
 MOST_COMBINATIONS = 1000
-"""The most combinations of an action; each has an output of the network."""
+"""The largest number of combinations of an action; each has an output of the network."""
 
 
 def adapted(env: gym.Env) -> gym.Env:
@@ -49,7 +49,7 @@ class NumberedActions(gym.ActionWrapper, gym.utils.RecordConstructorArgs):
         self.action_space = spaces.Discrete(prod(counts_of(env.action_space)))
 
     def action(self, action: SupportsInt) -> Any:
-        """Return the environment's own action of a number."""
+        """Return the environment's own action for a number."""
         space: Any = self.env.action_space
         if isinstance(space, spaces.Discrete):
             return int(action) + int(space.start)

@@ -78,7 +78,7 @@ def unknown_given(known: str) -> ValueError:
 
 
 def origin(spec: EnvSpec) -> dict[str, str]:
-    """Return what a record says of an environment: its function or instance, and its id."""
+    """Return what a record says about an environment: its function or instance, and its id."""
     entry = spec.entry_point
     if isinstance(entry, Copies):
         own = entry.template.spec
@@ -99,7 +99,7 @@ def _copy_of(env: gym.Env) -> gym.Env:
 
 
 def _at_start(env: gym.Env) -> gym.Env:
-    """Return a copy after a seeded reset, a step and a reset, so that its past does not count."""
+    """Return a copy after a seeded reset, a step and a reset, which hide the instance's past."""
     whole = part = _copy_of(env)
     while True:
         part.action_space.seed(0)

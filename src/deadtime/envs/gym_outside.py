@@ -55,7 +55,7 @@ class Outside:
     limit: int | None = None
     """The time limit of an episode; None if there is none."""
     seen_and_done: tuple[str, str] = ("", "")
-    """The spaces of observations and of actions, in words."""
+    """The spaces of observations and of actions, as text."""
 
     default_params = ()
     """Empty: a compiled program passes no parameters."""
@@ -71,7 +71,7 @@ class Outside:
         return spaces.Box(-float("inf"), float("inf"), (self.numbers,))
 
     def provenance(self) -> dict[str, str]:
-        """Return what a record says of the environment: what made it, and its spaces."""
+        """Return what a record says about the environment: what made it, and its spaces."""
         observations, actions = self.seen_and_done
         about = origin(gym.spec(self.id.rpartition(":")[2]))
         return about | {"observation_space": observations, "action_space": actions}
@@ -208,7 +208,7 @@ def _imported(module: str) -> None:
 
 
 def _check_not_hidden(module: str) -> None:
-    """Raise if an installed module hides the current folder's, which a script would import."""
+    """Raise if an installed module hides one of the same name in the current folder."""
     top = module.partition(".")[0]
     files = Path.cwd() / f"{top}.py", Path.cwd() / top / "__init__.py"
     mine = [file.resolve() for file in files if file.is_file()]

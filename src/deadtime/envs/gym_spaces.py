@@ -69,8 +69,8 @@ def _check_actions(name: str, actions: spaces.Space) -> None:
         )
     if not (low < high).all():
         raise ValueError(
-            f"one bound of an action is below the other; {name} has {actions}: leave out the "
-            "numbers that can't vary"
+            f"an action's lower bound is below its upper bound; {name} has {actions}: leave out "
+            "the numbers that can't vary"
         )
 
 
@@ -89,6 +89,6 @@ def _check_observations(name: str, seen: spaces.Space) -> None:
     if prod(flat.shape) > MOST_FLATTENED:
         raise ValueError(
             f"an observation is flattened to at most {MOST_FLATTENED:,} numbers, and an image is "
-            f"a Box of its own; {name} has {seen}: {_WRAP}.TransformObservation so that it gives "
-            "numbers, or the image alone"
+            f"the whole observation; {name} has {seen}: {_WRAP}.TransformObservation so that it "
+            "gives numbers, or the image alone"
         )

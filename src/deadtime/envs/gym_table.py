@@ -163,7 +163,7 @@ def _start_law(name: str, env: gym.Env, states: int) -> np.ndarray:
 def _check_ends(name: str, rows: Rows, starts: np.ndarray) -> np.ndarray:
     """Return a code of each state: 0 if no episode reaches it, 1 inside one, 2 at its end.
 
-    Raise if a state may be at an end or inside an episode: the number of the state would not tell.
+    Raise if a state may be at an end or inside an episode: its number would not tell which.
     """
     code = np.where(starts > 0, 1, 0)
     left = [*np.flatnonzero(starts > 0)]
@@ -172,7 +172,7 @@ def _check_ends(name: str, rows: Rows, starts: np.ndarray) -> np.ndarray:
         for one in (one for row in rows[s] for one in row):
             wanted = 2 if one.terminated else 1
             if code[one.after] not in (0, wanted):
-                rule = "a state that ends an episode of a tabular agent always does"
+                rule = "a tabular agent needs states that always end the episode or never do"
                 got = f"state {one.after}, which ends some episodes and not others"
                 raise _wrong(name, rule, got)
             if code[one.after] == 0:
@@ -201,7 +201,7 @@ def _arrays(rows: Rows, starts: np.ndarray, code: np.ndarray, limit: int) -> Fin
 
 
 def _check_played(name: str, env: gym.Env, rows: Rows, starts: np.ndarray, limit: int) -> None:
-    """Raise if steps of the environment are not in its table; each state's actions take turns."""
+    """Raise if a step of the environment is not in its table; actions of a state take turns."""
     rule = "an environment moves as its table P says"
     tried = np.zeros((len(rows), len(rows[0])), int)
     over, seed, state, steps = True, 0, 0, 0
@@ -211,7 +211,9 @@ def _check_played(name: str, env: gym.Env, rows: Rows, starts: np.ndarray, limit
             seed += 1
             steps = 0
             if not starts[state]:
-                raise _wrong(name, rule, f"an episode that starts in state {state}, against it")
+                raise _wrong(
+                    name, rule, f"an episode that starts in state {state}, of probability 0"
+                )
         action = int(tried[state].argmin())
         tried[state, action] += 1
         after, reward, terminated, truncated, _ = env.step(action)
@@ -219,7 +221,7 @@ def _check_played(name: str, env: gym.Env, rows: Rows, starts: np.ndarray, limit
         found = int(after), float(reward), bool(terminated)
         if found not in [one[1:] for one in rows[state][action]]:
             step = "(next state, reward, terminated)"
-            raise _wrong(name, rule, f"{step} = {found} in P[{state}][{action}], against it")
+            raise _wrong(name, rule, f"{step} = {found}, which is not in P[{state}][{action}]")
         if truncated and steps < limit:
             got = f"an episode truncated after {steps}"
             raise _wrong(name, f"an episode is truncated after {limit} steps, its limit", got)

@@ -49,7 +49,7 @@ class LocalPool:
         self._resting: list[bool] = [False] * len(self.envs)
         self.unreported = np.zeros(len(self.envs), bool)
         self.calls: np.ndarray = np.zeros(len(self.envs), np.int64)
-        """The steps and resets of each lane so far."""
+        """The number of steps and resets of each lane so far."""
 
     def reset(self) -> Played:
         """Start a new episode on every lane."""
@@ -102,7 +102,7 @@ class LocalPool:
         return self._played(after, queue_after)
 
     def _keep(self, i: int, obs: ArrayLike, info: dict[str, Any]) -> None:
-        """Show an observation and the pending actions on a lane."""
+        """Store the observation and the pending actions of lane `i`, for `Played`."""
         self._shown[i] = obs
         self._age_now[i] = info["action_age"]
         queue = info["pending_actions"]
@@ -129,7 +129,7 @@ class LocalPool:
         )
 
     def _start(self, over: list[int]) -> None:
-        """Start the next episode of lanes."""
+        """Start the next episode on the lanes `over`."""
         self._shown = self._shown.copy()
         self._queue = self._queue.copy()
         for i in over:

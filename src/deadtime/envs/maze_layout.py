@@ -88,7 +88,7 @@ def model(
 
 
 def finite(leads_to: Int[np.ndarray, "S 4"], noise: float) -> Finite:
-    """Return a maze as arrays; the most likely outcome, the chosen action, comes first."""
+    """Return a maze as arrays. The first outcome is that the chosen action is executed."""
     cells = len(leads_to)
     orders = np.array(
         [[action, *(other for other in range(4) if other != action)] for action in range(4)]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 FLOOR = 0.05
 """The smallest factor on a nominal value.
 
-It lies 9.5 standard deviations away at noise 0.1, and 1.9 at noise 0.5, the largest allowed value;
-there it takes 3% of the draws.
+At noise 0.1 it lies 9.5 standard deviations below the nominal value. At noise 0.5, the largest
+allowed, it lies 1.9 below, and 3% of the draws are raised to it.
 """
 
 PERTURB = ("masses", "masses+lengths")

@@ -1,4 +1,4 @@
-"""The remedy where MuJoCo finds no OpenGL to draw with."""
+"""The remedy for the errors of MuJoCo when it finds no OpenGL to draw with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REMEDY = (
 def opengl_remedy(problem: BaseException) -> str | None:
     """Return what to install or set if an error comes from MuJoCo's code, else None.
 
-    A missing OpenGL is an error of many types there, and with MUJOCO_GL set an error of the import.
+    Without OpenGL, MuJoCo raises errors of many types. If MUJOCO_GL is set, importing it raises.
     """
     frames = (frame for frame, _ in walk_tb(problem.__traceback__))
     names = (str(frame.f_globals.get("__name__", "")) for frame in frames)

@@ -22,7 +22,7 @@ _MOST_COST = 3.15**2 + 0.1 * 8**2 + 0.001 * 2**2
 
 
 class PendulumFamily(PhysicalFamily):
-    """Pendulum, as in Gymnasium, with other constants, and with noise."""
+    """Pendulum as in Gymnasium; also with other constants, and with noise."""
 
     name = "pendulum"
     members = {"pendulum": {}, "noisy-pendulum": {"noise": 0.1}}  # noqa: RUF012  (never changed)

@@ -1,4 +1,4 @@
-"""The shared part of the families CartPole and Acrobot: noise, and a Gymnasium form."""
+"""The shared part of CartPole, Acrobot and Pendulum: noise, and a Gymnasium form."""
 
 from __future__ import annotations
 

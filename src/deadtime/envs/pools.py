@@ -17,7 +17,7 @@ LARGEST_RETURN = float(np.finfo(np.float32).max)
 
 
 class Lane(NamedTuple):
-    """The order for one environment of a pool."""
+    """What a pool needs to start one of its environments."""
 
     environment: Any
     """The environment, as the family's `make` returned it."""
@@ -47,7 +47,7 @@ class Played(NamedTuple):
     truncated: Bool[np.ndarray, " n"]
     life_lost: Bool[np.ndarray, " n"]
     lost: Bool[np.ndarray, " n"]
-    """Whether the episode was lost with its worker; the rest then belongs to a new episode."""
+    """Whether the episode was lost with its worker; other fields then show a new episode."""
     frame: Any = None
     """The newest frame, for agents that see frames."""
     after: Any = None

@@ -52,7 +52,8 @@ def start_queue(
     """Return a queue of length `room` whose last `delay` actions are those of `warmup`.
 
     `warmup` is "random", one action, a callable, or "own": the rule `env.warm_up(obs, room, delay)`
-    where the environment has one, else random actions. `delay` may be traced for these words.
+    where the environment has one, else random actions. `delay` may be traced for "random" and
+    "own".
     """
     if room == 0:
         return jnp.zeros((0, *space.shape), _dtype(space))

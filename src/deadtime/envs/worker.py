@@ -25,7 +25,7 @@ DONE, FAILED = b".", b"!"
 RESET, STEP, SAVE, LOAD = b"r", b"s", b"w", b"l"
 """The commands."""
 LENGTH = struct.Struct("q")
-"""The form of the number of bytes before the setup."""
+"""The binary form of the setup's length in bytes, which precedes the setup."""
 Layout = dict[str, tuple[tuple[int, ...], Any]]
 """The shape and the type of each array that a pool and its workers share."""
 
@@ -92,7 +92,7 @@ def _read(file: int, count: int) -> bytes:
 
 
 def _described(error: Exception) -> bytes:
-    """Return an error as a line of JSON; those without a remedy have their traceback."""
+    """Return an error as a line of JSON, with the traceback of an error that names no remedy."""
     known = isinstance(error, ValueError)
     text = str(error) if known else "".join(traceback.format_exception(error))
     return json.dumps({"known": known, "text": text}).encode() + b"\n"

@@ -1,5 +1,5 @@
-"""Delays from logs: the delay of a system, estimated from what it observed and which actions it
-chose.
+"""Delays from logs: the delay of a system, estimated from observations and the actions chosen
+from them.
 
 The method needs no model of the system. For each delay k it fits a one-step model, linear in
 features of the observation and of the action chosen k steps before, and scores it on held-out rows.

@@ -51,7 +51,7 @@ class AgeChain(ABC):
 
     @property
     def numbers(self) -> int:
-        """How many numbers the law has, for its penalty."""
+        """The number of free parameters, for the penalty of a richer law."""
         return max(int((self.law > _LEAST).sum()) - 1, 1)
 
 
@@ -81,7 +81,7 @@ class NewestArrival(AgeChain):
     law: np.ndarray
 
     def transitions(self) -> np.ndarray:
-        """Return P(D = j) for ages j up to the present one; the next age has the rest."""
+        """Return P(D = j) for ages j up to the present age k; age k + 1 has the rest."""
         size = len(self.law)
         matrix = np.tril(np.tile(self.law, (size, 1)))
         longer = 1 - np.minimum(self.law.cumsum(), 1.0)
@@ -96,7 +96,7 @@ class NewestArrival(AgeChain):
         return _normal(np.maximum(at_least[:-1] - at_least[1:], 0.0))
 
     def updated(self, counts: Counts) -> AgeChain:
-        """Return the law of the observed hazards: a move to an older age censors the latency."""
+        """Return the chain with the observed hazards; a move to an older age censors a latency."""
         size = len(self.law)
         to_newer = np.tril(counts.moves)
         held = counts.moves[np.arange(size - 1), np.arange(1, size)]
@@ -112,7 +112,7 @@ class NewestArrival(AgeChain):
     def process(self) -> DelayProcess:
         """Return the law of latencies, up to the longest age that a log has shown.
 
-        Of longer latencies it shows nothing: newer actions arrive before they end.
+        A log shows nothing of longer latencies: a newer action arrives before such a message.
         """
         longest = int(np.flatnonzero(self.start() >= _LEAST)[-1])
         return Categorical(_kept(np.append(self.law[:longest], self.law[longest:].sum())))
@@ -182,7 +182,7 @@ class Drifting(AgeChain):
 
     @property
     def numbers(self) -> int:
-        """The range and the probability of a move."""
+        """Three free parameters: both ends of the range and the probability of a move."""
         return 3
 
 

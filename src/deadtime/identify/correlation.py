@@ -1,8 +1,8 @@
-"""Cross-correlation of actions and later changes: a second witness that needs no model of states.
+"""Cross-correlation of actions and later changes: a second test that needs no model of states.
 
 A policy's actions depend on what happened before. The part of an action that the observation and
-the actions before do not predict is news. News can't be correlated with a change that comes before
-its effect, so the first lag with a correlation is the shortest delay.
+the earlier actions do not predict is its news (innovation). News can't be correlated with a change
+that comes before its effect, so the first lag with a correlation is the shortest delay.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def news_correlation(data: Transitions) -> Correlation:
 
 
 def _news(data: Transitions) -> np.ndarray:
-    """Return what the observation and the actions before leave of each row's action."""
+    """Return the news of each row's action: what observation and earlier actions don't predict."""
     past = np.moveaxis(data.lagged[1 : _PAST + 1], 0, 1).reshape(data.rows, -1)
     features = np.concatenate([np.ones((data.rows, 1)), data.state, data.before, past], axis=1)
     action = data.lagged[0]

@@ -37,24 +37,24 @@ from deadtime.identify.varying_ages import (
 )
 
 MOST_LAGS = 200
-"""The longest delay that can be looked for, in steps."""
+"""The longest delay that can be estimated, in steps."""
 _SURE = 5.0
 """Log-odds above which a richer answer replaces a simpler one."""
 _LEAST_SHARE = 0.08
-"""The smallest part of a step that is reported; a model that misses a little shows smaller ones."""
+"""The smallest fraction of a step that is reported; a slightly wrong model shows smaller ones."""
 _LEAST_CERTAINTY = 0.1
-"""The least that a log must say of the ages of single steps, of which 1 is all."""
+"""The least `Ages.certainty` of a log that shows a delay that varies."""
 _LEAST_SEEN = 2 * LEAST_ROWS
-"""The fewest steps whose episode has an action of the longest age."""
+"""A delay varies only if this many steps have an action of its longest age in their episode."""
 _RARE = 0.02
 """Ages with a smaller share are not counted as the longest."""
 _LEAST_ERROR = 0.03
-"""The least standard error of a part of a step, whose late part acts less than the model says."""
+"""The least standard error of a fraction of a step. The estimate has a small bias, since the model
+overstates the effect of the late part of a step."""
 _FEEDBACK = 0.1
-"""The share of the variance of actions that the observation explains from which on there is
-feedback."""
+"""Actions are feedback if the observation explains more than this share of their variance."""
 _WIDE = 3
-"""Intervals of whole delays from this width on are too wide for a part of a step."""
+"""With an interval of whole delays of this width or more, no fraction of a step is estimated."""
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 
 
@@ -73,15 +73,15 @@ def identify_delay(
 ) -> Identification:
     """Estimate the delay from a log of observations and of the actions chosen from them.
 
-    `observations` and `actions` are arrays of one row a step, or lists of arrays, one an episode.
-    `episodes` numbers the episode of each row. `times` has the time of each row in seconds, or
-    `step` the seconds of a step. Whole-numbered actions of one column are numbered actions unless
-    `discrete` is False.
+    `observations` and `actions` are arrays with one row per step, or lists of arrays, one per
+    episode. `episodes` numbers the episode of each row. `times` has the time of each row in
+    seconds; without it, `step` is the duration of a step in seconds. Whole-numbered actions of one
+    column are numbered actions unless `discrete` is False.
 
     `max_delay` is the longest delay that is considered, and `level` the probability of intervals,
-    0.9, 0.95 or 0.99. `action_stamps` are two columns, when each action was chosen and executed;
-    `observation_stamps` when each observation was sampled and received. With either, the answer has
-    action and observation delay apart.
+    0.9, 0.95 or 0.99. `action_stamps` are two columns of times: when each action was chosen, and
+    when it was executed. `observation_stamps` are those when each observation was sampled, and when
+    it was received. With either of them, the answer separates action and observation delay.
     """
     log = make_log(
         observations, actions, episodes=episodes, times=times, step=step, discrete=discrete
@@ -157,10 +157,11 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
 
 
 def _best_lag(data: Transitions, scores: LagScores) -> _Lag:
-    """Return the most probable lag; its posterior is the mean of those of two scores.
+    """Return the most probable lag; its posterior is the mean of the posteriors of two scores.
 
-    Of a log of feedback, a model that misses much may prefer a wrong lag. What is new in an action
-    then disagrees, or shows nothing, and the mean is wide.
+    The second score uses only the news of each action. If actions are feedback and the model is
+    poor, the first score may prefer a wrong lag. The second one then disagrees or shows nothing, so
+    the mean is wide.
     """
     news = news_gains(data, scores.form)
     posterior = (posterior_of(scores.gains) + posterior_of(news)) / 2
@@ -191,7 +192,7 @@ def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
 
 
 def _answer(log: Log, data: Transitions, level: float, warnings: tuple[str, ...]) -> Identification:
-    """Return an answer that says nothing yet."""
+    """Return an answer without a delay, to be completed."""
     return Identification(
         identifiable=False,
         reason="",
@@ -226,7 +227,7 @@ def _part_of_a_step(
     interval: tuple[int, int],
     constant: np.ndarray,
 ) -> tuple[Fraction | None, np.ndarray]:
-    """Return the delay with its part of a step, or None if a whole delay explains as much.
+    """Return the delay with its fraction of a step; None if a whole delay explains as much.
 
     The second result is the log-density of each row under the best of these delays.
     """

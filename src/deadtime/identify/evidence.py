@@ -1,4 +1,4 @@
-"""From scores to a calibrated posterior.
+"""A calibrated posterior, computed from scores.
 
 Residuals of adjacent rows are dependent and models are approximate, so log-likelihood ratios
 overstate what a log shows. The ratio between two lags is therefore compared with its own spread

@@ -19,7 +19,7 @@ class Form:
     cubes: bool = False
     """Whether products of three state numbers are features, beside those of two."""
     before: bool = False
-    """Whether the change before is a feature, for observations without velocities."""
+    """Whether the previous change is a feature, for observations without velocities."""
     waves: bool = False
     """Whether sine and cosine of the state's numbers are features, for angles in radians."""
     gain: bool = False
@@ -33,15 +33,15 @@ class Form:
         degree = "cubic" if self.cubes else "quadratic" if self.squares else "affine"
         state = f"{degree} in the state"
         waves = ", its sine and cosine" if self.waves else ""
-        history = " and the change before" if self.before else ""
+        history = " and the previous change" if self.before else ""
         gain = "gain of actions depends on the state" if self.gain else "constant gain of actions"
         return f"{state}{waves}{history}; {gain}"
 
 
 _COLUMNS_PER_ROW = 0.2
-"""The most features of a model for each row of data."""
+"""The largest number of features of a model for each row of data."""
 _MOST_GAINS = 40
-"""The most features of an action."""
+"""The largest number of features of an action."""
 
 
 def fits(data: Transitions, form: Form) -> bool:
@@ -73,7 +73,7 @@ def state_features(data: Transitions, form: Form) -> np.ndarray:
 
 
 def shifted(columns: np.ndarray, lag: int) -> np.ndarray:
-    """Return the columns `lag` rows before each row; the first rows have those of the first."""
+    """Return the columns `lag` rows before each row; the first rows repeat the first one."""
     return columns[np.maximum(np.arange(len(columns)) - lag, 0)]
 
 

@@ -35,7 +35,7 @@ _CHANGES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class LagScores:
-    """Scores of lags 0 … K for each row, (K + 1, n), and the model form that they are of."""
+    """Scores of lags 0 … K for each row, (K + 1, n), and the form of their model."""
 
     form: Form
     gains: np.ndarray
@@ -119,11 +119,11 @@ def folds(rows: int) -> list[np.ndarray]:
 def remainders(
     phi: np.ndarray, change: np.ndarray, lagged: np.ndarray, train: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the state, fitted on the rows of `train`, does not explain of changes and
-    actions.
+    """Return the parts of changes and actions that the state does not explain.
 
-    By the theorem of Frisch, Waugh and Lovell a regression of these remainders has the coefficients
-    of the regression on state and actions together.
+    They are the residuals of a fit on the rows of `train`. By the theorem of Frisch, Waugh and
+    Lovell a regression of these remainders has the coefficients of the regression on state and
+    actions together.
     """
     lags, rows, width = lagged.shape
     flat = np.moveaxis(lagged, 0, 1).reshape(rows, -1)

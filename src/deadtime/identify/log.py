@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 _LARGEST = 1e150
-"""The largest number of a log, so that squares are finite."""
+"""The largest absolute value in a log; its square is finite."""
 _MOST_CATEGORIES = 64
-"""The most values of an action that are treated as numbered actions."""
+"""An action with more different values than this is not treated as a numbered action."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Log:
     actions: tuple[np.ndarray, ...]
     discrete: bool
     step: float | None = None
-    """Seconds of a step, if they are known."""
+    """The duration of a step in seconds, if it is known."""
     gaps: int = 0
-    """Places where time stamps showed missing steps, so that an episode was split."""
+    """The number of places where time stamps showed missing steps and an episode was split."""
 
     @property
     def steps(self) -> int:
@@ -49,7 +49,7 @@ def make_log(
 ) -> Log:
     """Check the arrays of a log and split them into episodes.
 
-    `observations` and `actions` are arrays of one row a step, or lists of such arrays, one an
+    `observations` and `actions` are arrays with one row per step, or lists of such arrays, one per
     episode. `episodes` numbers the episode of each row, and `times` has the time of each row in
     seconds. A gap of more than 1.5 steps in `times` begins a new episode.
     """
@@ -57,8 +57,8 @@ def make_log(
         step = check_seconds(step, "step")
     if _is_list_of_episodes(observations) != _is_list_of_episodes(actions):
         raise ValueError(
-            "observations and actions are both arrays or both lists of arrays, one an episode; got "
-            f"{type(observations).__name__} and {type(actions).__name__}: pass the same form"
+            "observations and actions are both arrays or both lists of arrays, one per episode; "
+            f"got {type(observations).__name__} and {type(actions).__name__}: pass the same form"
         )
     if _is_list_of_episodes(observations) and _is_list_of_episodes(actions):
         if episodes is not None:
@@ -135,7 +135,7 @@ def _rows(values: ArrayLike, name: str) -> np.ndarray:
     array = _numbers(values, name)
     if array.ndim == 0 or array.size == 0:
         raise ValueError(
-            f"{name} have one row a step; got shape {array.shape}: pass at least one row"
+            f"{name} have one row per step; got shape {array.shape}: pass at least one row"
         )
     return array if array.ndim == 1 else array.reshape(len(array), -1)
 
@@ -166,7 +166,7 @@ def _split(
         )
     if len(numbers) != len(chosen) or len(seen) != len(chosen):
         raise ValueError(
-            "with episodes, observations, actions and episodes have one row a step; got "
+            "with episodes, observations, actions and episodes have one row per step; got "
             f"{len(seen)}, {len(chosen)} and {len(numbers)}: align the rows"
         )
     ends = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1

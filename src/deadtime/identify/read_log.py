@@ -18,7 +18,7 @@ from deadtime._support.files import arrays, opened, plain
 from deadtime._support.names import nearest
 
 MOST_BYTES = 2**28
-"""The most bytes that the numbers of a log take in memory."""
+"""The largest number of bytes that the numbers of a log take in memory."""
 MOST_TEXT = 2**26
 """The largest CSV file that is read."""
 _MOST_COLUMNS = 2048
@@ -35,7 +35,7 @@ _ENDS = ("terminals", "timeouts", "dones", "done", "terminated", "truncated")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a log's columns, or of its arrays in an NPZ file; empty: usual names."""
+    """The names of a log's columns, or of its arrays in an NPZ file; by default usual names."""
 
     observations: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a log as arrays of one row a step."""
+    """The columns of a log as arrays with one row per step."""
 
     observations: np.ndarray
     actions: np.ndarray
@@ -92,7 +92,7 @@ def _stacked(found: dict[str, np.ndarray], names: Sequence[str], what: str) -> n
         names = usual[:1] or prefixed
         if not names:
             raise ValueError(
-                f"no column is called {_NAMES[what][0]!r}, and it has "
+                f"no column is called {_NAMES[what][0]!r}; the columns are "
                 f"{', '.join(list(found)[:20]) or 'none'}: name them with --{what}"
             )
     parts = [_named(found, name) for name in names]
@@ -127,7 +127,7 @@ def _pair(
         return None
     if len(names) != 2:
         raise ValueError(
-            f"{what} are two columns, the earlier time first; got {len(names)}: name both ends"
+            f"{what} are two columns, the earlier time first; got {len(names)}: name two columns"
         )
     return tuple(_named(found, name) for name in names)
 
@@ -135,7 +135,9 @@ def _pair(
 def _named(found: dict[str, np.ndarray], name: str) -> np.ndarray:
     if name not in found:
         there = ", ".join(list(found)[:20])
-        raise ValueError(f"no column is called {name!r}{nearest(name, found)}; it has {there}")
+        raise ValueError(
+            f"no column is called {name!r}{nearest(name, found)}; the columns are {there}"
+        )
     return found[name]
 
 
@@ -182,14 +184,14 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
     except csv.Error as error:
         raise ValueError(f"it is no table with commas ({error})") from None
     if not len(columns[0].numbers):
-        raise ValueError("a log has one row a step; got only the names of the columns: log steps")
+        raise ValueError("a log has one row per step; got only the names of the columns: log steps")
     return {name: column.values() for name, column in zip(head, columns, strict=True)}
 
 
 class _Column:
     """Cells of a column: numbers, or texts that are numbered in order of appearance.
 
-    A text among numbers is not a number.
+    If a column has both, its texts become NaN.
     """
 
     def __init__(self) -> None:
@@ -210,7 +212,7 @@ class _Column:
         self.numbers.append(value)
 
     def values(self) -> np.ndarray:
-        """Return the column as an array, of whole numbers if it has only such."""
+        """Return the column as an array, of integers if all its numbers are whole."""
         values = np.array(self.numbers)
         if 0 < len(self.text_rows) < len(values):
             values[np.array(self.text_rows)] = np.nan
@@ -224,7 +226,7 @@ def _check_head(head: Sequence[str]) -> None:
             f"a log has 2 to {_MOST_COLUMNS} columns with names in the first line; got {len(head)}"
         )
     if len({*head}) < len(head):
-        raise ValueError("the names of columns differ; got one twice: rename it")
+        raise ValueError("each column has a name of its own; got one twice: rename it")
     if all(_is_number(name) for name in head):
         raise ValueError(
             "the first line has the names of the columns; got numbers: write a first line such as "

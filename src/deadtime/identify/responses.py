@@ -59,7 +59,7 @@ def _fit(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
 class Fraction:
     """A delay of `lag` whole steps and a `share` of a step, with the standard error of the share.
 
-    A share of f of each step still executes the action of age lag + 1.
+    For the fraction `share` of each step, the action of age `lag` + 1 is still executed.
     """
 
     lag: int

@@ -32,7 +32,7 @@ class Identification:
     """The shortest range of whole delays, or of ages, that has the probability `level`."""
     level: float
     steps: float | None
-    """The delay with its part of a step; if the delay varies, its mean age."""
+    """The delay with its fraction of a step; if the delay varies, its mean age."""
     steps_interval: tuple[float, float] | None
     """The interval of `steps`, None if the delay varies."""
     varies: bool
@@ -43,19 +43,19 @@ class Identification:
     witness: Correlation | None
     """The cross-correlation of actions and later changes."""
     split: Split | None
-    """Action and observation delay apart, if the log has the time stamps."""
+    """Action and observation delay separately, if the log has the time stamps."""
     model: str
     """The form of the one-step model."""
     rows: int
-    """Transitions that were used."""
+    """The number of transitions that were used."""
     episodes: int
     step: float | None
-    """Seconds of a step, if they are known."""
+    """The duration of a step in seconds, if it is known."""
     warnings: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float | None:
-        """The delay in seconds, if the seconds of a step are known."""
+        """The delay in seconds, if the duration of a step is known."""
         return None if self.step is None or self.steps is None else self.steps * self.step
 
     def to_json(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Identification:
 
     @property
     def table(self) -> list[tuple[int, float, float]]:
-        """Rows of (delay, probability, cross-correlation), without those that hardly occur."""
+        """Rows of (delay, probability, cross-correlation), without improbable delays."""
         values = self.witness.values if self.witness else (0.0,) * len(self.posterior)
         rows = [(k, p, values[k]) for k, p in enumerate(self.posterior)]
         return [row for row in rows if row[1] >= _SHOWN]

@@ -62,8 +62,8 @@ def split_delay(
         return None
     if step is None:
         raise ValueError(
-            "a split needs the seconds of a step; got neither times nor step: pass step, for "
-            "example 0.02"
+            "a split needs the duration of a step; got neither times nor step: pass step in "
+            "seconds, for example 0.02"
         )
     late = {
         name: None if pair is None else _latencies(pair, name)

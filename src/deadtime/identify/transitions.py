@@ -9,7 +9,7 @@ import numpy as np
 from deadtime.identify.log import Log
 
 MOST_ROWS = 20_000
-"""The most transitions that are used; of a longer log, stretches from all parts of it."""
+"""The largest number of transitions used; a longer log gives stretches from all its parts."""
 _STRETCHES = 20
 _SMALL = 1e-12
 
@@ -108,7 +108,7 @@ def _stretches(rows: int) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the columns that vary, centred and scaled, and their numbers."""
+    """Return the columns that vary, centred and scaled, and the indices of these columns."""
     centre = values.mean(0)
     spread = values.std(0)
     size = np.abs(values).max(0, initial=0.0)

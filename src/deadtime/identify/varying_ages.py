@@ -20,15 +20,15 @@ _MODEL_STEPS = 15
 _LAW_STEPS = 5
 _CHAIN_STEPS = 6
 _RARE = 0.02
-"""Outcomes less probable than this are tried to be left out."""
+"""Ages or latencies less probable than this are left out if the log is explained as well."""
 _LEAST_SHOWN = 100
-"""The fewest rows whose episode has an action of an age that is considered."""
+"""An age is considered if this many rows have an action of that age in their episode."""
 LEAST_OTHER = 0.1
 """The smallest share of steps with other ages at which a delay is said to vary."""
 _SAMPLES = 64
-"""The most actions of the log that stand for an action from before it."""
+"""The largest number of logged actions that stand for an unknown one from before an episode."""
 _LEAST_LIKELY = 1e-9
-"""The least density of an age beside the best one: a row alone rules nothing out."""
+"""The least density of an age relative to the best one, so that no single row excludes an age."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Ages:
     evidence: np.ndarray
     """Log-density of each row, given the rows before."""
     certainty: float
-    """How much the log says of the age of a step: 0 as much as the law, 1 all."""
+    """How well the log shows the age of each step: 0 no better than the law of ages, 1 exactly."""
 
 
 def varying_ages(data: Transitions, form: Form) -> Ages:
@@ -124,7 +124,7 @@ class _Model:
         self.emissions = np.zeros((data.lags, data.rows))
 
     def alternate(self, weights: np.ndarray, law: np.ndarray) -> np.ndarray:
-        """Fit model and law in turn, ages drawn anew; return the law."""
+        """Fit model and law in turn, as if each age were drawn independently; return the law."""
         for _ in range(_MODEL_STEPS):
             self.fit(weights)
             likely = np.exp(self.emissions - self.emissions.max(0))
@@ -161,15 +161,15 @@ class _Model:
             self.emissions = np.where(data.known, self.emissions, unknown)
 
     def evidence(self, law: np.ndarray) -> np.ndarray:
-        """Return the log-density of each row, ages drawn anew from `law`."""
+        """Return the log-density of each row if each age is drawn independently from `law`."""
         joint = self.emissions + np.log(np.maximum(law, 1e-12))[:, None]
         top = joint.max(0)
         return top + np.log(np.exp(joint - top).sum(0))
 
     def explain(self, chain: AgeChain) -> Ages:
-        """Estimate the law of a chain; the model is held, so that chains can be compared.
+        """Estimate the law of a chain; the model stays fixed, so that chains can be compared.
 
-        Rare outcomes are left out if the log is explained as well without.
+        Rare ages or latencies are left out if the log is explained as well without them.
         """
         whole = self._estimated(chain)
         fewer = self._estimated(whole.chain.pruned(_RARE))

@@ -1,4 +1,4 @@
-"""A check of processes that run on a device, where the end of a trace can't raise."""
+"""A check of processes that run on a device, where the end of a trace can't raise an error."""
 
 from __future__ import annotations
 

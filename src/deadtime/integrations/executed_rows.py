@@ -1,6 +1,6 @@
 """The replay rows of executed actions, as an index beside a replay buffer.
 
-A replay buffer stores one entry a step and environment: the observation, the action chosen there,
+A replay buffer stores one entry per step and environment: the observation, the action chosen there,
 the reward, the next observation. Under a delay the action that a step executed stands in an earlier
 entry. `ExecutedRows` keeps the age of each step's action, and so finds that entry.
 
@@ -10,7 +10,7 @@ entry. `ExecutedRows` keeps the age of each step's action, and so finds that ent
   channel held the action. A step that terminates its episode has no next action.
 - The first step that executes an action is marked, since a policy learns from that one only.
 - A row of n steps sums the rewards of steps t to t + n - 1, and its next action is the one executed
-  at t + n. It is shorter where the episode ends, or where the log does.
+  at t + n. It is shorter where the episode ends, or where the buffer does.
 """
 
 from __future__ import annotations

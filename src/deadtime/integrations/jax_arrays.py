@@ -5,7 +5,7 @@ integration that imports JAX, since JAX arrays are what it integrates with. `dea
 does the same for whole functional environments.
 
 A buffer is a constant of the program, and its state is a pytree. All functions work under `jit`,
-`scan` and `vmap`, with one item an environment along the first axis.
+`scan` and `vmap`, with one item per environment along the first axis.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class BufferState(NamedTuple):
     steps: Array
     """How many items each environment has had in its episode.
 
-    So a reset writes no items.
+    The number tells which items are of this episode, so a reset writes none.
     """
 
 
 class _Ring:
-    """A buffer: its process, which never changes."""
+    """The base of both buffers: it holds the delay process, which never changes."""
 
     def __init__(self, delay: Delay | str):
         """`delay` is a number of steps, a process of `deadtime.delays` or its text form."""

@@ -1,7 +1,7 @@
 """Delay buffers for batched environments of PyTorch, on any device (extra `torchrl`).
 
 Environments such as those of Isaac Lab and mjlab step thousands of environments in one call. Each
-buffer holds one item an environment and step, and reads the item of each environment's own age.
+buffer holds one item per environment and step, and reads the item of each environment's own age.
 Nothing waits for the device: no value is copied to the host.
 
 The rule is the one of `deadtime.delays`. Its wrappers do the same for Gymnasium.
@@ -67,7 +67,7 @@ class Ages:
             self._go(torch.where(mask, self._first[reached.sum(dim=1)], self.state))
 
     def advance(self, mask: Tensor | None = None) -> None:
-        """Go to the next step, in the environments of `mask` only if it is given."""
+        """Go to the next step in the environments of `mask`, or in all."""
         if self.random:
             place = torch.zeros_like(self.state)
             if self._successors.shape[1] > 1:
@@ -90,7 +90,7 @@ class _Ring:
     """
 
     def __init__(self, delay: Delay | str, like: Tensor, generator: torch.Generator | None = None):
-        """Make a buffer for items of the shape, type and device of `like`, one an environment."""
+        """Make a buffer for items of the shape, type and device of `like`, one per environment."""
         self.ages = Ages(delay, like.shape[0], like.device, generator)
         self._length = self.ages.longest + 1
         self._slots = like.new_zeros((self._length, *like.shape))

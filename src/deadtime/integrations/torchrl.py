@@ -1,7 +1,8 @@
 """Transforms for TorchRL: late actions and late observations (extra `torchrl`).
 
-Both are appended to any environment, batched or not. The meaning of a delay, the processes and what
-an agent knows of the ages are those of `deadtime.delays` and of the Gymnasium wrappers.
+Both transforms are appended to any environment, batched or not. The meaning of a delay, the
+processes and what an agent knows of the ages are those of `deadtime.delays` and of the Gymnasium
+wrappers.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class _Delay(Transform):
         self._batch = torch.Size([])
 
     def _restarted(self, tensordict: TensorDictBase, reset: TensorDictBase) -> Tensor:
-        """Return the mask of the environments that restart, after the ages of their episodes."""
+        """Draw the first ages of the episodes that begin; return the mask of their environments."""
         self._batch = batch = reset.batch_size
         mask = _reset_mask(tensordict, self.parent.reset_keys, batch, reset.device)
         if self._ages is None or self._ages.now.numel() != batch.numel():
@@ -90,8 +91,8 @@ class _Delay(Transform):
         if tensordict.batch_size != self._batch:
             raise RuntimeError(
                 f"a delay keeps a queue for each environment of the batch {tuple(self._batch)}; "
-                f"got a step of {tuple(tensordict.batch_size)}: step all of them, with the mask "
-                '"_step" for some'
+                f"got a step of {tuple(tensordict.batch_size)}: step all of them; to step only "
+                'some, set the mask "_step"'
             )
         partial = tensordict.get("_step", None)
         return None if partial is None else partial.reshape(self._batch)
@@ -131,7 +132,7 @@ class ActionDelay(_Delay):
     - `executed_age`, for a delay that varies: in "next", the age that the step read. It is for
       learners, as `executed_actions` shows.
 
-    The entry of the action stays the chosen one.
+    The entry of the action keeps the chosen action.
     """
 
     def __init__(
@@ -232,7 +233,7 @@ class ActionDelay(_Delay):
 
 
 class ObservationDelay(_Delay):
-    """Show late observations: at step t the one of step t - w_t, with w_0 = 0 and w_t ≤ t.
+    """Show late observations: at step t that of step t - w_t, with w_0 = 0 and w_t ≤ t.
 
     The entries `in_keys` are replaced, all with the same age. `observation_age` is w_t. Rewards and
     the ends of episodes are never delayed.

@@ -22,7 +22,10 @@ from deadtime._support import ending, files
 from deadtime._support.files import whole
 
 _OTHER_BYTES = 2**31
-"""The most bytes beside a run's state, 8 for each number: emulators, and a step not yet used."""
+"""The most bytes that emulators, and a step that is not learned from yet, take in a checkpoint.
+
+Each number counts 8 bytes.
+"""
 _FAILED: set[Path] = set()
 """Paths of checkpoints that could not be written."""
 
@@ -32,12 +35,12 @@ class Extent(NamedTuple):
 
     length: int
     stride: int = 1
-    """The steps that are made at once; the last ones may exceed the length."""
+    """The number of steps that are made at once; the last ones may exceed the length."""
     runs: int = 1
 
     @property
     def steps(self) -> int:
-        """The most environment steps of all runs, including those that exceed the length."""
+        """The largest number of steps of all runs, including those that exceed the length."""
         return (self.length + self.stride) * self.runs
 
 
@@ -69,7 +72,8 @@ def load(
 ) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
     """Read a checkpoint; return its pytree, its other arrays and its facts.
 
-    The pytree has the shape of `like`, and arrays the shapes of `further`; `ended` has any length.
+    The pytree has the shape of `like`, and arrays the shapes of `further`; `ended` may have any
+    length.
     """
     leaves, shape = jax.tree.flatten(like)
     with of_this_run(path):

@@ -55,7 +55,7 @@ def width_of(runs: int) -> int:
 
 
 def program_of(spec: DeepRun, device: str, alone: bool = False) -> Program:
-    """Return the program that a spec runs in; `alone` is one for its view and delay only."""
+    """Return the program that a spec runs in; with `alone`, one for its view and delay only."""
     env, view = spec.environment(0), VIEWS[spec.agent]
     kind = type(env)() if spec.family.members else env  # members differ by parameters alone
     settings = bounded_by(spec.length, split_settings(spec.learner)[0])
@@ -79,7 +79,7 @@ def parts_of(
 ) -> list[tuple[Program, list[tuple[RunT, int]]]]:
     """Return the pairs that share a program; on a CPU each pair is a group.
 
-    With `alone`, programs are for one view and delay (see `program_of`).
+    With `alone`, each program is for one view and delay (see `program_of`).
     """
     if device != "gpu":
         return [(program_of(spec, device, alone), [(spec, seed)]) for spec, seed in pairs]

@@ -6,7 +6,7 @@ of the networks, the capacity of the queue and a view. Each run has its own seed
 capacity, environment parameters (its noise), numbers such as the learning rate, and length.
 
 A program can also be compiled for all views at once, and each run then carries its own. On GPUs,
-more runs in a batch cost nothing, but another program does.
+more runs in a batch cost no time, but each further program does.
 
 All random numbers come from the run's key folded with the environment step, counted over actors. So
 chunks of any length give the same bits.

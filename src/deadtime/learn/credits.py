@@ -41,7 +41,7 @@ def is_fresh(program: Program, setup: Setup, done: Done) -> Any:
 
 
 def new_history(program: Program, obs: Array, queue: Array, known: Any = ()) -> History:
-    """Return the history at the start of an episode; `known` is that of the actor."""
+    """Return the history at the start of an episode; `known` is `Actor.known`."""
     shifted = program.view is not None and program.view.credits == "shifted"
     past = program.capacity + 1 if shifted or program.projects else 0
     observations = jnp.tile(obs, (past, 1))
@@ -143,5 +143,5 @@ def shifted_row(program: Program, setup: Setup, actor: Actor, done: Done) -> tup
 
 
 def _place(history: History, age: Array) -> Any:
-    """Return the place of the decision of an age among the last C + 1."""
+    """Return the place, in the history, of the decision of the action with this age."""
     return len(history.obs) - 1 - age

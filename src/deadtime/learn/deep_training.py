@@ -27,8 +27,8 @@ def groups_of(
 ) -> list[CompiledGroup | HostGroup]:
     """Return the groups in which pairs of a spec and a seed are trained on "cpu" or "gpu".
 
-    On a GPU, pairs share a program if they can. With `alone`, programs inside which environments
-    run are for one view and delay.
+    On a GPU, pairs share a program if they can. With `alone`, a program that contains
+    its environment is for one view and delay.
     """
     inside = compiled_groups.parts_of([one for one in pairs if not one[0].outside], device, alone)
     outside = host_groups.groups_of([one for one in pairs if one[0].outside], device)

@@ -142,8 +142,8 @@ def either(flag: bool | Array, first: Array, second: Array) -> Array:
 def followed(new: PyTree, old: PyTree, updates: Array, period: int, rate: float | Array) -> Any:
     """Return the target network after an update.
 
-    It is copied every `period` updates. With a period of 0 it moves by the part `rate` of the
-    difference at each update instead.
+    The target is a copy of `new`, made every `period` updates. With a period of 0 it moves instead,
+    at each update, by the fraction `rate` of the difference.
     """
     copied = (period > 0) & (updates % jnp.maximum(period, 1) == 0)
     if isinstance(period, int) and period > 0:

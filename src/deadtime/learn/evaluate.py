@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Acts(Protocol):
-    """A policy that sees an observation and the pending actions, as those of this library."""
+    """A policy with the method `act` of this library: it takes observation and pending actions."""
 
     @property
     def act(self) -> Callable[..., Any]:
@@ -30,7 +30,7 @@ class Acts(Protocol):
 
 
 class Predicts(Protocol):
-    """A policy as those of Stable-Baselines3."""
+    """A policy with the method `predict` of Stable-Baselines3."""
 
     @property
     def predict(self) -> Callable[..., tuple[Any, Any]]:
@@ -53,8 +53,9 @@ def evaluate(
 ) -> Float[np.ndarray, " episodes"]:
     """Return the returns of `episodes` episodes, which begin with the seeds `seed`, `seed` + 1, …
 
-    `env` is a name, an id of Gymnasium or a function, with the environment's settings; by default
-    it has the delay of the policy. Or it is an instance, which is wrapped if `delay` is given.
+    `env` is a name, an id of Gymnasium or a function that makes an environment. The environment's
+    own settings follow by name or in `env_kwargs`. Its delay is that of the policy, unless `delay`
+    is given. `env` may also be an instance, which is wrapped if `delay` is given.
 
     `policy` is one of these:
     - an object with `act(observation, pending_actions)` and, if it has a memory, `reset()`;
@@ -115,7 +116,7 @@ def forget(policy: object) -> None:
 def act(policy: Acts, obs: object, info: dict[str, Any]) -> Any:
     """Return the action of a policy with `act`.
 
-    It may use the prediction of an emulator, or the age that the agent knows.
+    The policy may use the prediction of an emulator, or the age that the agent knows.
     """
     ahead = [info.get("predicted_observation")] if getattr(policy, "looks_ahead", "") else []
     return policy.act(obs, info.get("pending_actions", ()), *ahead, **known_ages(policy, info))

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 EPISODES = 5
-"""The held-out episodes of one evaluation."""
+"""The number of held-out episodes in one evaluation."""
 
 
 class Evaluations:
     """The greedy returns of a group's runs at the multiples of `evaluate_every`.
 
-    A loop that makes several steps at once evaluates at the first step that it reaches from there.
+    A loop that makes several steps at once evaluates at the first step that it reaches at or after
+    each multiple.
     """
 
     def __init__(self, pairs: Sequence[tuple[DeepRun, int]]):

@@ -1,4 +1,4 @@
-"""Choosing an action from values, with one uniform number a decision."""
+"""Functions that choose an action from values, with one uniform number per decision."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Came(NamedTuple):
     known: Bool[Any, " *T"]
     """Whether the outcome is known.
 
-    It is not if a worker died, or if the episode was truncated, since its last frames are not seen.
+    It is unknown if a worker died, or if the episode was truncated: its last frames are not seen.
     """
 
 

@@ -1,9 +1,9 @@
 """The recurrent baseline on frames: several runs at once, each with its own lanes.
 
 `learn` stores the outcome of a step before the next action is chosen. After each rollout, `choose`
-updates before it acts, since the value of the next frames ends the rollout's returns. So one set of
-weights chooses and remembers a whole rollout, and emulators wait for each update. The last rollout
-is not learned from, since no frames follow it.
+updates before it acts, since the value of the next frames ends the rollout's returns. So all
+actions and memories of a rollout come from the same weights, and emulators wait for each update.
+The last rollout is not learned from, since no frames follow it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from deadtime.learn.program import Program, Setup
 from deadtime.runtime.views import Code
 
 _DRAWS = 4
-"""The draws for each entry of a batch; the first usable one is taken."""
+"""The number of draws for each entry of a batch; the first usable one is taken."""
 
 
 class Row(NamedTuple):
@@ -32,10 +32,11 @@ class Row(NamedTuple):
     frame: UInt8[Any, "*T R E n"]
     queue: UInt8[Any, "*T R E C"]
     facts: Float[Any, "*T R E 5"]
-    """The episode's age (at most 4), the credited action, the reward, whether the step ended an
-    episode for learning, and whether it is usable: its action is not of the warm-up, and the next
-    row
-    shows its outcome."""
+    """Five numbers: the episode's age (at most 4), the credited action, the reward, whether the
+    step ended an episode for learning, and whether the row is usable.
+
+    It is usable if its action is not of the warm-up, and the next row shows its outcome.
+    """
 
 
 def rows(program: Program) -> int:
@@ -75,7 +76,7 @@ def store(program: Program, replay: Row, row: Row, turn: Array) -> Row:
 
 
 def cut(program: Program, replay: Row, turn: int) -> Row:
-    """Return the replay buffer where the frames after a turn are those of new episodes.
+    """Mark in the replay buffer that the frames after a turn belong to new episodes.
 
     So the turn's row is usable only if it ended an episode for learning.
     """

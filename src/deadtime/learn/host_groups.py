@@ -1,9 +1,9 @@
 """Groups of runs whose environments are outside the program.
 
-On a CPU each run is trained alone. On a GPU, runs on frames of a family are trained together, even
-with different games, agents, delays and seeds. So are runs on numbers with large networks, if they
-have the same environment, learner and length. Runs with small networks are trained on the CPU even
-if there is a GPU (see `host_programs.is_large`).
+On a CPU each run is trained alone. On a GPU, runs on frames are trained together if their
+environments are of one family, even with different games, agents, delays and seeds. So are runs on
+numbers with large networks, if they have the same environment, learner and length. Runs with small
+networks are trained on the CPU even if there is a GPU (see `host_programs.is_large`).
 
 Two groups are trained at a time on a GPU: while the environments and the host of one group are
 busy, the GPU learns for the other one.
@@ -24,9 +24,9 @@ from deadtime.runtime.views import VIEWS
 
 RunT = TypeVar("RunT", bound=DeepRun)
 _MOST_RUNS = 8
-"""The runs of a group on frames; more would wait for emulators and take memory."""
+"""The largest number of runs in a group on frames; more would wait for emulators."""
 _MOST_TOGETHER = 128
-"""The runs on numbers that are trained at a time; more make an update no faster."""
+"""The largest number of runs on numbers trained at a time; more do not use the GPU better."""
 
 
 def groups_of(pairs: Sequence[Pair], device: str) -> list[HostGroup]:
@@ -38,7 +38,7 @@ def parts_of(pairs: Sequence[tuple[RunT, int]], device: str) -> list[list[tuple[
     """Return the pairs that are trained at a time: on a CPU one pair, on a GPU up to two groups."""
     found: list[list[tuple[RunT, int]]] = []
     free = 0
-    """The runs on numbers that the last part has room for."""
+    """The number of runs on numbers that the last part has room for."""
     for program, mine in _wholes(pairs, device):
         joins = program.together and len(mine) <= free
         if joins:
@@ -91,7 +91,7 @@ def _narrowed(program: Program, pairs: Sequence[tuple[RunT, int]]) -> Program:
 
 
 def _most_runs(program: Program, pairs: Sequence[tuple[RunT, int]]) -> int:
-    """Return the most runs of a part."""
+    """Return the largest number of runs that are trained at a time."""
     if program.env is None:
         return 2 * _MOST_RUNS
     return max(1, min(_MOST_TOGETHER, most_at_once(bytes_of(program, pairs[:1]))))

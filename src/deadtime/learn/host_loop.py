@@ -1,9 +1,9 @@
 """The host loop: the learner is compiled, and its environments are in a pool outside the program.
 
 In a turn the learner chooses an action for every lane, the pool makes a step, and the learner
-learns from it. A learner that overlaps does so while the environments play the next step. It is
-queued by a thread of its own, since queuing it can take as long as a step of the environments.
-Other learners learn before they choose.
+learns from it. A learner that overlaps does so while the environments play the next step. A
+thread of its own queues the learning on the device, since queuing can take as long as a step of the
+environments. Other learners learn before they choose.
 
 If the pool can save its environments, a checkpoint holds them too, and a resumed run has the bits
 of an uninterrupted one. Other checkpoints hold learner and replay buffer only. Their runs resume
@@ -49,11 +49,11 @@ from deadtime.learn.run_spec import DeepRun
 
 Finished = tuple[DeepRun, Outcome]
 WRITE_EVERY_SECONDS = 60.0
-"""The time between two checkpoints; five times as long if frames make them large."""
+"""The time between two checkpoints; on frames, where they are large, five times as long."""
 _BURST_SECONDS = 0.2
 """The time that a group trains before it reports its progress and may be stopped."""
 _FRAMES_SCORED_PART = 0.05
-"""The part of the training episodes, the last ones, whose mean is the paper's score on Atari."""
+"""The fraction of training episodes, the last ones, whose mean is the paper's score on Atari."""
 
 
 class HostGroup:

@@ -28,11 +28,11 @@ Pair = tuple[DeepRun, int]
 TOGETHER = (10, *SHARED)
 """The lengths of the queues of runs on numbers that are trained together."""
 LARGE_PRODUCTS = 1_000_000
-"""The products in the hidden layers of an update from which it is worth a GPU (see `is_large`)."""
+"""An update with so many multiplications in hidden layers is worth a GPU (see `is_large`)."""
 
 
 def products_of(settings: Settings) -> int:
-    """Return the products in the hidden layers of one network for a batch; 0 if none is known."""
+    """Return the number of multiplications of one network's hidden layers; 0 if unknown."""
     hidden = getattr(settings, "hidden", ())
     widths = hidden if isinstance(hidden, tuple) else (hidden,)
     return getattr(settings, "batch_size", 1) * sum(one * other for one, other in pairwise(widths))
@@ -42,7 +42,7 @@ def is_large(settings: Settings) -> bool:
     """Return whether an update of these settings is worth a GPU.
 
     Smaller networks are chains of small operations, and a GPU would spend its time launching them.
-    So are updates from rollouts, which a memory follows step by step.
+    The same holds for updates from rollouts, in which a memory goes from step to step.
     """
     if LEARNERS[settings.kind].load().updates_once:
         return False
@@ -82,7 +82,7 @@ def program_alone(program: Program, spec: DeepRun) -> Program:
 
 
 def setups_of(program: Program, pairs: Sequence[Pair]) -> Setup:
-    """Return the setups of runs, stacked; of a run alone on numbers, its setup."""
+    """Return the setups of runs, stacked; for a run on numbers alone, its setup unstacked."""
     each = [_setup_of(program, *pair) for pair in pairs]
     if not program.stacked:
         return each[0]
@@ -167,7 +167,7 @@ def seen_of(program: Program, runs: int, played: Played) -> Played:
     """Return a step of a pool in the form that the learner of a program takes.
 
     For several runs the arrays have the axes (run, lane) and the program's room for the queue. They
-    are copies, since the next step may overwrite the pool's memory. A lost lane has no end of an
+    are copies, since the next step may overwrite the pool's memory. A lost lane shows no end of an
     episode, even if its dead worker wrote one.
     """
     if not program.stacked:

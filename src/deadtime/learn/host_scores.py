@@ -22,7 +22,7 @@ from deadtime.learn.policies import policy_of
 from deadtime.learn.program import Program, Setup
 
 Scores = dict[int | None, list[float]]
-"""The mean score of each run under other delays; None is the run's own."""
+"""The mean score of each run by delay; the key None stands for the run's own delay."""
 
 
 def scores_under(

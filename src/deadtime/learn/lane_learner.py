@@ -1,7 +1,7 @@
-"""Learners of numbers in the host loop: one run, with one learner for all lanes.
+"""Learners on numbers in the host loop: one run, with one learner for all lanes.
 
 A turn is one compiled call. It learns from the last step of each lane, one after the other, and
-chooses the next actions. So data goes to the device and back once a turn.
+chooses the next actions. So data goes to the device and back once per turn.
 """
 
 from __future__ import annotations

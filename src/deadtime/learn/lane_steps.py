@@ -1,4 +1,4 @@
-"""Steps of a run's lanes, for learners of numbers: what a turn leaves, and how it is learned from.
+"""Steps of a run's lanes, for learners on numbers: their form, and the learning from them.
 
 The functions take one run. Each lane is an actor, and all lanes share one learner.
 """
@@ -18,7 +18,7 @@ from deadtime.learn.host_turn import Turn
 from deadtime.learn.program import Actor, Done, Program, Setup
 
 NEVER = np.int32(2**31 - 2)
-"""A step after every training, at which nothing is learned."""
+"""A step number that no training reaches; nothing is learned from it."""
 
 
 class Steps(NamedTuple):

@@ -30,7 +30,7 @@ class Learner:
     sees: tuple[Sees, ...]
     """The kinds of views that it can have."""
     manifest: Callable[[Any, dict[str, np.ndarray]], dict[str, Any]]
-    """The fields of a policy's manifest, from a spec and the arrays of a policy."""
+    """The function that returns a manifest's fields from a spec and the arrays of a policy."""
     credits: tuple[Credits, ...] = ("chosen", "executed", "shifted")
     loops: tuple[str, ...] = ("compiled", "host")
     """The loops that can train it (see `Family.loop`)."""
@@ -43,7 +43,7 @@ class Learner:
     mixes_views: bool = False
     """Whether runs of several delays and views can share a compiled program, as on a GPU."""
     mixes_outside: bool = False
-    """`mixes_views` for environments outside the program; there it includes views that project."""
+    """The same for environments outside the program; views that project are included there."""
     offline: bool = False
     """Whether it can solve a model after a phase of random actions."""
     projects: bool = False

@@ -20,7 +20,7 @@ def of_table(spec: TabularRun, arrays: Arrays) -> Fields:
 
 
 def of_deep_q(spec: Run, arrays: Arrays) -> Fields:
-    """Return the fields of a Q-network of numbers."""
+    """Return the fields of a Q-network on numbers."""
     return {
         "observation_shape": arrays["inputs/mean"].shape,
         "actions": outputs_of(arrays, "q"),
@@ -32,7 +32,7 @@ def of_deep_q(spec: Run, arrays: Arrays) -> Fields:
 
 
 def of_sac(spec: Run, arrays: Arrays) -> Fields:
-    """Return the fields of an actor of numbers."""
+    """Return the fields of an actor on numbers."""
     pending = int(arrays["capacity"]) * len(arrays["low"])
     ages = int(arrays.get("age_inputs", 0))
     return {
@@ -44,7 +44,7 @@ def of_sac(spec: Run, arrays: Arrays) -> Fields:
 
 
 def of_actor_critic(spec: Run, arrays: Arrays) -> Fields:
-    """Return the fields of an actor-critic of numbers."""
+    """Return the fields of an actor-critic on numbers."""
     # without hidden layers, the LSTM sees the observation
     first = arrays["layer/0/weight" if "layer/1/weight" in arrays else "lstm/input"]
     fields: Fields = {"observation_shape": first.shape[1:], "memory": True}
@@ -60,7 +60,7 @@ def _box(arrays: Arrays) -> Fields:
 
 
 def of_frame_q(spec: Run, arrays: Arrays) -> Fields:
-    """Return the fields of a Q-network of frames."""
+    """Return the fields of a Q-network on frames."""
     seen = torso_outputs(spec.learner.channels)
     return {
         "observation_shape": FRAMES,
@@ -72,7 +72,7 @@ def of_frame_q(spec: Run, arrays: Arrays) -> Fields:
 
 
 def of_frame_actor_critic(spec: Run, arrays: Arrays) -> Fields:
-    """Return the fields of an actor-critic of frames."""
+    """Return the fields of an actor-critic on frames."""
     return {
         "observation_shape": FRAMES,
         "actions": _actions_of(spec, arrays),

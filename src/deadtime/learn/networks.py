@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 _NARROW = 64
-"""The most outputs of a layer whose product is `@`."""
+"""The largest number of outputs of a layer that is multiplied by `@` (see `_product`)."""
 
 
 class MLP(eqx.Module):
@@ -31,7 +31,7 @@ def _product(weight: Float[Array, "outputs inputs"], x: Float[Array, " inputs"])
     """Return `weight @ x`.
 
     Mapped over a batch, `@` and its gradient transpose matrices, which takes a seventh of an update
-    of wide layers on a core. Narrow layers keep the rounding of earlier results.
+    of wide layers on a CPU core. Narrow layers keep the rounding of earlier results.
     """
     if len(weight) <= _NARROW:
         return weight @ x

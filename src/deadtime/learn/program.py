@@ -22,7 +22,7 @@ compiled = partial(jax.jit, compiler_options={"xla_gpu_autotune_level": 0})
 compiled_products = partial(
     jax.jit, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 )
-"""`compiled` for large products, for which the vendor's kernels are faster if none is timed."""
+"""`compiled` for large matrix products, where the vendor's kernels are faster."""
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
@@ -39,9 +39,9 @@ class Program:
     settings: Any
     """The learner's settings, with defaults for those that a setup holds."""
     capacity: int
-    """The most pending actions."""
+    """The largest number of pending actions."""
     lanes: int = 1
-    """The environments of a run, if they are outside the program."""
+    """The number of environments of a run, if they are outside the program."""
     process: DelayProcess | None = None
     """The process of the ages; None for constant delays, which each setup holds."""
     observed: Observed = "now"
@@ -99,7 +99,7 @@ class Program:
 
     @property
     def age_inputs(self) -> int:
-        """The number of a network's inputs for the known age: none, or each of 0 … K; or 0."""
+        """A network's inputs for the known age: K + 2 (no age, or 0 … K); 0 if it sees no ages."""
         shown = self.view is not None and self.view.shows_ages
         if self.process is None or self.observed == "never" or not shown:
             return 0
@@ -117,7 +117,7 @@ class Program:
 
     @property
     def queue_room(self) -> int:
-        """The most pending actions that the learner sees."""
+        """The largest number of pending actions that the learner sees."""
         return self.capacity if self.view is None or self.view.sees_queue else 0
 
     def code(self, setup: Setup) -> Code:

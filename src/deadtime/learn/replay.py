@@ -45,7 +45,7 @@ class Transition(NamedTuple):
 
     The queue is `seen_queue` of views that project, else `queue`."""
     next_known: Any = None
-    """What it knew when it saw the next queue."""
+    """What the agent knew when it saw the next queue."""
 
 
 class Replay(NamedTuple):
@@ -58,8 +58,9 @@ class Replay(NamedTuple):
 class Layout(NamedTuple):
     """The form of the transitions of a program.
 
-    The next queue is the queue with one more action, so a row holds only that action of it. Under a
-    constant delay, what the next action was decided from has one more action too: the executed one.
+    The next queue is the queue with one more action, so of the next queue a row holds only that
+    action. Under a constant delay, what the next action was decided from has one more action too:
+    the executed one.
     """
 
     observation: int

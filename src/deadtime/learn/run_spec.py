@@ -105,7 +105,7 @@ class DeepRun(Run, Protocol):
 
     @property
     def evaluate_every(self) -> int | None:
-        """The steps between two evaluations during training; None for no evaluations."""
+        """The number of steps between two evaluations in training; None for no evaluations."""
 
     @property
     def envs(self) -> int:

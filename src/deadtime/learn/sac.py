@@ -250,7 +250,7 @@ class SoftActorCritic:
     ) -> Kept:
         """Return the transition of a step.
 
-        A view of executed actions has one if this episode chose the action.
+        A view of executed actions has one only if the action was chosen in this episode.
         """
         item, valid = transition(program, setup, actor, done)
         age = setup.delay if program.process is None else done.action_age

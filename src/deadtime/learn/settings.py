@@ -31,7 +31,7 @@ FORMER_NAMES: dict[str, dict[str, str]] = {
     "pixel-q": _FORMER,
     "pixel-a2c": _FORMER,
 }
-"""Former names of settings, with the names of today, by the learner's kind.
+"""Former names of settings, each with its present name, by the learner's kind.
 
 Old records and sweep files may have the former names. Ids are computed from them, so that renaming
 a setting keeps every id."""
@@ -107,10 +107,10 @@ class DoubleQ:
     gamma: float = 0.95
     buffer_size: int = 2000
     target_period_updates: int = 300
-    """The updates between copies to the target network; 0: it moves by `tau` at each update."""
+    """The number of updates between copies to the target network; 0: it moves by `tau` at each."""
     tau: float = 0.005
     epsilon_decay: float = 0.999
-    """The factor of exploration at each update; exploration starts at 1."""
+    """The factor by which exploration shrinks at each update, from 1 on."""
     epsilon_floor: float = 0.001
     model: str = "learned"
     """learned, change or simulator."""
@@ -132,11 +132,11 @@ class DoubleQ:
     """Whether Q chooses the action of the target (Double DQN); otherwise the target network does,
     as in the authors' code."""
     terminals: bool = True
-    """Whether the target has no value after the end of an episode. In the authors' code Delayed-Q
-    loses this under a delay."""
+    """Whether the target has no value after the end of an episode. In the authors' code, Delayed-Q
+    under a delay never learns that an episode ended."""
     skipped_delays: int = 2
-    """How many times m of the first steps of an episode are not stored. 1 leaves out the m steps
-    that execute the warm-up. Under a delay that varies, m is the age of the step's action."""
+    """The first `skipped_delays` · m steps of an episode are not stored. With 1, these are the m
+    steps that execute the warm-up. Under a delay that varies, m is the age of the step's action."""
     projection_weight: float = 10.0
     """The weight of the squared error of projected's F beside the loss of Q (see `projection`)."""
 
@@ -154,9 +154,9 @@ class SAC:
     gamma: float = 0.99
     tau: float = 0.005
     buffer_size: int = 1_000_000
-    """The most transitions that are kept; never more than the steps of the run."""
+    """The largest number of transitions that are kept; never more than the steps of the run."""
     random_steps: int = 5000
-    """The steps with uniformly random actions, before the first update."""
+    """The number of steps with uniformly random actions, before the first update."""
     target_entropy: float = -1.0
     """The entropy that the temperature aims at, for each number of an action from -1 to 1."""
     model: str = "change"
@@ -173,7 +173,7 @@ class _Recurrent:
     layer_norm: bool = True
     """Whether the inputs and the cell of the LSTM are normalized."""
     rollout: int = 5
-    """The steps of each environment between two updates; gradients go through all of them."""
+    """The number of steps of each environment between two updates; gradients go through all."""
     learning_rate: float = 7e-4
     gamma: float = 0.99
     value_weight: float = 0.25
@@ -226,12 +226,12 @@ class PixelQ:
     batch_size: int = 32
     gamma: float = 0.99
     double: bool = True
-    """Whether Q chooses the action that its target network values."""
+    """Whether Q chooses the target's action (Double DQN); otherwise the target network does."""
     buffer_size: int = 50_000
     learning_starts: int = 10_000
-    """Environment steps before the first update."""
+    """The number of environment steps before the first update."""
     update_period: int = 4
-    """The environment steps between two updates."""
+    """The number of environment steps between two updates."""
     target_period_updates: int = 250
     epsilon_floor: float = 0.001
     exploration: float = 0.1
@@ -253,7 +253,7 @@ class PixelA2C(_Recurrent):
 
     channels: tuple[int, ...] = (32, 64, 64)
     hidden: int = 512
-    """The units between the convolutions and the LSTM."""
+    """The number of units between the convolutions and the LSTM."""
     clip_rewards: bool = True
     """Whether learning uses only the sign of rewards; scores are of the game itself."""
     life_loss: bool = True

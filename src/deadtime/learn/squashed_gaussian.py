@@ -1,7 +1,7 @@
 """The law of SAC's actions: a Gaussian that tanh squashes into the box from -1 to 1.
 
-An action is a = tanh(u) with u ~ N(μ, σ²), one number apart from the others. So its density is that
-of u over the slope of tanh: log π(a) = Σ log N(u; μ, σ) - Σ log(1 - tanh(u)²).
+An action is a = tanh(u) with u ~ N(μ, σ²), independently for each number. So its density is that of
+u divided by the slope of tanh: log π(a) = Σ log N(u; μ, σ) - Σ log(1 - tanh(u)²).
 """
 
 from __future__ import annotations

@@ -39,12 +39,12 @@ class Channel(NamedTuple):
     pending: Int[np.ndarray, " codes"]
     """How many of the last actions may still be executed, by the code."""
     steps: Int[np.ndarray, "codes ways"]
-    """The steps to the first execution of the action chosen now (see `deadtime.delays.waits`)."""
+    """The number of steps to the first execution of the action chosen now (see `waits`)."""
     weights: Float[np.ndarray, "codes ways"]
     on_the_way: Int[np.ndarray, "codes ways K"]
-    """The places of the actions of these steps, counted from the oldest of the last K actions."""
+    """The places of the actions that `steps` execute, from the oldest of the last K actions on."""
     guide: Int[np.ndarray, "N G"]
-    """The successors to begin with when one is drawn, for G parts of the unit interval."""
+    """The successor at which a draw begins its search, for each of G parts of the unit interval."""
 
 
 def channel_of(delay: Delay, observed: Observed, every: bool) -> Channel:
@@ -77,7 +77,7 @@ def channel_of(delay: Delay, observed: Observed, every: bool) -> Channel:
 
 
 def unexpected(channel: Channel, delay: Delay) -> Channel:
-    """Return the channel of another delay, of which the agent knows and expects what it did."""
+    """Return the channel of another delay, for an agent that still expects the old one."""
     other = channel_of(delay, "never", every=False)
     return other._replace(
         observed=channel.observed,
@@ -89,7 +89,7 @@ def unexpected(channel: Channel, delay: Delay) -> Channel:
 
 
 def _guide(cumulative: Float[np.ndarray, "N B-1"]) -> Int[np.ndarray, "N G"]:
-    """Return how many cumulative probabilities of each state end each part of the interval."""
+    """Return the successor at which a draw begins its search, by state and part (see `guide`)."""
     if not cumulative.shape[1]:
         return np.zeros((1, 1), np.int64)
     parts = np.arange(_GUIDES) / _GUIDES

@@ -24,11 +24,11 @@ from deadtime.planning.solvers import solve
 from deadtime.runtime.views import VIEWS
 
 _BLOCKS = 100
-"""Blocks of episodes, each a point of the curve."""
+"""The number of blocks of episodes; each block is a point of the curve."""
 _PLAYED = 3
 """The random streams of episodes under other delays; 0 to 2 are training, evaluation and ties."""
 _LAST = 20
-"""The last episodes, whose mean return is compared with `until_return`."""
+"""The number of last episodes whose mean return is compared with `until_return`."""
 
 
 def run_seeds(
@@ -58,7 +58,7 @@ def check_workers(spec: TabularRun, seeds: int, keep_policies: bool) -> int:
     free = 0.9 * free_memory()
     if growing + held > free:
         raise MemoryError(
-            f"{spec.agent} may visit {pairs:.3g} pairs of state and queue a seed, "
+            f"{spec.agent} may visit {pairs:.3g} pairs of state and queue per seed, "
             f"{(growing + held) / 2**30:.3g} GiB in all; {free / 2**30:.3g} GiB are free: "
             "train fewer episodes or fewer seeds at once"
         )
@@ -66,7 +66,7 @@ def check_workers(spec: TabularRun, seeds: int, keep_policies: bool) -> int:
 
 
 def table_of(spec: TabularRun) -> tuple[float, float]:
-    """Return the most pairs (state, queue) that a seed may visit, and the bytes of its table.
+    """Return the largest number of pairs (state, queue) of a seed, and the bytes of its table.
 
     Both are 0 if the agent does not see the queue.
     """

@@ -170,7 +170,7 @@ def _run(
 ) -> Table:
     """Run one episode after the other, and return the table.
 
-    Episodes take single arrays: compiled code counts references to arrays in tuples.
+    Arrays are passed one by one: compiled code would count references to arrays in tuples.
     """
     table, model, channel = agent.table, agent.model, agent.channel
     for episode in range(returns.shape[0]):
@@ -295,7 +295,7 @@ def _episode(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
 def _find(  # type: ignore[no-untyped-def]
     slots, keys, used, key, known, state, code, states, pending, m, bits, insert
 ):
-    """Return the row of a key, to which a code above 0 adds what the agent knows of the age."""
+    """Return the row of a key; with a code above 0, of the key that also has the known age."""
     if code == 0:
         return find(slots, keys, used, key, insert)
     known_key(key, known, state + states * code, pending[code], m, bits)

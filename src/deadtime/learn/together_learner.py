@@ -1,4 +1,4 @@
-"""Learners of numbers in the host loop: several runs in lock step, each with all its lanes.
+"""Learners on numbers in the host loop: several runs in lock step, each with all its lanes.
 
 The functions of one run are mapped over runs. In a turn one compiled call chooses the actions of
 all lanes of all runs. Another one learns from the turn before, while the environments play. So a
@@ -202,7 +202,7 @@ class TogetherLearner:
         t: int,
         turn: Turn | None = None,
     ) -> tuple[Array, TogetherRuns]:
-        """Return the actions of all lanes, which first follow the last turn."""
+        """Move all lanes on by the last turn, and return their actions."""
         now = setups, state.learner, state.actors
         if turn is None:
             actions, actors = self._do.choose(*now, np.int32(t))

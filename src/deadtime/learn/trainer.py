@@ -27,9 +27,9 @@ class Group(Protocol):
     """Runs that are trained together, and their progress."""
 
     length: int
-    """The steps of the longest run."""
+    """The number of steps of the longest run."""
     done: int
-    """The steps that each run has made."""
+    """The number of steps that each run has made."""
 
     @property
     def pairs(self) -> Sequence[tuple[Any, int]]:
@@ -108,7 +108,7 @@ def _as_they_end(
 def train_group(
     group: Group, progress: Progress, stop: Event, keep_policies: bool, checkpoints: Path | None
 ) -> list[Finished]:
-    """Train a group; return its outcomes, or nothing but a checkpoint if it was stopped."""
+    """Train a group; return its outcomes. If stopped, write a checkpoint and return none."""
     path = None if checkpoints is None else checkpoints / f"{group.name}.safetensors"
     with group.device(), closing(group):
         began = perf_counter()

@@ -27,9 +27,9 @@ from deadtime.learn.program import Actor, Known, Program, Setup
 def _tables(
     process: DelayProcess, observed: Observed, capacity: int
 ) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, "rows C"]]:
-    """Return the steps of each row's way, and the places in the queue of its actions.
+    """Return, for each row, the steps of its way and the places of its actions in the queue.
 
-    The last places of a row are those of the way.
+    The way's places are the last ones of the row.
     """
     waits = waits_of(process, observed)
     steps = waits.steps[:, 0]
@@ -71,7 +71,7 @@ def shown_age(program: Program, known: Known) -> list[Array]:
 
 
 def on_the_way(program: Program, setup: Setup, actor: Actor) -> tuple[Setup, Actor]:
-    """Return the run and the actor with a queue of the actions before the next choice's execution.
+    """Return run and actor with a queue of the actions executed before the one chosen next.
 
     They are the last actions of the queue, as many as the delay of the setup says.
     """

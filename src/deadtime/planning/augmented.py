@@ -8,9 +8,9 @@ An augmented state is x = (s, a_0, …, a_{m-1}): the state and the pending acti
 
     (T v)(s, a_0, …, a_{m-1}) = r(s, a_0) + γ max_a Σ_s' P(s' | s, a_0) v(s', a_1, …, a_{m-1}, a),
 
-the maximum over the new action *outside* the expectation: the agent chooses a before it sees s'.
-Inside, it would be the problem with delay m - 1. One sweep costs nnz(P)·A^m, and needs memory for v
-and T v alone (`channel_operator`).
+where the maximum over the new action is *outside* the expectation: the agent chooses a before it
+sees s'. With the maximum inside, it would be the problem with delay m - 1. One sweep costs
+nnz(P)·A^m, and needs memory for v and T v alone (`channel_operator`).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def check_memory(
     if needed > 0.9 * free:
         remedy = (
             remedy
-            or 'shorten the delay, or try the method "beliefs", which merges what has the same '
-            "future"
+            or 'shorten the delay, or try the method "beliefs", which merges states with '
+            "the same future"
         )
         raise MemoryError(
             f"{what} has S·A^m = {mdp.states}·{mdp.actions}^{delay} = 10^{log:.1f} states and "

@@ -4,8 +4,8 @@ Step t executes the action of age z_t, which is a_{t - z_t}. The ages come from 
 chain of the channel (`deadtime.delays.Chain`). An exact plan therefore has states (c, s, queue):
 the channel's state, the state of the MDP and the last chosen actions.
 
-A channel state c needs only as many actions as this step or a later one may still execute, its
-*length*
+A channel state c needs only as many actions as this step or a later one may still execute.
+Their number is its *length*
 
     L(c) = max(age of c, max over successors c' of L(c') - 1).
 
@@ -57,7 +57,7 @@ class Channel:
     def reach(self) -> Int[np.ndarray, " N"]:
         """The number of actions that the next step needs, at least 1.
 
-        It is the longest length of a successor.
+        It is the greatest length among the successors.
         """
         longest = np.maximum.reduceat(
             self.lengths[self.transitions.indices], self.transitions.indptr[:-1]
@@ -80,7 +80,7 @@ class Channel:
         return Channel(self.ages, lengths, self.transitions, self.start, self.longest)
 
     def still(self) -> Channel:
-        """Return a channel that stays in its state."""
+        """Return a channel that never leaves its state."""
         moves = csr_array(eye_array(self.states))
         return Channel(self.ages, self.lengths, moves, self.start, self.longest)
 
@@ -106,7 +106,7 @@ def channel_of(process: DelayProcess) -> Channel:
 
 
 def constant_channel(delay: int) -> Channel:
-    """Return the channel of one state and one age."""
+    """Return the channel of a constant delay: it has one state and one age."""
     age = np.array([delay])
     return Channel(age, age, csr_array(np.ones((1, 1))), np.ones(1), delay)
 

@@ -11,8 +11,8 @@ see c' or s'.
 Values are one flat array. Channel state c has a block of S·A^L(c) numbers, its queue of L(c)
 actions oldest first. A sweep goes through the queues q' in pieces that stay in the cache. For each
 piece it first takes the expectation over the channel's moves, for all s' at once. So it costs
-nnz(P) and few multiplications more for each state and action. A constant delay is a channel of one
-state.
+nnz(P), and a few more multiplications for each state and action. A constant delay is a channel of
+one state.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def simulate_process(
 ) -> Paths:
     """Simulate a rule.
 
-    `start` is a state or a law of states; `queue` K actions, or a law for each of them.
+    `start` is a state or a law of states. `queue` is K actions, or a law for each of them.
     """
     channel = channel_of(as_process(delay))
     chances = np.cumsum(_chances(mdp, channel, rule), axis=-1)[..., :-1]

@@ -37,11 +37,11 @@ def chain(states: int, gamma: float = 0.9) -> MDP:
 
     Action 1 moves up a row whose last state pays 1 - γ for it. Action 0 leads to a sink.
 
-    Howard's policy iteration, begun with action 0 everywhere, changes one state an iteration: S - 1
-    changes, S evaluations.
+    Howard's policy iteration, begun with action 0 everywhere, changes the policy in one state
+    per iteration: S - 1 changes, S evaluations.
     """
     if states < 2:
-        raise ValueError(f"a chain has two states or more; got {states!r}: the last is the sink")
+        raise ValueError(f"a chain has two states or more; got {states!r}: pass 2 or more")
     top, sink = states - 2, states - 1
     P, r = np.zeros((states, 2, states)), np.zeros((states, 2))
     for s in range(states - 1):
@@ -105,7 +105,7 @@ def alternating(gamma: float = 0.9) -> MDP:
     choice is always the other action. Once the actions alternate, the present state is the action
     of two steps ago, which is to be chosen again. So d(s) = s continues the alternation, but can't
     begin it: from state 0 with 0 pending it stays at 0 for ever. The Markov policy d_0(0) = 1, then
-    d(s) = s, earns the optimum 1 / (1 - γ). Found by search over random deterministic MDPs.
+    d(s) = s, earns the optimum 1 / (1 - γ). It was found by search over random deterministic MDPs.
     """
     return MDP(np.repeat(np.eye(2)[None], 2, axis=0), 1 - np.eye(2), gamma)
 

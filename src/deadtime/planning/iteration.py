@@ -129,7 +129,7 @@ def _ended(
             f"not converged: after {iterations} iterations the error may be {error:.3g}, "
             f"above tol {tol:.3g}: "
         )
-        message += "raise max_iterations" if cut else "raise tol, doubles can't show more"
+        message += "raise max_iterations" if cut else "raise tol, double precision allows no less"
     return Answer(v, policy, iterations, change, error, bool(error <= tol), message)
 
 

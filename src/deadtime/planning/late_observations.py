@@ -9,10 +9,10 @@ all that it knows is
 The next state that it sees, w' steps old, follows x by the first w + 1 - w' of these actions and
 the new one.
 
-For a constant delay, and for a delay that is drawn once an episode and observed, this is the
-problem of the same delay of actions, from the first reward that the agent can decide: (x, b_1 …
-b_m) here is worth the *delayed value* of state x and queue (b_1 … b_m) there. In general the two
-differ: a delayed action may be held for several steps or overtaken by a newer one, and an
+For a constant delay, and for a delay that is drawn once per episode and observed, this is the
+problem of the same delay of actions, from the first reward that the agent can decide: the value of
+(x, b_1 … b_m) here is the *delayed value* of state x and queue (b_1 … b_m) there. In general the
+two differ: a delayed action may be held for several steps or overtaken by a newer one, and an
 observation is not executed.
 """
 
@@ -55,7 +55,7 @@ class LateObservations:
 def late_observations(mdp: MDP, delay: int | DelayProcess) -> LateObservations:
     """Return the problem of an agent whose observations are delayed.
 
-    An episode begins in a state without actions since.
+    An episode begins in a state with no actions after it.
     """
     process = as_process(delay)
     channel = channel_of(process)

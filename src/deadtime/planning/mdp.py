@@ -94,7 +94,7 @@ class MDP:
 
 
 def check_augmented_state(mdp: MDP, delay: int, state: int, queue: Queue) -> tuple[int, ...]:
-    """Return (s, a_0, …, a_{m-1}) as indices, or raise: negative ones do not wrap around."""
+    """Return (s, a_0, …, a_{m-1}) as indices, or raise, also for a negative index."""
     actions = tuple(queue) if np.ndim(queue) == 1 else None
     if actions is None or len(actions) != delay:
         raise ValueError(

@@ -73,7 +73,7 @@ def best_stationary_randomized(
 ) -> Best:
     """Return the best of many local searches over softmax rules.
 
-    The bound is the optimum over all policies.
+    `upper_bound` is the optimum over all policies.
     """
     rng = np.random.default_rng(seed)
     shape = (mdp.states, mdp.actions)

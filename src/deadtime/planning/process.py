@@ -111,7 +111,7 @@ def _policy(
 
 
 def as_probabilities(mdp: MDP, given: np.ndarray, what: str) -> Float[np.ndarray, " *x A"]:
-    """Return actions as probabilities of 0 and 1, and check probabilities."""
+    """Return actions as probabilities of 0 and 1, and probabilities as they are once checked."""
     if given.dtype.kind != "f":
         if given.min() < 0 or given.max() >= mdp.actions:
             raise ValueError(
@@ -221,7 +221,7 @@ def path_probability(
     A path is (s_0, a_0, s_1, …, s_t).
 
     `policy` may also be a function of the history (s_0, a_0, …, s_k) that returns probabilities of
-    actions. `start` is a law of s_0; without one the probability is given s_0.
+    actions. `start` is a law of s_0; without one the probability is conditional on s_0.
     """
     states, actions = tuple(path[::2]), tuple(path[1::2])
     if len(states) != len(actions) + 1:
@@ -259,7 +259,7 @@ def path_probability(
 
 @numba.njit(parallel=True, cache=True)
 def _run(indptr, indices, data, rules, state, queue, draws, states, executed):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Follow each path; two uniform draws a step decide the action and the next state."""
+    """Follow each path; two uniform draws per step decide the action and the next state."""
     period, _, looked, actions = rules.shape
     paths, steps, _ = draws.shape
     delay = queue.shape[1]

@@ -38,7 +38,7 @@ def check_time(time: object, horizon: int) -> int:
     if not isinstance(time, int | np.integer) or not 0 <= time < horizon:
         raise ValueError(
             f"time is a step from 0 to below the horizon, {horizon}; got {time!r}: "
-            "nothing is decided after it"
+            "pass a step in this range"
         )
     return int(time)
 
@@ -47,8 +47,8 @@ def check_time(time: object, horizon: int) -> int:
 class Delayed:
     """Optimal values from the m-th reward on, and their greedy policy.
 
-    They are not taken from v by subtraction, which would divide its error by γ^m, but by sweeps of
-    their own operator.
+    They come from sweeps of their own operator. Subtracting the first rewards from v would divide
+    the error of v by γ^m.
     """
 
     values: Float[np.ndarray, " *x"]
@@ -211,7 +211,7 @@ def _delayed(solution: Solution) -> Delayed:
 
 
 def _first_best(values: np.ndarray) -> np.ndarray:
-    """Return the lowest index among the best, up to rounding."""
+    """Return the lowest index among the best values, up to rounding."""
     return np.argmax(
         values >= values.max(axis=-1, keepdims=True) - 1e-13 * float(np.abs(values).max()), axis=-1
     )

@@ -45,8 +45,9 @@ def solve(
     or "hindsight", one step later. For ages that it never sees there is `bounds`.
 
     With `horizon` the problem is the sum of that many rewards, discounted or not. Every method then
-    solves it backwards. ``method="beliefs"`` merges augmented states with one nested law of the
-    future (`beliefs`), and returns a `BeliefSolution`; it needs at most `max_classes` of them.
+    solves it backwards. ``method="beliefs"`` merges augmented states with the same nested law of
+    the future into classes (see `beliefs`). It returns a `BeliefSolution`, or raises if there are
+    more than `max_classes` classes.
     """
     process = as_process(delay)
     _check_arguments(mdp, method, tol, horizon, max_iterations)

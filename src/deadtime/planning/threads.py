@@ -10,7 +10,7 @@ import numpy as np
 
 _PIECE = 4096
 _SMALL = 200_000
-"""The most operations for which one thread is faster: waking the others would take longer."""
+"""For fewer operations than this one thread is faster: waking others would take longer."""
 
 
 @numba.njit(parallel=True, cache=True)

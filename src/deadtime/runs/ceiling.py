@@ -48,10 +48,11 @@ class Ceiling(NamedTuple):
 def ceiling(environment: FiniteEnvironment, delay: Delay, largest: int = LARGEST) -> Ceiling:
     """Return a finite environment's optimum under a delay, or, as a bound, under a shorter one.
 
-    A shorter delay can only help: an agent that may decide later can also decide earlier, and draw
-    the warm-up's random actions itself. It can also draw the ages of a delay that varies, if they
-    are never shorter. Under a delay that varies, the optimum is that of an agent that sees the
-    channel's state before it chooses. It is exact if the ages tell that state.
+    A shorter delay can only help. Its agent can imitate that of a longer delay: it decides earlier
+    than it must, and draws the warm-up's random actions itself. In the same way it can draw the
+    ages of a delay that varies, if none is shorter. Under a delay that varies, the optimum is that
+    of an agent that sees the channel's state before it chooses. It is exact if the ages tell that
+    state.
     """
     finite = environment.finite()
     P, r = environment.model()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MOST_EVALUATIONS = 1000
-"""The most evaluations during a training."""
+"""The largest number of evaluations during a training."""
 
 
 def check_names(env: str, preset_name: str) -> None:
@@ -74,7 +74,8 @@ def check_agent(
     if not agents:
         raise ValueError(
             f"agents on {observation_kind} do not choose {action_kind} actions; got {env}: number "
-            "its actions with gymnasium.wrappers.TransformAction, or pass a setting that does"
+            "its actions with gymnasium.wrappers.TransformAction, or pass a setting that "
+            "numbers them"
         )
     if (
         agent in VIEWS

@@ -177,7 +177,7 @@ class DeepSpec:
         if len(shape) != 1 and not self.frames:
             raise ValueError(
                 f"deep agents take observations of one axis; those of {self.env} have shape "
-                f"{shape}: choose another"
+                f"{shape}: choose another environment"
             )
         check_executed(self.longest_delay, self.family.longest_episode(environment))
         return environment

@@ -101,5 +101,10 @@ def delay_cost(result: Result, delays: Sequence[Delay], episodes: int, seed: int
         else:
             scores[delay] = scores_at(result, delay, episodes, seed)
     if not scores:
-        raise ValueError(next(iter(refused.values()), "--delays has one delay or more; got none"))
+        raise ValueError(
+            next(
+                iter(refused.values()),
+                "--delays takes one delay or more; got none: write --delays 0-12, say",
+            )
+        )
     return DelayCost(result, scores, refused)

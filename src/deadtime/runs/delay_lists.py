@@ -8,7 +8,7 @@ from deadtime.delays import Delay, DelayProcess, as_delay
 from deadtime.delays.process import check_range
 
 _MOST = 10_000
-"""The most delays of one range; a longer one is a mistake."""
+"""The largest number of delays of one range; a longer one is a mistake."""
 
 
 def delays_of(delays: Delay | str | Sequence[Delay | str]) -> tuple[Delay, ...]:

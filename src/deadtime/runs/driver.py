@@ -43,10 +43,10 @@ from deadtime.runs.where import ENGINES, Where
 
 _UNITS = ".units"
 _UNIT_BYTES = 2**28
-"""The largest file of a unit's records; few of them keep policies, and small ones."""
+"""The largest file of a unit's records. Few records keep policies, and these are small."""
 _LOOK_EVERY_SECONDS = 1.0
 _LONG_SECONDS = 60
-"""Commands of one driver say how long they take; others do if they take longer than this."""
+"""Estimated times from this value on are printed; the only driver of a folder prints all."""
 
 
 def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> int:
@@ -108,7 +108,7 @@ class How:
     together: bool = False
     """Whether runs are very short: they then share programs that are compiled faster."""
     figures: int = 0
-    """The figures that are drawn from the runs, for the estimate of the time."""
+    """The number of figures drawn from the runs, for the estimate of the time."""
     until: float = math.inf
     """The time by `monotonic` at which unfinished units write checkpoints and stop."""
 

@@ -16,25 +16,27 @@ from deadtime.runs.wanted import Runs
 from deadtime.runtime.views import VIEWS
 
 TABULAR_STEPS_A_SECOND = {"delayed": 25e6, "augmented": 3e6, "mbs": 3e6, "distribution": 0.7e6}
-"""Steps by agent on one core, with episodes of full length; other agents count as delayed."""
+"""Steps per second of each agent on one core, with episodes of full length. Other agents count as
+`delayed`."""
 STEPS_A_SECOND = {"paper": 12_000, "best": 2_500, "atari": 45, "atari-gpu": 3_000}
-"""Steps of deep agents, by preset, on one core; on a GPU only those of Atari."""
+"""Steps per second of deep agents on one core, by preset; on a GPU only for Atari."""
 FASTER_WITHOUT_PREDICTIONS = 1.5
 """The speed of an agent without a forward model on a core, relative to one that has it."""
 CORE_SECONDS_A_PRODUCT = 6e-10
-"""Seconds of an update for each product of one large network, on a core: SAC updates all of its
-networks with a batch, in 10 ms if they have 256 × 256 products and the batch 256."""
+"""Seconds of an update on a core, for each multiplication in one large network's hidden layers.
+
+SAC with two layers of 256 and batches of 256 updates all of its networks in 10 ms."""
 GPU_SECONDS_A_STEP = {"paper": (1.4e-4, 1.2e-7), "best": (5.5e-4, 9e-7)}
-"""Seconds of a step of all runs that share a program on a GPU: a fixed part, and one for each."""
+"""Seconds of a step of all runs that share a program on a GPU: a fixed part, and one per run."""
 GPU_SECONDS_A_TURN = (1.6e-3, 1.0e-5)
 """Seconds of a turn of runs on numbers that share a GPU while their environments are outside: a
-fixed part, and one for each environment. SAC on HalfCheetah with 16 cores, 32 to 128 runs."""
+fixed part, and one per environment. Measured with SAC on HalfCheetah, 16 cores, 32 to 128 runs."""
 STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
 """Seconds until a process has imported what it needs."""
 COMPILED_IN_SECONDS = {"tabular": 12.0, "deep": 12.0}
 """Seconds to compile tabular learning, once, or one program of deep agents."""
 LOADED_IN_SECONDS = {"tabular": 0.0, "deep": 1.0}
-"""Seconds to load such a program from the cache of compiled programs."""
+"""Seconds to load a compiled program from the cache."""
 DRAWN_IN_SECONDS = 0.8
 """Seconds to draw a figure and write its numbers."""
 # The rates are rounded from the records in `results`: the sum of `seconds` in their run.json, by

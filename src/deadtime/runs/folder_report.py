@@ -1,4 +1,4 @@
-"""Comparisons of a user's own records, which no experiment of the paper needs."""
+"""Comparisons of a user's own records, those that no experiment of deadtime uses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LEARNER = ("changes", "learner")
 _LONGEST_TITLE = 500
 _SHOWN = 20
 _CURVES = 5
-"""The most delays whose learning curves are drawn, the shortest first."""
+"""The largest number of delays whose learning curves are drawn, the shortest first."""
 _COLUMNS = 2
 
 Groups = dict[str, dict[tuple[str, int], Result]]

@@ -18,7 +18,7 @@ BEAT_SECONDS = 5.0
 _WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "memory"}
 """Protocols of stores that write an object completely or not at all."""
 _TRIES = 8
-"""Attempts at a request, with a minute between the first and the last but one."""
+"""The number of attempts at a request. Pauses double, from half a second to 32 seconds."""
 
 
 def file_system(url: str) -> tuple[AbstractFileSystem, str]:

@@ -3,8 +3,9 @@
     maze.zip    NAME/curves.npz, NAME/policies.npz, NAME/run.json of each record, sorted by name
 
 A pack has exactly one form. Members are stored without further compression, they follow each other
-without gaps, and every date is 1980-01-01. So the same records give the same bytes, and a pack that
-another program made, or that has links, encrypted, overlapping or repeated members, is refused.
+without gaps, and every date is 1980-01-01. So the same records give the same bytes. A pack that
+another program made is refused, and so is one with links, encrypted, overlapping or repeated
+members.
 Nothing is ever extracted to a path that a pack names.
 
 A file NAME.zip that does not begin with a member of a record is the user's own and is left alone.

@@ -86,7 +86,7 @@ def commit_of(top: Path) -> str | None:
 
 
 def _resolved(ref: str, folder: Path) -> str:
-    """Return the commit of a branch: git keeps it in a file of its own, or in a list of all."""
+    """Return the commit of a branch: git keeps it in its own file, or in a list of branches."""
     if not re.fullmatch(r"refs(/[\w.@+-]+)+", ref) or ".." in ref:
         return ""
     with suppress(FileNotFoundError):

@@ -55,7 +55,8 @@ class Ray:
         except RuntimeError as error:  # such as other versions of Ray or Python
             why = " ".join(str(error).split())
             raise ConnectionError(
-                f"Ray can't be used ({why}): this driver needs the cluster's own Ray and Python"
+                f"Ray can't be used ({why}): install here the versions of Ray and Python that the "
+                "cluster has"
             ) from error
 
     @property

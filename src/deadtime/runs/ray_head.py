@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Makes Ray use the loopback address only, as it does by itself on systems other than Linux."""
+"""The environment variable that makes Ray use the loopback address only, here also on Linux."""
 ADDRESS = "address: "
 """The start of the line with the cluster's address."""
 QUIETLY: dict[str, Any] = {

@@ -40,7 +40,9 @@ class Record:
     episodes: list[int]
     """The number of training episodes."""
     status: list[str]
-    """The end of each seed: complete, or reached (the return at which it was to stop)."""
+    """How the training of each seed ended: complete, reached, never updated, or diverged at a step.
+
+    "reached" means that the return `until_return` was reached."""
     seconds: list[float]
     points: Int[np.ndarray, " n"]
     """The last episode of each block of the curve."""

@@ -56,7 +56,7 @@ def _check_seeds(record: Record) -> None:
     if sorted(described) != sorted(seeds):
         raise ValueError("its provenance does not name each seed once")
     if {name.partition("/")[0] for name in record.policies} - {str(seed) for seed in kept}:
-        raise ValueError("it has policies of other seeds than it names")
+        raise ValueError("it has the policy of a seed that it does not list")
 
 
 def _check_lists(record: Record) -> None:

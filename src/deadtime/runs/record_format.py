@@ -13,7 +13,7 @@ from deadtime.runs.record import A_SEED, Record
 from deadtime.runs.record_checks import check_record
 
 SCHEMA = 2
-"""The format of records that are written. Format 1 called `provenance` `made`; it is read too."""
+"""The format of records that are written. Format 1, with `made` for `provenance`, is read too."""
 _FIELDS = ("id", "spec", *A_SEED, "policy_seeds", "provenance")
 """The fields that are written as JSON."""
 _ROWS = ("points", "curve", "others", "evaluations")

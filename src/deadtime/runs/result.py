@@ -115,7 +115,7 @@ class Result:
         if not self.record.policy_seeds:
             raise ValueError(
                 "this record holds scores but no policies (`compare` and `sweep` keep none, "
-                f"studies small ones): train it with `{self.command}`"
+                f"studies keep small ones): train it with `{self.command}`"
             )
         return self.record.policy_seeds
 

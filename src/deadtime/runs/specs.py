@@ -40,11 +40,11 @@ def make_spec(
 
 
 def _check_observed(env: str, delay: DelayProcess, observed: str) -> None:
-    """Raise unless the agent sees the ages of an episode, some of which are of observations."""
+    """Raise unless the agent is tabular and sees the age of each episode before it chooses."""
     if family_of(env).loop != "tabular":
         raise ValueError(
-            "deep agents see no ages, so late observations are trained as late actions only if "
-            f"both delays are constant; got {delay} in all: pass constant delays"
+            "deep agents are trained with late observations only if both delays are constant; "
+            f"got {delay} as their sum: pass constant delays"
         )
     if observed != "now":
         raise ValueError(

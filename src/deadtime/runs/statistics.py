@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 4000
 FEWEST = 3
-"""The fewest seeds of an interval; that of two seeds is 13 times as wide as their distance."""
+"""The fewest seeds of an interval. With two, it would be 13 times as wide as their distance."""
 
 
 class Estimate(NamedTuple):

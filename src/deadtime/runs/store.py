@@ -39,7 +39,7 @@ from deadtime.runs.specs import folder_of
 
 
 def local_folder(out: Path) -> Path:
-    """Return the folder, or raise if it was given as a URL, whose `//` is `/` in a path."""
+    """Return the folder; raise if it was given as a URL, of which a Path keeps only one slash."""
     if re.match("[A-Za-z][A-Za-z0-9+.-]+:/", str(out)):
         raise ValueError(
             f"this command writes to a folder of this machine; got the URL {out}: write a sweep, "
@@ -206,7 +206,7 @@ class Store:
         if self._lost:
             raise ValueError(
                 f"one driver at a time works at a URL; {self._lost} took over {self.url}: "
-                "leave it to that one"
+                "stop this command"
             )
 
     def put(self, folder: Path) -> None:

@@ -100,7 +100,7 @@ def read(path: Path, allowed: Collection[str] = (), most: int = _MOST_SETTINGS) 
 def _with_names_of_today(
     env: str, agent: str, given: Sequence[_Given], wrong: Wrong
 ) -> list[_Given]:
-    """Return the settings with former names replaced by the names of today."""
+    """Return the settings with former names replaced by the present ones."""
     today: dict[str, str] = {}
     for learner in agents_of(family_of(env)).get(agent, ()):
         today |= FORMER_NAMES.get(learner.settings.kind, {})
@@ -196,7 +196,7 @@ def _tables(
             kinds = "an environment" if key == "env_kwargs" else "an environment or an agent"
             known = f"{key} are for {kinds} of this sweep; {name!r:.100} is not one"
             raise wrong(
-                Place(key, name), f"{known}{nearest(name, names)}: it has {', '.join(names)}"
+                Place(key, name), f"{known}{nearest(name, names)}: choose one of {', '.join(names)}"
             )
     for table, settings in tables.items():
         if len(settings) > _TABLE_SETTINGS:
@@ -251,7 +251,7 @@ def _make(env: str, agent: str, delay: int | str, given: Sequence[_Given]) -> Sp
 def _attempts(
     env: str, agent: str, delay: int | str, given: Sequence[_Given]
 ) -> Iterator[tuple[Place, tuple[str, str, int | str, Sequence[_Given]]]]:
-    """Yield places of the file with the run up to there: one name or setting more each time."""
+    """Yield each place in the file, with the run that all names and settings up to it describe."""
     yield Place("", "environments", env), (env, "oblivious", 0, ())
     yield Place("", "agents", agent), (env, agent, 0, ())
     for number, one in enumerate(given, 1):

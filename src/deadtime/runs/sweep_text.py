@@ -1,4 +1,4 @@
-"""The text of sweep files: how it is read, and the lines of names in it."""
+"""The text of sweep files: how it is read, and on which lines its names are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USUAL: dict[str, Any] = {
 }
 _FILE_BYTES = 2**18
 _LINE_DOTS = 100
-"""The most dots in a line: a key of n parts takes n² time to parse."""
+"""The largest number of dots in a line: a key of n parts takes n² time to parse."""
 
 
 class Place(NamedTuple):

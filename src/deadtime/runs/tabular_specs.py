@@ -105,7 +105,7 @@ class TabularSpec:
     def _check_environment(self) -> None:
         """Keep the settings that differ from the usual ones; raise if no decision is executed.
 
-        Of a record, an environment that must be made to know it is not made.
+        For a record no environment is made, even if its settings could be checked only by that.
         """
         own = self.family.describe(self.env, self.settings)
         if own is None and self._is_recorded:  # type: ignore[attr-defined]
@@ -125,7 +125,7 @@ class TabularSpec:
     def _check_process(self) -> None:
         """Read the process, and raise if the agent can't be trained under it.
 
-        `observed` keeps its default where the agent uses no ages, so that such runs are one run.
+        `observed` keeps its default where the agent uses no ages, so that equal runs have one id.
         """
         check_observed(self.observed)
         process = read_process(self.process)
@@ -152,7 +152,7 @@ class TabularSpec:
             if process.longest != longest:
                 raise ValueError(
                     f"an agent is played under delays with its own longest age, {longest}; got "
-                    f"{process} in wrong_delays: choose another"
+                    f"{process} in wrong_delays: choose another delay"
                 )
             check_endless(process)
         object.__setattr__(self, "wrong_delays", others)

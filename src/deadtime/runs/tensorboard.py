@@ -61,7 +61,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return a whole number of at least 0 as a protocol buffer holds it, 7 bits a byte."""
+    """Return a whole number of at least 0 as a protocol buffer holds it, 7 bits per byte."""
     small = bytearray()
     while value > 127:
         small.append(value & 127 | 128)

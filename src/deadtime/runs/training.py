@@ -34,8 +34,8 @@ def train(
 
     `delay` is a number of steps or a process of `deadtime.delays`, such as ``Uniform(2, 6)``.
     Agents can be trained under a process, except on frames.
-    `observation_delay` is how late the agent sees. It is trained as a delay of actions of the sum,
-    which is equivalent if both are constant, or drawn once an episode (`PerEpisode`).
+    `observation_delay` is the delay of what the agent sees. It is added to the delay of actions.
+    That is equivalent if both are constant, or drawn once per episode (`PerEpisode`).
     `observed` says when an agent that uses ages learns the age of a step: "now", before it
     chooses, "hindsight", one step later, or "never".
 

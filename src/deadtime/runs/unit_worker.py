@@ -30,7 +30,7 @@ _MOST_GROWTH = 300 * 2**20
 
 
 class Reporter:
-    """The sender of progress to the driver, which limits how often messages are sent."""
+    """A sender of progress to the driver, which limits how often it sends."""
 
     def __init__(self, connection: Connection):
         """Send to a connection."""

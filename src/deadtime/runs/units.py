@@ -30,7 +30,7 @@ from deadtime.runs.tabular_specs import TabularSpec
 
 Pair = tuple[Spec, int]
 _SEEDS = 8
-"""The most seeds of a tabular spec in one unit."""
+"""The largest number of seeds of a tabular spec in one unit."""
 KEPT_POLICY_BYTES = 2**17
 """The largest policy of one seed that records of a study keep, in bytes."""
 
@@ -196,7 +196,7 @@ def _deep_records(
 
 
 def _record(spec: Spec, outcome: Outcome) -> Record:
-    """Return the record of an outcome, with what its environment was."""
+    """Return the record of an outcome, with the provenance of its environment."""
     about = spec.family.provenance(spec.environment(0))
     notes = outcome.notes | ({"environment": about} if about else {})
     return record_of(spec, replace(outcome, notes=notes))

@@ -8,8 +8,8 @@
 3. The policy is played under the true delay, which it is still not told.
 
 In step 2 the ages are drawn from the law that was found. So the agent knows which action each step
-executed, as transitions of executed actions need, and nothing of the truth leaks into them. An
-agent that found the true delay is the agent that was told it, to the bit.
+executed, as transitions of executed actions need, and they tell nothing about the true delay. An
+agent that found the true delay equals, to the bit, the agent that was told it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Found:
     """The delay that an agent found, and the answers on the way."""
 
     steps: int
-    """The random steps that it took."""
+    """The number of random steps that it took."""
     answer: Identification
     """The last answer, with the delay as `answer.process`."""
     tried: tuple[Identification, ...]
@@ -104,7 +104,7 @@ def find_delay(
 ) -> Found:
     """Find the delay of an environment from random actions; `delay` is the true one.
 
-    Options are those of `train`; the environment's own ones count here.
+    Options are those of `train`; only the environment's own options have an effect here.
     """
     return _found(_told(env, "oblivious", delay, options, env_kwargs), seed, max_delay)
 

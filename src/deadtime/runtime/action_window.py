@@ -14,8 +14,8 @@ _LENGTHS = 8
 class ActionWindow:
     """The last `length` actions, oldest first.
 
-    Actions are written one after the other into an array that is several times as long. At its end
-    the last ones are copied to its start. So no step allocates or shifts an array.
+    Actions are written one after the other into an array that is several times as long. At the end
+    of the array, the last actions are copied to its start. So no step allocates or shifts an array.
     """
 
     def __init__(self, length: int, shape: tuple[int, ...], dtype: DTypeLike):

@@ -20,7 +20,7 @@ _MOST_BYTES = 2**30
 _KEY = "deadtime-policy"
 """The name of the manifest among the metadata of the header."""
 _SIZE_BYTES = 8
-"""A file begins with the size of its header."""
+"""The bytes of the number at the start of a file, which is the size of the header."""
 
 
 def save(policy: Policy, path: str | Path) -> Path:

@@ -19,13 +19,13 @@ from deadtime.runtime.policy import Policy
 from deadtime.runtime.stream_counts import Counts, Statistics
 
 _WINDOW_BYTES = 64
-"""About the bytes of a window for each number of an action."""
+"""The approximate bytes of the window of actions, for each number of an action and each step."""
 Clock = Callable[[], float]
 """A function that returns the time in seconds and never goes back, such as `time.monotonic`."""
 
 
 class Controller:
-    """A policy in a control loop: `step` decides once a period, from the newest observation.
+    """A policy in a control loop: `step` decides once per period, from the newest observation.
 
     The controller keeps the pending actions. It measures the age of each observation by its time
     stamp, and a policy that predicts looks as many steps further as the observation is older than
@@ -114,10 +114,10 @@ class Controller:
         """Return the action of this period.
 
         `observation` is the one that has just arrived, and `stamp` the time when it was sampled.
-        Without a stamp it has the usual age. Without an observation, the newest one counts that
-        `receive` got. A policy that needs ages takes `action_age`, the age of the action that is
-        executed now. An action with several numbers is a read-only array, which a later step
-        overwrites: copy it to keep it.
+        Without a stamp it has the usual age. Without an observation, the newest one from `receive`
+        is used. A policy that needs ages takes `action_age`, the age of the action that is executed
+        now. An action with several numbers is a read-only array, which a later step overwrites:
+        copy it to keep it.
         """
         with self._lock:
             now = self._advance()

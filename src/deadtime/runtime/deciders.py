@@ -17,8 +17,8 @@ class Decider(Protocol):
     def __call__(self, observation: np.ndarray, queue: np.ndarray, age: int | None) -> Any:
         """Return the action; raise if there is none.
 
-        The observation is valid. The queue has the actions that are executed from it on. `age` is
-        the age of the action that is executed now, if it is known.
+        The observation is valid. The queue has the actions that are executed from the observation
+        on. `age` is the age of the action that is executed now, if it is known.
         """
 
     def reset(self) -> None:

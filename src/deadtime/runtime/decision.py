@@ -16,7 +16,7 @@ from deadtime.runtime.views import Shown, own_inputs
 class InputLayout(NamedTuple):
     """The order of a network's inputs.
 
-    They are the observation, the known age, unused inputs and the pending actions.
+    The inputs are the observation, the known age, unused inputs and the pending actions.
     """
 
     width: int

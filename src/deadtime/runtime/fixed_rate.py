@@ -14,11 +14,11 @@ class Timing:
     """The timing of a loop at a fixed rate, in seconds."""
 
     steps: int
-    """Steps that began."""
+    """The number of steps that began."""
     overruns: int
-    """Steps whose work took longer than the period."""
+    """The number of steps whose work took longer than the period."""
     skipped: int
-    """Steps that never began, because the one before took too long."""
+    """The number of steps that never began, because the one before took too long."""
     work_mean: float
     work_longest: float
     """The mean and the longest time of a step's work."""
@@ -40,9 +40,9 @@ class FixedRate:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ):
-        """`clock` returns the time in seconds, and `sleep` waits for some seconds."""
+        """`clock` returns the time in seconds, and `sleep` waits for a number of seconds."""
         if isinstance(period, bool) or not isinstance(period, int | float) or not 0 < period < 1e9:
-            rule = "period is the seconds of a step, more than 0"
+            rule = "period is the duration of a step in seconds, above 0"
             raise ValueError(f"{rule}; got {period!r}: pass, for example, 0.02")
         self.period = float(period)
         self._clock = clock

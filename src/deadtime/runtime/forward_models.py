@@ -27,8 +27,9 @@ class RolledModel:
     """A learned forward model of one step, which rolls through the pending actions.
 
     A "learned" model maps s and the action's numbers to s'. A "change" model maps the normalised s
-    and the action (one-hot if actions are numbered) to the normalised change of s. Here it works in
-    units of the normalised s throughout, so the last layer includes the scale of a change.
+    and the action (one-hot if actions are numbered) to the normalised change of s. Here a "change"
+    model works in units of the normalised s throughout, so the last layer includes the scale of a
+    change.
     """
 
     def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):

@@ -15,7 +15,7 @@ from deadtime.runtime.stream_counts import Counts
 class Inbox:
     """The newest valid observation, with its time stamp.
 
-    Nothing that `receive` gets makes it raise. It copies numbers into an array of its own.
+    `receive` never raises, whatever it gets. It copies numbers into an array of its own.
     """
 
     def __init__(self, policy: Policy, period: float, counts: Counts):
@@ -36,9 +36,9 @@ class Inbox:
         self.stamp = -math.inf
         """The time stamp of the newest observation; -inf if there was none."""
         self.is_fresh = False
-        """Whether an observation came since the last decision that is newer than all before."""
+        """Whether an observation newer than all before came since the last decision."""
         self.is_broken = False
-        """Whether something else came since the last decision that is no observation."""
+        """Whether something that is no valid observation came since the last decision."""
 
     @property
     def observation(self) -> np.ndarray:

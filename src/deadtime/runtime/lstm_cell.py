@@ -55,7 +55,7 @@ class LstmStep:
         self._memory = Memory(np.empty(units, np.float32), np.empty(units, np.float32))
 
     def step(self, memory: Memory, x: np.ndarray) -> Memory:
-        """Return the memory after the inputs `x`; its arrays are those of the last step."""
+        """Return the memory after the inputs `x`, in arrays that every step reuses."""
         lstm, gates, of_output = self._lstm, self._gates, self._of_output
         normalise(lstm.from_input.dot(x, out=gates), self._norms[0])
         normalise(lstm.from_output.dot(memory.output, out=of_output), self._norms[1])
@@ -76,7 +76,7 @@ class LstmStep:
 
 
 class LstmNames(NamedTuple):
-    """The names of an LSTM's arrays; `gain` and `shift` contain a place for a number."""
+    """The names of an LSTM's arrays; `gain` and `shift` contain a placeholder for a number."""
 
     from_input: str
     from_output: str

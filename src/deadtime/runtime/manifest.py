@@ -201,13 +201,13 @@ class Manifest:
         sees_numbers = self.encoder == "numbers" and not self.states
         yield (
             not self.age_inputs or (sees_numbers and self.sees == "queue"),
-            "a network of numbers that sees the queue may have inputs for ages",
+            "a network on numbers that sees the queue may have inputs for ages",
             ("age_inputs", "sees", "encoder"),
             "leave age_inputs out",
         )
         yield (
             not self.age_inputs or (self.age_inputs == self.delay + 2 and self.observed != "never"),
-            "a network that sees ages has an input for none, for 0 and for each age to the delay",
+            "a network that sees ages has an input for no age and for each age from 0 to the delay",
             ("age_inputs", "delay", "observed"),
             "pass the delay of the training",
         )

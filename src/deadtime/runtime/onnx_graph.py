@@ -21,7 +21,7 @@ from deadtime.runtime.policy import Policy
 
 OPSET = 18
 _IR_VERSION = 9
-"""Versions that ONNX Runtime 1.15 and later read."""
+"""These versions can be read by ONNX Runtime 1.15 and later."""
 MANIFEST_KEY = "deadtime-policy"
 """The name of the policy's manifest among the model's metadata."""
 
@@ -64,7 +64,7 @@ def _check(policy: Policy) -> None:
 
 
 def _build(graph: Graph, policy: NetworkPolicy) -> None:
-    """Add all of a policy to a graph."""
+    """Add a whole policy to a graph."""
     seen = _observed(graph, policy)
     queue = ""
     if policy.delay and (policy.sees_queue or policy.parts.models):
@@ -129,7 +129,7 @@ class _Way(NamedTuple):
     places: str
     """Their places in the queue, then zeros."""
     steps: str
-    """How many there are."""
+    """The number of these actions."""
     most: int
 
 
@@ -148,7 +148,7 @@ def _way(graph: Graph, policy: NetworkPolicy) -> _Way | None:
 
 
 def _known(graph: Graph, policy: NetworkPolicy) -> str:
-    """Add 1 + the age that the agent knows, 0 for none; an input if it is not always the same."""
+    """Add 1 + the age that the agent knows, 0 for none; it is an input unless it is constant."""
     if not policy.sees_ages:
         return graph.constant(np.int64(policy.known(None)))
     age = graph.input("action_age", np.int64)
@@ -202,7 +202,7 @@ def _pushed(
     bias: np.ndarray,
     queue: str,
 ) -> str:
-    """Add the first layer's part of each pending action; return one row for each."""
+    """Add the part of the first layer that each pending action enters; return a row for each."""
     if model.one_hot:
         return graph.add("Gather", graph.constant(weight.T + bias), queue, axis=0)
     if not policy.action_shape:

@@ -113,9 +113,9 @@ class Policy:
 
         The arguments are those of Stable-Baselines3's `predict`. `observation` is a dict or a flat
         vector, or a batch of them; without a delay it may be the observation alone. `state` is the
-        memory that the previous call returned, and None at the start of an episode. It is cleared
-        where `episode_start` is true. The call does not change the memory of `act`. A policy that
-        needs ages takes the dict form.
+        memory that the previous call returned, and None at the start of an episode. The memory is
+        cleared where `episode_start` is true. The call does not change the memory of `act`. A
+        policy that needs ages takes the dict form.
         """
         if not deterministic:
             rule = f"{self.agent} has a greedy policy, which is deterministic"
@@ -206,7 +206,8 @@ class Policy:
     def ways(self) -> list[np.ndarray] | None:
         """The places in the queue of the actions that are executed before the next one is.
 
-        Row 0 is for no known age, row i for a known age of i - 1. None: all are, oldest first.
+        Row 0 is for no known age, row i for a known age of i - 1. None stands for all actions of
+        the queue, oldest first.
         """
         if self._waits is None:
             return None

@@ -14,7 +14,7 @@ class Statistics:
     """The counts of a controller since it was made."""
 
     steps: int
-    """Decisions."""
+    """The number of decisions."""
     fresh: int
     """Observations that were newer than all before."""
     repeated: int
@@ -32,7 +32,7 @@ class Statistics:
     late: int
     """Decisions from an observation that was older than usual."""
     timeouts: int
-    """Decisions without an observation that is new enough."""
+    """Decisions for which even the newest observation was older than `timeout` allows."""
     failures: int
     """Decisions for which the policy raised or had no finite output."""
     skipped: int
@@ -46,7 +46,7 @@ class Statistics:
 
     @property
     def age_law(self) -> Categorical:
-        """The measured law of the observations' ages, each drawn anew."""
+        """The measured law of the observations' ages, as a process of independent ages."""
         total = sum(self.ages)
         if not total:
             raise ValueError(
@@ -57,7 +57,7 @@ class Statistics:
 
 @dataclass
 class Counts:
-    """The counts, while the controller runs."""
+    """The counts of a running controller, which grow with its steps."""
 
     ages: np.ndarray
     steps: int = 0

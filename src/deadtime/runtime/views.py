@@ -143,7 +143,7 @@ VIEWS: dict[str, View] = {
 }
 """The view of each agent. Learners that support a view offer the agent."""
 BUILT_IN = frozenset(VIEWS)
-"""The agents that deadtime brings itself."""
+"""The agents that are part of deadtime."""
 
 
 def own_inputs(agent: str) -> Shown | None:

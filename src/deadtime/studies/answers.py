@@ -26,9 +26,9 @@ class Answers:
 
     file: str
     cases: Callable[[], Sequence[Any]]
-    """Returns the cases."""
+    """The function that returns the cases."""
     answer: Callable[[Any], dict[str, Any]]
-    """Answers a case, as JSON."""
+    """The function that returns the answer to a case, as data for JSON."""
 
     def kept(self, root: Path) -> dict[str, dict[str, Any]]:
         """Return the answers that a folder has, by the id of the case."""

@@ -36,22 +36,22 @@ class Experiment:
     runs: Mapping[Any, Spec]
     seeds: Sequence[int]
     draw: Callable[[Results, Path], Path]
-    """Draws the figure into the folder of records."""
+    """The function that draws the figure into the folder of records."""
     table: Callable[[Results, Path], list[dict[str, Any]]]
-    """The numbers behind the figure, as a list of rows."""
+    """The function that returns the numbers behind the figure, as a list of rows."""
     part: str = ""
     """The part of the experiment, if it has several: a preset, or some of the environments."""
     score: Callable[[Result], np.ndarray] = attrgetter("scores")
     """The score that is compared, one entry for each seed."""
     in_part: bool = False
-    """Whether it is shown with what is recorded of it; else only with seeds that all its runs
-    have."""
+    """Whether it is shown with whatever is recorded; otherwise only with the seeds that all its
+    runs have."""
     spec_by_spec: bool = False
-    """Whether `next` completes the seeds of one spec first; else a seed of all specs."""
+    """Whether `next` completes one spec first, with all seeds; otherwise one seed of all specs."""
     subject: Sequence[Any] = ()
-    """The keys of runs of which one at least must be recorded; empty: any run."""
+    """The runs, by key, of which at least one must be recorded to show it; empty: all runs."""
     answers: Answers | None = None
-    """Its cases, if they are no runs; it is shown with the answers that the folder has."""
+    """The cases, if they are no runs. The experiment is shown with the answers of the folder."""
 
     @property
     def name(self) -> str:
@@ -61,8 +61,8 @@ class Experiment:
     def tiny(self) -> Experiment:
         """Return the experiment with one seed that hardly learns, to see that everything runs.
 
-        Its figure says so, unless it shows exact numbers alone. It has only a part of an experiment
-        that is shown in part.
+        The figure says so, unless it shows exact numbers only. If the experiment is shown in part
+        (`in_part`), it has only the first runs.
         """
 
         def draw(results: Results, root: Path) -> Path:

@@ -41,7 +41,7 @@ _OWN = (
 )
 _MOST_SWEEPS = 10
 _MOST_SWEPT = 300
-"""The most sweep files that are read, and the most runs of one."""
+"""The largest number of sweep files that are read, and of runs in one."""
 
 
 def check_replaced(out: Path) -> None:
@@ -115,14 +115,14 @@ def _own(one: folder_report.Comparison) -> Experiment:
 
 
 def _unread(unread: Mapping[str, str]) -> str:
-    """Return the section of records that can't be read, each with the reason."""
+    """Return the section on records that can't be read, each with the reason."""
     reasons = dict.fromkeys(unread.values())
     items = "".join(f"<li>{escape(files.printable(why))}</li>" for why in reasons)
     return f'<section id="unread"><h2>Not shown</h2><ul>{items}</ul></section>' if items else ""
 
 
 def _rest(there: Mapping[str, Results], root: Path, claims: str, unread: Collection[str]) -> str:
-    """Return the sections of the paper's theory and of the runs that are missing."""
+    """Return the sections on the paper's theory and on the runs that are missing."""
     link = "the page of claims (docs/claims.md)"
     if claims:
         link = f'<a href="{escape(claims)}">the page of claims</a>'

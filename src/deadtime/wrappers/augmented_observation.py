@@ -19,7 +19,7 @@ from deadtime.wrappers.knowledge import NOT_YET, AgeKnowledge
 
 WrapperT = TypeVar("WrapperT")
 _BYTES = 100
-"""The memory that a space of actions and its samples take for each number of an action."""
+"""The bytes that a space of actions and its samples take for each number of an action."""
 
 
 def beneath(env: object, kind: type[WrapperT]) -> Iterator[WrapperT]:

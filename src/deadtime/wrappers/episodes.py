@@ -38,7 +38,7 @@ class Episodes:
         self._ended = np.zeros(env.num_envs, bool)
 
     def at_reset(self, options: dict[str, Any] | None) -> np.ndarray:
-        """Return which environments a reset with these options starts."""
+        """Return which environments start an episode with a reset with these options."""
         mask = np.ones_like(self._ended)
         if options is not None and "reset_mask" in options:
             mask = np.array(options["reset_mask"])
@@ -54,7 +54,7 @@ class Episodes:
         self._ended = self._ended & ~started
 
     def at_step(self, terminated: np.ndarray, truncated: np.ndarray) -> np.ndarray:
-        """Return which environments this step starts."""
+        """Return which environments start an episode with this step."""
         before, self._ended = self._ended, np.logical_or(terminated, truncated)
         if self.same_step:
             return self._ended

@@ -48,7 +48,7 @@ class PredictObservation(FixedDelay, gym.Wrapper):
         for late in beneath(env, ObservationDelay):
             raise ValueError(
                 "PredictObservation starts from the present observation; got a delay of "
-                f"observations of {late.delay}: use one ActionDelay of the sum"
+                f"observations of {late.delay}: use one ActionDelay with the sum of both"
             )
         if not isinstance(env.observation_space, spaces.Box):
             raise ValueError(

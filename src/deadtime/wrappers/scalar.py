@@ -214,8 +214,8 @@ class AugmentObservation(Augmented, gym.Wrapper, RecordConstructorArgs):
     step, oldest first; -1 stands for no age. With delayed observations there is also
     "observation_age".
 
-    With `flat` it is one vector: the observation, each pending action with discrete ones as one-hot
-    vectors, the ages as numbers. At delay 0 the queue is empty.
+    With `flat` it is one vector: the observation, the pending actions (discrete ones as one-hot
+    vectors), and the ages as numbers. At delay 0 the queue is empty.
 
     The augmented state is Markov if the environment is, the ages are observed "now" and the age
     itself is the channel's state, as in Constant, Uniform, Categorical, RandomWalk and PerEpisode.

@@ -41,7 +41,7 @@ class GameWorker:
     """The games of one worker process (see `worker.Worker`)."""
 
     def __init__(self, lanes: dict[int, Lane], shared: dict[str, np.ndarray]):
-        """Take the lanes by their rows in the shared arrays."""
+        """Take the lanes, each by the number of its row in the shared arrays."""
         self._lanes = lanes
         self._shared = shared
 

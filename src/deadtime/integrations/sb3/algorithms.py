@@ -71,7 +71,7 @@ def _shown(env: VecEnv) -> dict[str, Any]:
     if augmentation.observation_delay:
         raise ValueError(
             "projected takes a delay of actions alone; got a delay of observations of "
-            f"{augmentation.observation_delay}: use one ActionDelay of the sum"
+            f"{augmentation.observation_delay}: use one ActionDelay with the sum of both"
         )
     return {
         "state_size": augmentation.observation_size,
@@ -100,7 +100,7 @@ class ProjectedDQN(_Projected, DQN):
     q_net_target: ProjectedQNetwork
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
-        """Fit Q to the executed transitions, and F to Q at the state of its execution."""
+        """Fit Q to executed transitions, and F to Q at the state where the action was executed."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         losses = []
@@ -142,7 +142,7 @@ class ProjectedDQN(_Projected, DQN):
         return loss, misfits.mean()
 
     def _clip_gradients(self) -> None:
-        """Clip the gradients of Q, and apart from them those of F, as DQN clips its own."""
+        """Clip the gradients of Q, and separately those of F, as DQN clips its own."""
         projection = self.q_net.projection
         apart = [] if projection is None else list(projection.parameters())
         known = {id(parameter) for parameter in apart}

@@ -12,7 +12,7 @@ class LearnForwardModel(BaseCallback):
     """A callback that trains a `ForwardModel` on each step of the environments."""
 
     def __init__(self, model: ForwardModel, steps_per_update: int = 1):
-        """`steps_per_update` is how many calls of the environments there are to one update."""
+        """`steps_per_update` is the number of steps of the vector environment per update."""
         super().__init__()
         self.forward_model = model
         self._every = steps_per_update

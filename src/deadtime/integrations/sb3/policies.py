@@ -72,7 +72,7 @@ class _TD3Actor(_DecidesFromSeen, TD3Actor):
 
 
 class _WithStates:
-    """Mixin of policies that know how many first numbers of an observation are the state."""
+    """Mixin of policies that know how many of an observation's first numbers are the state."""
 
     def __init__(self, observation_space: spaces.Box, *args: Any, state_size: int, **kwargs: Any):
         self.state_size = state_size

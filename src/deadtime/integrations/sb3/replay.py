@@ -38,7 +38,7 @@ class ExecutedReplayBuffer(ReplayBuffer):
     agent decides from predictions, and learns from what happened. A step whose action was chosen
     before its episode leaves no row.
 
-    With `n_steps` above 1, a row sums the rewards of so many steps, discounted by `gamma`.
+    With `n_steps` above 1, a row sums the rewards of that many steps, discounted by `gamma`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ExecutedReplayBuffer(ReplayBuffer):
         n_steps: int = 1,
         gamma: float = 0.99,
     ):
-        """Take the arguments of `NStepReplayBuffer`; each next observation is kept beside."""
+        """Take the arguments of `NStepReplayBuffer`; each next observation is stored too."""
         if optimize_memory_usage:
             raise ValueError(
                 "rows under a delay need both observations of a step; got "
@@ -114,7 +114,7 @@ class ExecutedReplayBuffer(ReplayBuffer):
     def _find_resets(self, obs: np.ndarray, next_obs: np.ndarray) -> None:
         """Begin new episodes where the observation does not continue the last step.
 
-        Stable-Baselines3 resets the environments at each call of `learn`, without a word to the
+        Stable-Baselines3 resets the environments at each call of `learn`, and does not tell the
         buffer.
         """
         if self._expected is not None:

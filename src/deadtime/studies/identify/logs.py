@@ -54,7 +54,7 @@ def record(environment: str, policy: str, delay: str, steps: int, seed: int) -> 
 
 
 def record_substeps(policy: str, delay: float, steps: int, seed: int) -> Recorded:
-    """Return a log of Gymnasium's pendulum, integrated in 10 substeps a step.
+    """Return a log of Gymnasium's pendulum, integrated in 10 substeps per step.
 
     The delay is a whole number of substeps. Actions before the first one are 0.
     """

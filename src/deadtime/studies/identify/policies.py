@@ -1,8 +1,8 @@
-"""Policies that write the logs: random ones, trained ones and feedback, both with a little noise.
+"""Policies that write the logs: random, trained and feedback, the last two with a little noise.
 
-Trained ones predict: they are trained at a delay of 5, and play at any. Feedback is a rule for each
-environment, from its observation alone. It does not know of the delay, so under a long one it plays
-badly, as a log of a real system may.
+Trained policies predict: they are trained at a delay of 5, and act at any delay. Feedback is a rule
+for each environment, from its observation alone. It does not know of the delay, so under a long one
+it plays badly, as a log of a real system may.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _trained(environment: str) -> Trained:
 def _dithered(env: gym.Env, rng: np.random.Generator, wanted: Policy) -> Policy:
     """Return a policy with noise: a tenth of numbered actions are random.
 
-    Actions in a box have a normal error of a tenth of half the range.
+    Actions in a box have a normal error, whose deviation is a tenth of half the range.
     """
     space = env.action_space
     if isinstance(space, gym.spaces.Discrete):

@@ -2,7 +2,7 @@
 
 A run takes minutes of a GPU, so a table is filled in parts, in the order of its runs:
 `deadtime reproduce mujoco --next N`. Chosen by us: the tasks and delays, 300,000 steps with one
-update a step, the settings of SAC's preset, random actions as warm-up, and evaluation by the mean
+update per step, the settings of SAC's preset, random actions as warm-up, and evaluation by the mean
 action on 20 held-out episodes.
 """
 

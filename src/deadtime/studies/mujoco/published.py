@@ -1,7 +1,7 @@
 """Returns that others report for delayed MuJoCo, as anchors beside ours.
 
-None of them has our protocol, so each carries its version, its delay and what differs. `delay` is
-the total number of steps by which an action lands late.
+None of the sources has our protocol, so each row has its version, its delay and what differs.
+`delay` is the total number of steps by which an action lands late.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Published(NamedTuple):
     """Our agent of the same kind; "" if there is none."""
     delay: int
     steps: int | None
-    """The steps of the training; None if the source does not say."""
+    """The number of training steps; None if the source does not say."""
     value: float
     source: str
     note: str

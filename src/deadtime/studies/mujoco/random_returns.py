@@ -1,4 +1,4 @@
-"""The returns of random actions in MuJoCo's tasks, which normalized returns are measured from.
+"""The returns of random actions in MuJoCo's tasks, from which normalized returns are measured.
 
 `python -m deadtime.studies.mujoco.random_returns` prints the table again.
 """

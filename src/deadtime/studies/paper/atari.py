@@ -50,8 +50,9 @@ def atari(env: str, agent: str, delay: int, sticky: float = 0.0, steps: int = _S
 def _ordered() -> dict[tuple[float, int, str, str, int], DeepSpec]:
     """Return the runs by (stickiness, steps, game, agent, delay), the most important first.
 
-    With sticky actions Delayed-Q runs through its queue at every decision, which takes half an hour
-    of a GPU for a million steps: half of them come first, and all of them after the paper's table.
+    With sticky actions, Delayed-Q runs through its queue at every decision. A million steps then
+    take half an hour of a GPU. So runs with half a million steps come first, and those with a
+    million come after the paper's table.
     """
     first = ((0.0, _STEPS), (0.25, _STEPS // 2))
     middle = [(*kind, FIRST[0], agent, 15) for kind, agent in product(first, published.AGENTS)]
@@ -99,7 +100,7 @@ _FIRST_OF: dict[str, str] = {
     **dict.fromkeys(NAMES, "delayed"),
     **dict.fromkeys(PIXEL_MODELS, PIXEL_MODELS[0]),
 }
-"""The agent, or the way to look ahead, with which another one is compared."""
+"""The agent or look-ahead to which each agent or look-ahead is compared."""
 
 
 def _usual(spec: DeepSpec) -> DeepSpec:
@@ -108,7 +109,7 @@ def _usual(spec: DeepSpec) -> DeepSpec:
 
 
 def _rows(results: Results, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return a row for each run: our return, the paper's, and the difference to a first run.
+    """Return a row for each run: our return, the paper's, and the difference from a first run.
 
     The first run is that of Delayed-Q, or of the usual look-ahead.
     """

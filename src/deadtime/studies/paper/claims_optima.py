@@ -199,8 +199,8 @@ def lower_bound() -> Finding:
     """Count policy changes on the proof's chain, augmented, and on the same chain stretched.
 
     The proof needs |S||A|^m - 1 changes on the augmented chain, as on a chain of that many states.
-    The stretched chain shows what carries over: each lower bound for Howard's policy iteration on
-    |S| states, at |S|(m+1) states.
+    The stretched chain shows what remains of the claim: each lower bound for Howard's policy
+    iteration on |S| states holds with delay m on |S|(m+1) states.
     """
     sizes = (6, 12, 24)
     delays = range(4)

@@ -84,7 +84,7 @@ def not_markov() -> Finding:
 
 
 def independence() -> Finding:
-    """Compare conditional laws of s_3, from enumerated paths."""
+    """Compare the law of s_3 given s_2, a_2 and a_3 with its law given s_2 and a_2."""
     worst = 0.0
     cases = 0
     for mdp, delay, rng in random_problems(20, 7, largest=2):

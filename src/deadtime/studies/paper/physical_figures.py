@@ -91,7 +91,7 @@ _CAUSES = {
 
 
 def draw_causes(results: Results, root: Path) -> Path:
-    """Draw Delayed-Q's training return with the mistakes of the authors' code, and the paper's."""
+    """Draw Delayed-Q's training return with each mistake of the authors' code, and the paper's."""
     figure, axes = new_figure(13, 3.9, 1, 4)
     for axis, env in zip(axes, ENVS, strict=True):
         for mistakes, (label, color, marker) in _CAUSES.items():

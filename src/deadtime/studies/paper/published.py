@@ -179,13 +179,14 @@ SAYS = {
         "",
     ),
     "random-delay": (
-        "Return of each agent under laws of the delay with one mean age: the constant mean "
-        "instead, the law with ages seen now, one step later or never, and a receiver that waits.",
+        "Return of each agent under laws of the delay with nearly the same mean age. The agent "
+        "faces the constant mean instead, or the law with ages seen now, one step later or never, "
+        "or a receiver that waits.",
         "",
     ),
     "unknown-delay": (
-        "What an agent finds that is not told its delay, from random actions, and the return of "
-        "an agent that is trained under what it found, beside one that was told the law.",
+        "The delay that an agent finds from random actions if nobody tells it. The return of an "
+        "agent trained under the delay that was found, beside that of an agent told the true law.",
         "",
     ),
     "wrong-delay": (

@@ -103,8 +103,8 @@ def _beside(ours: Estimate, theirs: published.Value | None, decimals: int) -> st
 def outcomes(experiment: Experiment, results: Results) -> str:
     """Return sentences on Delayed-Q against each other agent, by paired differences.
 
-    Settings without a delay are left out. So are runs that stop at a return: their score is when
-    they stopped.
+    Settings without a delay are left out. So are runs that stop at a given return, since
+    all their scores are near it.
     """
     counts: dict[tuple[str, str], list[int]] = {}
     too_few = ""

@@ -4,7 +4,7 @@ The table gives the best return of stationary and of non-stationary Markov polic
 MDP, p = 0.8, γ = 0.5, horizon 10. No policy of any kind can exceed the closed form there, and the
 third row does. Our guess is that each Markov policy was judged by a few sampled paths of its own,
 and that the row gives the largest estimate. The paper says only that it searched all deterministic
-policies by simulation. With 33 paths a policy, the guess fits its numbers to 0.04.
+policies by simulation. With 33 paths per policy, the guess fits its numbers to 0.04.
 """
 
 from __future__ import annotations

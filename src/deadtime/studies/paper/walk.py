@@ -1,11 +1,11 @@
 """The value of a prediction in the random walk with momentum: the mode, the mean, or the law.
 
 The paper says that a point estimate, "e.g. ML or MAP", of the walk's future is x = 0. That is the
-mean. At long delays the law has two peaks at ±Z, so the most likely x is ±Z, and acting on it is
-right about |x| where acting on the mean is not. A forward model rolled step by step gives a third
-point: each step's most likely successor, which runs away from 0 and ends at |x| + m. None of the
-three is safe: only the whole law is never worse. All lines are exact; the points are trained
-agents.
+mean. At long delays the law has two peaks at ±Z, so the most likely x is ±Z. Acting on the mode is
+then right about |x|, and acting on the mean is not. A forward model rolled step by step gives a
+third point: each step's most likely successor, which runs away from 0 and ends at |x| + m. None of
+the three is best everywhere: only the whole law is never worse. All lines are exact; the points are
+trained agents.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The tasks of the study of random delays: environments, agents and laws, as data.
 
 Chosen by us: the tasks, the laws, and the budgets. A task has one budget under all its delays. In
-mazes ε is 0.05. Noisy CartPole has the preset `best` and noise 0.1 on masses and lengths. Pendulum
-has SAC with networks of 64 × 64 and batches of 64, which learn it within this budget on one core.
+mazes ε is 0.05. Noisy CartPole has the preset `best` and noise 0.1 on masses and lengths. In
+Pendulum, SAC has networks of 64 × 64 and batches of 64, which learn the task within this budget on
+one core.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def pendulum(agent: str, delay: Delay, observed: Observed = "now") -> DeepSpec:
 def _deep(
     env: str, agent: str, delay: Delay, observed: Observed, steps: int, **options: Any
 ) -> DeepSpec:
-    """Return a deep run; the usual budget has no name, so that such runs are one run."""
+    """Return a deep run; the spec leaves the usual budget out, so that equal runs have one id."""
     process = delay if isinstance(delay, DelayProcess) else None
     constant = 0 if isinstance(delay, DelayProcess) else delay
     usual = DeepSpec(env, agent, constant, process=process, observed=observed, **options)

@@ -43,7 +43,7 @@ def experiment_of(task: Task) -> Experiment:
 
 
 def _best(results: Results, root: Path, law: str, column: str, agent: str) -> Ceiling | None:
-    """Return the optimum that a run could reach at best, where it can be computed."""
+    """Return the optimum for a run, where it can be computed."""
     result = results.get((law, column, agent))
     if result is None or not isinstance(result.spec, TabularSpec):
         return None
@@ -123,7 +123,7 @@ def _draw_best(axes: Axes, best: Sequence[Ceiling | None]) -> None:
 
 
 def _table(task: Task, results: Results, root: Path) -> list[dict[str, Any]]:
-    """Return a row for each run: its return, the optimum, and how much more than waiting it is."""
+    """Return a row for each run: its return, the optimum, and the difference from waiting."""
     rows = []
     for (law, column, agent), result in results.items():
         best = _best(results, root, law, column, agent)

@@ -2,8 +2,8 @@
 
 Chosen by us: the environments, the laws, 3 seeds, random actions to explore, the log's lengths at
 which it is read, and 20 episodes to play. Agents are trained in Pendulum, with the settings of the
-study there. An agent that finds a constant delay is the agent that was told it, so constants are
-not trained twice.
+study there. An agent that finds a constant delay equals the agent that was told it, so constants
+are not trained twice.
 """
 
 from __future__ import annotations
