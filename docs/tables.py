@@ -651,7 +651,7 @@ def mujoco_short() -> str:
         f"has {seen} and {later}. Settings near Stable-Baselines3's, our budget, {row['seeds']} "
         "seeds, `deadtime reproduce mujoco`: [continuous actions](docs/continuous.md)."
     )
-    return "\n".join(textwrap.wrap(text, 104, subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(textwrap.wrap(text, 112, subsequent_indent="  ", break_on_hyphens=False))
 
 
 def mujoco_published() -> str:
