@@ -545,6 +545,10 @@ def _imported(path: Path) -> Iterable[str]:
             yield from inside[:1] or [name.name for name in node.names]
 
 
+_LISTED = 15
+"""The most scores that are listed one by one."""
+
+
 def sb3() -> str:
     """DQN on CartPole under delay, in four ways: Stable-Baselines3's, and our own learner."""
     found = [_by_agent(f"{library}-cartpole.jsonl") for library in ("sb3", "deadtime")]
@@ -567,12 +571,16 @@ def _by_agent(name: str) -> dict[str, list[float]]:
 
 
 def _scores(scores: list[float]) -> tuple[str, str]:
-    """Format a mean with its 95% interval, and the scores themselves."""
+    """Format a mean with its 95% interval, and the scores, or how far they reach if many."""
     estimate = mean(scores, (0, 500))
     value, low, high = (
         number(str(end), 0) for end in (estimate.value, estimate.low, estimate.high)
     )
-    return f"{value} [{low}, {high}]", ", ".join(number(str(score), 0) for score in scores)
+    each = [number(str(score), 0) for score in scores]
+    if len(each) > _LISTED:
+        least, most = (number(str(end(scores)), 0) for end in (min, max))
+        each = [f"{least} to {most} ({len(each)} seeds)"]
+    return f"{value} [{low}, {high}]", ", ".join(each)
 
 
 SAC_AGENTS = ("projected", "augmented", "delayed", "oblivious")

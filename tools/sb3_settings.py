@@ -2,19 +2,22 @@
 
 The settings of deadtime's learner do not cover these parts, so this script replaces them:
 
+- random actions at the start of each episode, instead of those of CartPole's expert;
 - one update in two steps, from step 1000 on, and a target network copied every 250 updates;
-- a probability of random actions that falls linearly;
+- random actions alone until then, and after that with a probability that falls linearly;
 - initial weights and biases of PyTorch's layers;
 - gradients of each network clipped to a norm of 10.
 
-The forward model of `predicted` is deadtime's own, updated with the agent. Each run adds one line
-of JSON to the record. The table is in docs/sb3.md.
+The queue is shown as one-hot vectors, as in deadtime's preset `best`. The forward model of
+`predicted` is deadtime's own, updated with the agent. Each run adds one line of JSON to the record.
+The table is in docs/sb3.md.
 """
 
 import argparse
 import json
 import platform
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +27,8 @@ import jax
 import jax.numpy as jnp
 
 import deadtime
-from deadtime.learn import deep_q
+from deadtime.envs.start_queue import start_queue
+from deadtime.learn import compiled_loop, deep_q
 from deadtime.learn.double_q import Adam
 from deadtime.learn.learner_code import kept
 from deadtime.learn.networks import MLP
@@ -92,17 +96,20 @@ class ClippingAdam(Adam):
         return super().descend(weights, cut, moments, rate)
 
 
+def explored(updates, floor):
+    """Return the probability of a random action after a number of updates."""
+    step = jnp.where(updates == 0, 0, FIRST_UPDATE + 2 * updates)
+    return jnp.maximum(floor, 1.0 - (1.0 - floor) * step / EXPLORED)
+
+
 class SameDeepQ(deep_q.DeepQ):
     """Deep Q-learning with the schedule of Stable-Baselines3's settings."""
 
     def act(self, program, setup, state, actor, keys):
-        """Return a random action with a probability that falls linearly, else the best one."""
+        """Return a random action before the first update, then ever more often the best one."""
         best = deep_q.greedy(program, setup, state, actor, keys["model"])
         draw = jax.random.uniform(keys["explore"], (2,))
-        floor = setup.numbers.epsilon_floor
-        # the first 1000 steps have no update to count, so they share their mean probability
-        step = jnp.where(state.updates == 0, FIRST_UPDATE / 2, FIRST_UPDATE + 2 * state.updates)
-        epsilon = jnp.maximum(floor, 1.0 - (1.0 - floor) * step / EXPLORED)
+        epsilon = explored(state.updates, setup.numbers.epsilon_floor)
         random = (draw[1] * program.env.num_actions).astype(jnp.int32)
         return jnp.where(draw[0] < epsilon, random, best), ()
 
@@ -115,6 +122,12 @@ class SameDeepQ(deep_q.DeepQ):
         new, finite = deep_q.updated(*given)
         usable = live & (t >= FIRST_UPDATE) & (t % 2 == 0)
         return kept(new, state, finite, t, usable), replay
+
+
+def replace_parts() -> None:
+    """Replace the parts of deadtime's learner and of its CartPole that differ."""
+    deep_q.DEEP_Q, deep_q.Adam, deep_q.new_mlp = SameDeepQ(), ClippingAdam, new_mlp
+    compiled_loop.start_queue = partial(start_queue, warmup="random")
 
 
 def run(agent: str, delay: int, steps: int, seed: int) -> dict:
@@ -146,7 +159,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--record", type=Path, default=Path("out/sb3_settings.jsonl"))
     arguments = parser.parse_args()
-    deep_q.DEEP_Q, deep_q.Adam, deep_q.new_mlp = SameDeepQ(), ClippingAdam, new_mlp
+    replace_parts()
     arguments.record.parent.mkdir(parents=True, exist_ok=True)
     for seed in arguments.seeds:
         for agent in arguments.agents:
