@@ -211,6 +211,29 @@ def test_a_gap_in_time_begins_an_episode():
     assert "1 gaps" in found.warnings[0]
 
 
+def test_of_a_large_log_stretches_from_all_parts_are_used(monkeypatch):
+    """More rows than that, or wide ones; what precedes a stretch is known."""
+    seen, chosen = linear_log(2, rows=3000)
+    whole = transitions(make_log(seen, chosen), 4)
+    monkeypatch.setattr("deadtime.identify.transitions._MOST_NUMBERS", 7 * 2000)
+    some = transitions(make_log(seen, chosen), 4)
+    assert (some.rows, some.logged, some.starts.sum()) == (2000, 3000, 20)
+    assert (whole.rows, whole.logged, whole.starts.sum()) == (3000, 3000, 1)
+    assert some.known.sum() == 5 * 2000 - 10
+    found = identify_delay(seen, chosen, max_delay=4)
+    assert found.delay == 2
+    assert "the log is large: 2,000 transitions, spread over it, were used" in found.warnings
+
+
+def test_the_change_before_is_that_of_the_same_episode():
+    seen = [np.array([[0.0], [1.0], [3.0]]), np.array([[10.0], [14.0], [15.0], [17.0]])]
+    data = transitions(make_log(seen, [np.zeros((2, 1)), np.zeros((3, 1))]), 1)
+    assert data.angles[:, 0].tolist() == [0, 1, 10, 14, 15]
+    for found, expected in ((data.change, [1, 2, 4, 1, 2]), (data.before, [0, 1, 0, 4, 1])):
+        scaled = (expected - np.mean(expected)) / np.std(expected)
+        np.testing.assert_allclose(found[:, 0], scaled)
+
+
 def test_the_answer_is_plain_json():
     found = identify_delay(*linear_log(2), max_delay=4)
     data = json.loads(json.dumps(found.to_json()))
@@ -229,6 +252,9 @@ def test_the_answer_is_plain_json():
         ({"times": [1, 2]}, "times has one entry for each of the 400 actions; got 2"),
         ({"episodes": [1]}, "have one row a step; got 401, 400 and 1"),
         ({"times": np.zeros(400)}, "times grow from row to row"),
+        ({"times": 20.0 * np.arange(400), "step": 0.02}, "got 0.02 s, and times differ by 20 s"),
+        ({"step": 0.1, "action_stamps": [[1], [2], [3]]}, r"equal length; got lengths \[1, 1, 1\]"),
+        ({"step": 0.1, "action_stamps": [["a"], ["b"]]}, "numbers of seconds; got <U1 and <U1"),
     ],
 )
 def test_wrong_arguments(given, message):
@@ -243,6 +269,8 @@ def test_wrong_arguments(given, message):
         (np.full((5, 2), np.nan), np.zeros(5), "got nan in row 0: cut these rows"),
         (np.array([["a"]] * 5), np.zeros(5), "observations are numbers"),
         (np.zeros(0), np.zeros(0), "observations have one row a step"),
+        (np.zeros((5, 600)), np.zeros(5), "observations have at most 512 numbers a step; got 600"),
+        (np.zeros((5, 2)), np.zeros((5, 70)), "actions have at most 64 numbers a step; got 70"),
         ([np.zeros((5, 2))], np.zeros(5), "are both arrays or both lists of arrays"),
         ([np.zeros((1, 2))], [np.zeros(1)], "two steps or more in an episode"),
         ([np.zeros((3, 2)), np.zeros((3, 1))], [np.zeros(3)] * 2, "the same columns"),

@@ -27,7 +27,7 @@ from deadtime.identify.reasons import (
 from deadtime.identify.responses import Fraction, fraction_between
 from deadtime.identify.result import Identification
 from deadtime.identify.stamps import split_delay
-from deadtime.identify.transitions import MOST_ROWS, Transitions, transitions
+from deadtime.identify.transitions import Transitions, transitions
 from deadtime.identify.varying_ages import (
     LEAST_OTHER,
     Ages,
@@ -185,8 +185,8 @@ def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
             f"{stays:.0%} of observations repeat the one before: if they arrive late and some are "
             "skipped, the delay of actions is known less well than it seems"
         )
-    if data.rows == MOST_ROWS:
-        found.append(f"the log is long: {MOST_ROWS:,} transitions, spread over it, were used")
+    if data.rows < data.logged:
+        found.append(f"the log is large: {data.rows:,} transitions, spread over it, were used")
     return tuple(found)
 
 
