@@ -10,10 +10,10 @@ from deadtime.identify.log import Log
 
 MOST_ROWS = 20_000
 """The most transitions that are used; of a longer log, stretches from all parts of it."""
-_MOST_NUMBERS = 2**22
-"""The most numbers of observations, and of the actions of all lags; wide logs use fewer rows."""
+_MOST_NUMBERS = 2**24
+"""The most numbers of observations and actions, counted for each lag; wide logs use fewer rows."""
 _LEAST_ROWS = 1000
-"""The transitions that are used however wide a log is."""
+"""A log that is so wide that fewer rows could be used is refused."""
 _STRETCHES = 20
 _SMALL = 1e-12
 
@@ -78,8 +78,15 @@ def transitions(log: Log, max_delay: int) -> Transitions:
     seen = np.concatenate([o for o, _ in pairs])
     actions = np.concatenate([a for _, a in pairs])
     step = np.concatenate([np.arange(len(a)) for _, a in pairs])
-    width = seen.shape[1] + (max_delay + 1) * actions.shape[1]
-    chosen = _stretches(len(step), min(MOST_ROWS, max(_MOST_NUMBERS // width, _LEAST_ROWS)))
+    width = seen.shape[1] + actions.shape[1]
+    most = _MOST_NUMBERS // ((max_delay + 1) * width)
+    if most < _LEAST_ROWS:
+        longest = _MOST_NUMBERS // (_LEAST_ROWS * width) - 1
+        raise ValueError(
+            f"for {width} numbers a step, max_delay is at most {longest}; got {max_delay}: pass "
+            "that, or leave out columns"
+        )
+    chosen = _stretches(len(step), min(MOST_ROWS, most))
     # Each episode has one observation more than actions.
     now = chosen + np.cumsum(step == 0)[chosen] - 1
     state, following = seen[now], seen[now + 1]
