@@ -20,8 +20,11 @@ def linear_log(delay, rows=400, seed=0, policy=None, noise=0.05, actions=1):
     return state, chosen
 
 
-def pendulum_log(delay, rows=600, substeps=10, seed=0):
-    """Return a log of a damped pendulum whose delay is a multiple of a substep."""
+def pendulum_log(delay, rows=600, substeps=10, seed=0, dither=None):
+    """Return a log of a damped pendulum whose delay is a multiple of a substep.
+
+    With a `dither`, actions are feedback and a normal number of that size.
+    """
     rng = np.random.default_rng(seed)
     chosen = rng.uniform(-1, 1, rows)
     angle, speed = 1.0, 0.0
@@ -30,6 +33,8 @@ def pendulum_log(delay, rows=600, substeps=10, seed=0):
     h = 0.05 / substeps
     for t in range(rows):
         seen[t] = np.cos(angle), np.sin(angle), speed
+        if dither is not None:
+            chosen[t] = np.clip(-seen[t, 1] - 0.3 * speed + dither * rng.normal(), -1, 1)
         for i in range(substeps):
             age = t * substeps + i - late
             torque = chosen[age // substeps] if age >= 0 else 0.0

@@ -135,6 +135,14 @@ def test_a_part_of_a_step(delay):
     assert found.process == Constant(int(np.ceil(delay)))
 
 
+def test_a_part_of_a_step_under_feedback():
+    """The change before tells of the action before, which hides the late part of a step."""
+    found = identify_delay(*pendulum_log(1.4, dither=0.15), max_delay=6)
+    assert found.steps == pytest.approx(1.4, abs=0.05)
+    whole = identify_delay(*pendulum_log(2, dither=0.15), max_delay=6)
+    assert whole.steps == 2
+
+
 def test_actuators_with_delays_of_their_own():
     state, chosen = linear_log(1, actions=2)
     logged = np.column_stack([chosen[1:, 0], chosen[:-1, 1]])
@@ -142,6 +150,22 @@ def test_actuators_with_delays_of_their_own():
     assert found.actuators == (2, 1)
     assert found.process == Constant(2)
     assert "actuators differ: delays 2, 1 steps" in str(found)
+
+
+@pytest.mark.parametrize("late", [(0, 3), (3, 4), (5, 5, 2)])
+def test_actuators_of_equal_effect_with_delays_of_their_own(late):
+    """No common delay explains such a log, but the delay of each actuator is clear."""
+    rng = np.random.default_rng(0)
+    force = rng.uniform(-1, 1, (1500, len(late)))
+    mixing = np.eye(len(late)) + 0.2
+    speed = np.zeros((1501, len(late)))
+    for t in range(1500):
+        acting = [force[t - k, i] if t >= k else 0.0 for i, k in enumerate(late)]
+        speed[t + 1] = 0.95 * speed[t] + 0.2 * mixing @ acting + 0.01 * rng.normal(size=len(late))
+    found = identify_delay(speed, force, max_delay=10)
+    assert found.actuators == late
+    assert found.process == Constant(max(late))
+    assert found.interval == (min(late), max(late))
 
 
 @pytest.mark.slow
@@ -211,6 +235,31 @@ def test_a_gap_in_time_begins_an_episode():
     assert "1 gaps" in found.warnings[0]
 
 
+def test_of_a_large_log_stretches_from_all_parts_are_used(monkeypatch):
+    """More rows than that, or wide ones; what precedes a stretch is known."""
+    seen, chosen = linear_log(2, rows=3000)
+    whole = transitions(make_log(seen, chosen), 4)
+    monkeypatch.setattr("deadtime.identify.transitions._MOST_NUMBERS", 5 * 3 * 2000)
+    some = transitions(make_log(seen, chosen), 4)
+    assert (some.rows, some.logged, some.starts.sum()) == (2000, 3000, 20)
+    assert (whole.rows, whole.logged, whole.starts.sum()) == (3000, 3000, 1)
+    assert some.known.sum() == 5 * 2000 - 10
+    found = identify_delay(seen, chosen, max_delay=4)
+    assert found.delay == 2
+    assert "the log is large: 2,000 transitions, spread over it, were used" in found.warnings
+    with pytest.raises(ValueError, match="for 3 numbers per step, max_delay is at most 9; got 10"):
+        identify_delay(seen, chosen, max_delay=10)
+
+
+def test_the_change_before_is_that_of_the_same_episode():
+    seen = [np.array([[0.0], [1.0], [3.0]]), np.array([[10.0], [14.0], [15.0], [17.0]])]
+    data = transitions(make_log(seen, [np.zeros((2, 1)), np.zeros((3, 1))]), 1)
+    assert data.angles[:, 0].tolist() == [0, 1, 10, 14, 15]
+    for found, expected in ((data.change, [1, 2, 4, 1, 2]), (data.before, [0, 1, 0, 4, 1])):
+        scaled = (expected - np.mean(expected)) / np.std(expected)
+        np.testing.assert_allclose(found[:, 0], scaled)
+
+
 def test_the_answer_is_plain_json():
     found = identify_delay(*linear_log(2), max_delay=4)
     data = json.loads(json.dumps(found.to_json()))
@@ -229,6 +278,9 @@ def test_the_answer_is_plain_json():
         ({"times": [1, 2]}, "times has one entry for each of the 400 actions; got 2"),
         ({"episodes": [1]}, "have one row per step; got 401, 400 and 1"),
         ({"times": np.zeros(400)}, "times grow from row to row"),
+        ({"times": 20.0 * np.arange(400), "step": 0.02}, "got 0.02 s, and times differ by 20 s"),
+        ({"step": 0.1, "action_stamps": [[1], [2], [3]]}, r"equal length; got lengths \[1, 1, 1\]"),
+        ({"step": 0.1, "action_stamps": [["a"], ["b"]]}, "numbers of seconds; got <U1 and <U1"),
     ],
 )
 def test_wrong_arguments(given, message):
@@ -243,6 +295,12 @@ def test_wrong_arguments(given, message):
         (np.full((5, 2), np.nan), np.zeros(5), "got nan in row 0: cut these rows"),
         (np.array([["a"]] * 5), np.zeros(5), "observations are numbers"),
         (np.zeros(0), np.zeros(0), "observations have one row per step"),
+        (
+            np.zeros((5, 600)),
+            np.zeros(5),
+            "observations have at most 512 numbers per step; got 600",
+        ),
+        (np.zeros((5, 2)), np.zeros((5, 70)), "actions have at most 64 numbers per step; got 70"),
         ([np.zeros((5, 2))], np.zeros(5), "are both arrays or both lists of arrays"),
         ([np.zeros((1, 2))], [np.zeros(1)], "two steps or more in an episode"),
         ([np.zeros((3, 2)), np.zeros((3, 1))], [np.zeros(3)] * 2, "the same columns"),

@@ -70,6 +70,41 @@ def test_numbered_columns_and_episodes_of_text(tmp_path):
     assert table.episodes.tolist() == [0, 0, 1]
 
 
+def test_a_mark_in_front_of_the_text_is_no_part_of_the_first_name(tmp_path):
+    """Spreadsheets write one; the episodes would be lost without a word."""
+    path = tmp_path / "log.csv"
+    path.write_text("episode,obs,action\n0,1,2\n1,2,3\n", "utf-8-sig")
+    assert read_table(path, Columns()).episodes.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "message"),
+    [
+        ("0.0,1e300", "takes at most 10,000 steps of 0.02 s; got 1e+300 s: write all times in"),
+        ("early,late", "action stamps are numbers of seconds; got text in the column 'chosen'"),
+    ],
+)
+def test_stamps_that_are_refused(run, tmp_path, stamps, message):
+    rows = csv_log(tmp_path / "log.csv").read_text().splitlines()
+    lines = [f"{rows[0]},chosen,executed", *(f"{row},{stamps}" for row in rows[1:])]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    names = ("--observations", "x,v", "--actions", "force", "--action-stamps", "chosen,executed")
+    status, _, err = run(tmp_path / "log.csv", *names, "--max-delay", 4)
+    assert status == 2
+    assert message in err
+    assert "Warning" not in err
+
+
+def test_logs_that_would_take_much_memory_are_refused(run, tmp_path, monkeypatch):
+    """Numbers of one byte take eight as soon as they are used."""
+    monkeypatch.setattr("deadtime.identify.read_log.MOST_BYTES", 2**16)
+    seen = np.zeros((1000, 10), np.int8)
+    np.savez(tmp_path / "log.npz", observations=seen, actions=seen[:, 0])
+    status, _, err = run(tmp_path / "log.npz")
+    assert status == 2
+    assert "it has 11,000 numbers, and at most 8,192 are read: cut the log" in err
+
+
 def test_parquet(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -95,6 +130,9 @@ def test_a_log_that_shows_nothing_is_status_1(run, tmp_path):
     [
         ("log.txt", b"", "a log is a file that ends in .csv, .npz, .parquet"),
         ("log.csv", b"", "2 to 2048 columns with names in the first line; got 0"),
+        ("log.csv", b"obs;action\n1;2\n", "got 1: put commas between the columns"),
+        ("log.csv", b"time,obs,action\n2026-01-01,1,2\n2026-01-02,1,2\n", "got text in the column"),
+        ("log.csv", b"obs,action\nleft,2\nright,2\n", "observations are numbers; got text"),
         ("log.csv", b"\xff\xfe\x00", "a CSV file is UTF-8 text"),
         ("log.csv", b"obs,action\n1,2\n3\n", "got 1 in line 3: repair the line"),
         ("log.csv", b"1,2\n3,4\n", "the first line has the names of the columns; got numbers"),

@@ -189,6 +189,21 @@ def test_repeated_and_reordered_observations_change_nothing():
     assert counted.dropped == counted.missing == counted.late == 0
 
 
+def test_of_observations_without_stamps_the_last_one_counts():
+    """Nothing says that they are the same message, so the one that arrived last is the newest."""
+    policy = delayed()
+    first, second, third = observations(3)
+    received, stepped = Controller(policy, 0), Controller(policy, 0)
+    received.receive(first)
+    received.receive(second)
+    stepped.receive(first)
+    assert received.step() == stepped.step(second) == policy.act(second, [0, 0, 0])
+    assert policy.act(first, [0, 0, 0]) != policy.act(second, [0, 0, 0])
+    np.testing.assert_array_equal(received._inbox.observation, np.float32(second))
+    received.receive(third, 0)  # its stamp says that it is no newer
+    assert received.statistics.repeated == 1
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e300])
 def test_nan_gives_the_safe_action_and_is_counted(wrong):
     policy = delayed()
@@ -213,6 +228,16 @@ def test_timeouts(on_timeout, expected):
     assert controller.statistics.timeouts == 5
     assert actions[4:] == [actions[3] if expected is None else expected] * 5
     assert controller.statistics.missing == 9
+
+
+@pytest.mark.parametrize("timeout", [0, 1, 2, 3])
+@pytest.mark.parametrize("usual", [0, 1])
+def test_an_age_of_half_a_step_more_than_the_timeout_is_too_old(usual, timeout):
+    controller = Controller(delayed(), 2, timeout=timeout, observation_age=usual)
+    assert controller.step(observations(1)[0], -(usual + timeout + 0.5)) == 2
+    assert controller.statistics.timeouts == 1
+    controller.step(observations(1)[0], 1 - (usual + timeout + 0.49))
+    assert controller.statistics.timeouts == 1
 
 
 def test_a_policy_that_fails_gives_the_safe_action():

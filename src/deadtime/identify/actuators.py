@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from deadtime.identify.evidence import tempered
+from deadtime.identify.evidence import interval_of, posterior_of, tempered
 from deadtime.identify.features import Form
 from deadtime.identify.lag_scores import lag_scores
 from deadtime.identify.responses import responses
@@ -34,6 +34,23 @@ def actuator_lags(data: Transitions, form: Form, common: int) -> tuple[int, ...]
         if tempered(after - before) > _SURE:
             lags, before = moved, after
     return None if (lags == common).all() else tuple(int(one) for one in lags)
+
+
+def are_sure(data: Transitions, form: Form, lags: Sequence[int], level: float) -> bool:
+    """Return whether the lag of each actuator is sure, given those of the others.
+
+    The posterior of a common lag is wide where actuators differ, and says nothing of that.
+    """
+    known = np.repeat(data.known[-1][None], data.lags, axis=0)
+    for place, lag in enumerate(lags):
+        lagged = np.repeat(moved_actions(data, lags)[None], data.lags, axis=0)
+        lagged[..., place] = data.lagged[..., place]
+        gains = lag_scores(replace(data, lagged=lagged, known=known), form).gains
+        posterior = posterior_of(gains)
+        low, high = interval_of(posterior, level)
+        if posterior.argmax() != lag or high > low:
+            return False
+    return True
 
 
 def moved_actions(data: Transitions, lags: Sequence[int]) -> np.ndarray:

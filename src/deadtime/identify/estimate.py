@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from deadtime.delays import Constant, DelayProcess, check_delay
-from deadtime.identify.actuators import actuator_lags, moved_actions
+from deadtime.identify.actuators import actuator_lags, are_sure, moved_actions
 from deadtime.identify.correlation import news_correlation
 from deadtime.identify.evidence import interval_of, posterior_of, tempered
-from deadtime.identify.features import Form
+from deadtime.identify.features import Form, with_gain
 from deadtime.identify.lag_scores import LagScores, best_scores, news_gains
 from deadtime.identify.log import Log, make_log
 from deadtime.identify.reasons import (
@@ -27,7 +27,7 @@ from deadtime.identify.reasons import (
 from deadtime.identify.responses import Fraction, fraction_between
 from deadtime.identify.result import Identification
 from deadtime.identify.stamps import split_delay
-from deadtime.identify.transitions import MOST_ROWS, Transitions, transitions
+from deadtime.identify.transitions import Transitions, transitions
 from deadtime.identify.varying_ages import (
     LEAST_OTHER,
     Ages,
@@ -142,16 +142,25 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     constant = constant_evidence(mixed, lag.form, data.lagged[best], data.known[best])
     ages = varying_ages(mixed, lag.form)
     interval = interval_of(lag.posterior, level)
+    is_narrow = interval[1] - interval[0] <= 1 and lag.posterior[best] >= 0.5
     part, rival = _part_of_a_step(data, mixed, lag, interval, constant)
     lags = None if log.discrete else actuator_lags(data, lag.form, best)
     if lags is not None:
         moved = moved_actions(mixed, lags)
-        rival = constant_evidence(mixed, lag.form, moved, data.known[-1])
+        evidence = constant_evidence(mixed, lag.form, moved, data.known[-1])
+        if part is not None and tempered((rival - evidence) * data.known[-1]) > _SURE:
+            lags = None
+        else:
+            part, rival = None, evidence
+            interval = min(interval[0], *lags), max(interval[1], *lags)
     if _varies(ages, rival, lag, mixed):
         return _varying(empty, ages, level)
     if lag.effect < _SURE:
         return _unknown(empty, no_effect(data))
-    if part is None and (interval[1] - interval[0] > 1 or lag.posterior[best] < 0.5):
+    sure = part is not None or is_narrow
+    if not sure and lags is not None and predictability(data) <= _FEEDBACK:
+        sure = are_sure(data, lag.form, lags, level)
+    if not sure:
         return _unknown(replace(empty, interval=interval), several_lags(data, interval, level))
     return _constant(replace(empty, actuators=lags), lag, part, interval)
 
@@ -186,8 +195,8 @@ def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
             f"{stays:.0%} of observations repeat the one before: if they arrive late and some are "
             "skipped, the delay of actions is known less well than it seems"
         )
-    if data.rows == MOST_ROWS:
-        found.append(f"the log is long: {MOST_ROWS:,} transitions, spread over it, were used")
+    if data.rows < data.logged:
+        found.append(f"the log is large: {data.rows:,} transitions, spread over it, were used")
     return tuple(found)
 
 
@@ -239,6 +248,8 @@ def _part_of_a_step(
         if 0 <= low < data.lags - 1 and data.known[low + 1].sum() >= LEAST_ROWS:
             part = fraction_between(data, lag.form, low, feedback)
             evidence = _mixed_evidence(mixed, lag.form, part)
+            apart = _apart_evidence(mixed, lag.form, low)
+            evidence = max(evidence, apart, key=np.sum)
             if evidence.sum() <= rival.sum():
                 continue
             rival = evidence
@@ -253,6 +264,25 @@ def _mixed_evidence(data: Transitions, form: Form, part: Fraction) -> np.ndarray
     early, late = data.lagged[part.lag], data.lagged[part.lag + 1]
     mixed = (1 - part.share) * early + part.share * late
     return constant_evidence(data, form, mixed, data.known[part.lag + 1])
+
+
+def _apart_evidence(data: Transitions, form: Form, lag: int) -> np.ndarray:
+    """Return the log-density of each row if both actions of a step have effects of their own.
+
+    The late part of a step moves a position less than a speed, so one share does not fit all
+    outputs. The change before may hide that part, since it tells of the action before: without it
+    the model is as good if the observation has the speeds. Numbers that the model has beside those
+    of a whole delay are paid for.
+    """
+    both = np.concatenate([data.lagged[lag], data.lagged[lag + 1]], axis=-1)
+    actions = with_gain(data.lagged[lag], data, form).shape[-1]
+    found = []
+    for other in {form, replace(form, before=False)}:
+        evidence = constant_evidence(data, other, both, data.known[lag + 1])
+        more = actions - (form.before - other.before) * data.before.shape[1]
+        penalty = more * data.change.shape[1] / 2 * math.log(data.rows)
+        found.append(evidence - max(penalty, 0.0) / data.rows)
+    return max(found, key=np.sum)
 
 
 def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool:

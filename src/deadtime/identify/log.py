@@ -13,6 +13,10 @@ _LARGEST = 1e150
 """The largest absolute value in a log; its square is finite."""
 _MOST_CATEGORIES = 64
 """An action with more different values than this is not treated as a numbered action."""
+_WIDEST = {"observations": 512, "actions": 64}
+"""The largest count of numbers of an observation and of an action; work grows with its square."""
+_GAP = 1.5
+"""Time stamps that differ by more steps than this have a gap between them."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,13 @@ def make_log(
     encoded, is_discrete = _encoded(chosen, discrete)
     if stamps is None:
         return Log(tuple(seen), tuple(encoded), is_discrete, step)
-    seconds = step or _usual_step(stamps)
+    usual = _usual_step(stamps)
+    if step is not None and not usual / _GAP < step < usual * _GAP:
+        raise ValueError(
+            f"step is the usual difference of times; got {step:g} s, and times differ by {usual:g} "
+            "s: leave step out, or write both in seconds"
+        )
+    seconds = step or usual
     return _without_gaps(Log(tuple(seen), tuple(encoded), is_discrete, seconds), stamps)
 
 
@@ -137,7 +147,14 @@ def _rows(values: ArrayLike, name: str) -> np.ndarray:
         raise ValueError(
             f"{name} have one row per step; got shape {array.shape}: pass at least one row"
         )
-    return array if array.ndim == 1 else array.reshape(len(array), -1)
+    rows = array if array.ndim == 1 else array.reshape(len(array), -1)
+    width, most = rows.size // len(rows), _WIDEST[name]
+    if width > most:
+        raise ValueError(
+            f"{name} have at most {most} numbers per step; got {width:,}: leave out columns that "
+            "actions move little"
+        )
+    return rows
 
 
 def _table(values: ArrayLike, name: str) -> np.ndarray:
@@ -235,7 +252,7 @@ def _without_gaps(log: Log, stamps: list[np.ndarray]) -> Log:
     gaps = 0
     for one, other, times in zip(log.observations, log.actions, stamps, strict=True):
         differences = np.diff(times) / log.step
-        ends = np.flatnonzero((differences > 1.5) | (differences <= 0)) + 1
+        ends = np.flatnonzero((differences > _GAP) | (differences <= 0)) + 1
         gaps += len(ends)
         seen += np.split(one, ends)
         chosen += np.split(other, ends)

@@ -18,7 +18,7 @@ from deadtime._support.files import arrays, opened, plain
 from deadtime._support.names import nearest
 
 MOST_BYTES = 2**28
-"""The largest number of bytes that the numbers of a log take in memory."""
+"""The largest number of bytes that the numbers of a log take in memory, eight for each."""
 MOST_TEXT = 2**26
 """The largest CSV file that is read."""
 _MOST_COLUMNS = 2048
@@ -57,6 +57,12 @@ class Table:
     observation_stamps: tuple[np.ndarray, ...] | None
 
 
+class _Found(dict[str, np.ndarray]):
+    """The arrays of a file by name; `texts` are the names of those whose cells are text."""
+
+    texts: frozenset[str] = frozenset()
+
+
 def read_table(path: Path, columns: Columns) -> Table:
     """Read the columns of a log from a CSV, NPZ or Parquet file."""
     readers = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
@@ -72,7 +78,7 @@ def read_table(path: Path, columns: Columns) -> Table:
         raise ValueError(f"{path.name} is a log that can't be read: {error}") from None
 
 
-def _chosen(found: dict[str, np.ndarray], columns: Columns) -> Table:
+def _chosen(found: _Found, columns: Columns) -> Table:
     """Return the named arrays of a file, checked to be of one length."""
     table = Table(
         observations=_stacked(found, columns.observations, "observations"),
@@ -82,10 +88,15 @@ def _chosen(found: dict[str, np.ndarray], columns: Columns) -> Table:
         action_stamps=_pair(found, columns.action_stamps, "action stamps"),
         observation_stamps=_pair(found, columns.observation_stamps, "observation stamps"),
     )
+    count = table.observations.size + table.actions.size
+    if 8 * count > MOST_BYTES:
+        raise ValueError(
+            f"it has {count:,} numbers, and at most {MOST_BYTES // 8:,} are read: cut the log"
+        )
     return table if table.episodes is not None else _ended(table, found)
 
 
-def _stacked(found: dict[str, np.ndarray], names: Sequence[str], what: str) -> np.ndarray:
+def _stacked(found: _Found, names: Sequence[str], what: str) -> np.ndarray:
     if not names:
         usual = [name for name in _NAMES[what] if name in found]
         prefixed = [name for name in found if _numbered(name, what)]
@@ -95,6 +106,8 @@ def _stacked(found: dict[str, np.ndarray], names: Sequence[str], what: str) -> n
                 f"no column is called {_NAMES[what][0]!r}; the columns are "
                 f"{', '.join(list(found)[:20]) or 'none'}: name them with --{what}"
             )
+    if what == "observations":
+        _check_numbers(found, names, what)
     parts = [_named(found, name) for name in names]
     if len(parts) == 1:
         return parts[0]
@@ -113,26 +126,36 @@ def _numbered(name: str, what: str) -> bool:
     return False
 
 
-def _optional(found: dict[str, np.ndarray], name: str, what: str) -> np.ndarray | None:
-    if name:
-        return _named(found, name)
-    usual = [one for one in _NAMES[what] if one in found]
-    return found[usual[0]] if usual else None
+def _optional(found: _Found, name: str, what: str) -> np.ndarray | None:
+    names = [name] if name else [one for one in _NAMES[what] if one in found][:1]
+    if what == "time":
+        _check_numbers(found, names, "times")
+    return _named(found, names[0]) if names else None
 
 
-def _pair(
-    found: dict[str, np.ndarray], names: Sequence[str], what: str
-) -> tuple[np.ndarray, ...] | None:
+def _check_numbers(found: _Found, names: Sequence[str], what: str) -> None:
+    """Raise if a column has text, which would be numbered in order of appearance."""
+    for name in names:
+        if name in found.texts:
+            unit = "" if what == "observations" else " of seconds"
+            raise ValueError(
+                f"{what} are numbers{unit}; got text in the column {name!r}: write numbers, or "
+                "rename the column"
+            )
+
+
+def _pair(found: _Found, names: Sequence[str], what: str) -> tuple[np.ndarray, ...] | None:
     if not names:
         return None
     if len(names) != 2:
         raise ValueError(
             f"{what} are two columns, the earlier time first; got {len(names)}: name two columns"
         )
+    _check_numbers(found, names, what)
     return tuple(_named(found, name) for name in names)
 
 
-def _named(found: dict[str, np.ndarray], name: str) -> np.ndarray:
+def _named(found: _Found, name: str) -> np.ndarray:
     if name not in found:
         there = ", ".join(list(found)[:20])
         raise ValueError(
@@ -141,7 +164,7 @@ def _named(found: dict[str, np.ndarray], name: str) -> np.ndarray:
     return found[name]
 
 
-def _ended(table: Table, found: dict[str, np.ndarray]) -> Table:
+def _ended(table: Table, found: _Found) -> Table:
     """Number the episodes by the arrays that mark their last rows, if there are any."""
     marks = [np.asarray(found[name]).reshape(-1) for name in _ENDS if name in found]
     rows = len(table.actions)
@@ -153,17 +176,17 @@ def _ended(table: Table, found: dict[str, np.ndarray]) -> Table:
     return replace(table, episodes=numbers)
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
+def _read_npz(path: Path) -> _Found:
     """Read numbers and flags of an NPZ file; other arrays are refused."""
     with opened(path, MOST_BYTES) as file:
         found = arrays(file, MOST_BYTES, kinds="biuf")
-    return {name: one for name, one in found.items() if one.ndim}
+    return _Found({name: one for name, one in found.items() if one.ndim})
 
 
-def _read_csv(path: Path) -> dict[str, np.ndarray]:
+def _read_csv(path: Path) -> _Found:
     """Read a CSV file whose first line has the names of the columns."""
     try:
-        text = plain(path, MOST_TEXT).decode()
+        text = plain(path, MOST_TEXT).decode("utf-8-sig")  # spreadsheets write a mark in front
     except UnicodeDecodeError:
         raise ValueError("a CSV file is UTF-8 text: save it as text") from None
     rows = csv.reader(io.StringIO(text, newline=""))
@@ -185,7 +208,10 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"it is no table with commas ({error})") from None
     if not len(columns[0].numbers):
         raise ValueError("a log has one row per step; got only the names of the columns: log steps")
-    return {name: column.values() for name, column in zip(head, columns, strict=True)}
+    named = dict(zip(head, columns, strict=True))
+    found = _Found({name: column.values() for name, column in named.items()})
+    found.texts = frozenset(name for name, column in named.items() if column.texts)
+    return found
 
 
 class _Column:
@@ -223,7 +249,8 @@ class _Column:
 def _check_head(head: Sequence[str]) -> None:
     if not 2 <= len(head) <= _MOST_COLUMNS:
         raise ValueError(
-            f"a log has 2 to {_MOST_COLUMNS} columns with names in the first line; got {len(head)}"
+            f"a log has 2 to {_MOST_COLUMNS} columns with names in the first line; got "
+            f"{len(head)}: put commas between the columns"
         )
     if len({*head}) < len(head):
         raise ValueError("each column has a name of its own; got one twice: rename it")
@@ -242,7 +269,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_parquet(path: Path) -> dict[str, np.ndarray]:
+def _read_parquet(path: Path) -> _Found:
     """Read the columns of numbers of a Parquet file, if pyarrow is installed."""
     try:
         from pyarrow import parquet, types  # noqa: PLC0415  (an optional package)
@@ -269,7 +296,7 @@ def _read_parquet(path: Path) -> dict[str, np.ndarray]:
                     f"{MOST_BYTES:,} bytes are read: cut the log"
                 )
             read = table.read(columns=names)
-            return {name: read.column(name).to_numpy() for name in names}
+            return _Found({name: read.column(name).to_numpy() for name in names})
         # For a damaged file, pyarrow raises several kinds.
         except Exception as error:
             why, *_ = str(error).splitlines() or [type(error).__name__]

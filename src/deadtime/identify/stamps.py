@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from deadtime.delays import Categorical, Constant, DelayProcess
 
 _LEAST = 5e-3
+_MOST_STEPS = 10_000
+"""The longest delay of a message, in steps."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def split_delay(
             "seconds, for example 0.02"
         )
     late = {
-        name: None if pair is None else _latencies(pair, name)
+        name: None if pair is None else _latencies(pair, name, step)
         for name, pair in (("action", action_stamps), ("observation", observation_stamps))
     }
     means = {name: None if one is None else float(one.mean()) for name, one in late.items()}
@@ -81,20 +83,33 @@ def split_delay(
     )
 
 
-def _latencies(pair: Sequence[ArrayLike], name: str) -> np.ndarray:
+def _latencies(pair: Sequence[ArrayLike], name: str, step: float) -> np.ndarray:
     """Return the seconds from the first stamp of a pair to the second."""
-    first, second = (np.asarray(one, np.float64).reshape(-1) for one in pair)
-    if len(first) != len(second) or not len(first):
+    columns = [np.asarray(one).reshape(-1) for one in pair]
+    sizes = [len(one) for one in columns]
+    if len(columns) != 2 or sizes[0] != sizes[1] or not sizes[0]:
         raise ValueError(
-            f"the stamps of the {name} delay are two columns of equal length; got {len(first)} and "
-            f"{len(second)}: pass one pair for each step"
+            f"the stamps of the {name} delay are two columns of equal length; got lengths {sizes}: "
+            "pass one pair for each step"
         )
-    late = second - first
+    if any(one.dtype.kind not in "iuf" for one in columns):
+        kinds = " and ".join(str(one.dtype) for one in columns)
+        raise ValueError(
+            f"the stamps of the {name} delay are numbers of seconds; got {kinds}: write seconds"
+        )
+    first, second = (one.astype(np.float64) for one in columns)
+    with np.errstate(all="ignore"):
+        late = second - first
     late = late[np.isfinite(late)]
     if not len(late) or (late < 0).any():
         raise ValueError(
             f"the second stamp of the {name} delay is not before the first; got a difference of "
             f"{late.min(initial=0.0):g} s: swap the columns, or synchronize the clocks"
+        )
+    if late.max() > _MOST_STEPS * step:
+        raise ValueError(
+            f"a message of the {name} delay takes at most {_MOST_STEPS:,} steps of {step:g} s; got "
+            f"{late.max():g} s: write all times in seconds"
         )
     return late
 
@@ -102,7 +117,7 @@ def _latencies(pair: Sequence[ArrayLike], name: str) -> np.ndarray:
 def _process(steps: np.ndarray) -> DelayProcess:
     """Return the law of latencies, rounded up to whole steps."""
     whole = np.ceil(steps - 1e-6).astype(np.int64)
-    law = np.bincount(np.minimum(whole, 10_000)) / len(whole)
+    law = np.bincount(whole) / len(whole)
     law[law < _LEAST] = 0.0
     if (law > 0).sum() == 1:
         return Constant(int(law.argmax()))

@@ -10,6 +10,10 @@ from deadtime.identify.log import Log
 
 MOST_ROWS = 20_000
 """The largest number of transitions used; a longer log gives stretches from all its parts."""
+_MOST_NUMBERS = 2**24
+"""The largest count of observations and actions, over all lags; wide logs use fewer rows."""
+_LEAST_ROWS = 1000
+"""A log so wide that fewer rows than this could be used is refused."""
 _STRETCHES = 20
 _SMALL = 1e-12
 
@@ -38,6 +42,8 @@ class Transitions:
     """Whether the row is not the successor of the row before it, (n,)."""
     action_columns: tuple[int, ...]
     """The columns of the log's actions that vary."""
+    logged: int
+    """The number of transitions of the log, of which these are all or some."""
 
     @property
     def rows(self) -> int:
@@ -69,40 +75,49 @@ def transitions(log: Log, max_delay: int) -> Transitions:
             "a log has two steps or more in an episode; got episodes of one step: check how the "
             "episodes are numbered"
         )
-    state = np.concatenate([o[:-1] for o, _ in pairs])
-    change = np.concatenate([np.diff(o, axis=0) for o, _ in pairs])
-    before = np.concatenate(
-        [np.diff(o[:-1], axis=0, prepend=o[:1]) if len(o) > 1 else o[:0] for o, _ in pairs]
-    )
+    seen = np.concatenate([o for o, _ in pairs])
     actions = np.concatenate([a for _, a in pairs])
     step = np.concatenate([np.arange(len(a)) for _, a in pairs])
-    chosen = _stretches(len(step))
+    width = seen.shape[1] + actions.shape[1]
+    most = _MOST_NUMBERS // ((max_delay + 1) * width)
+    if most < _LEAST_ROWS:
+        longest = _MOST_NUMBERS // (_LEAST_ROWS * width) - 1
+        raise ValueError(
+            f"for {width} numbers per step, max_delay is at most {longest}; got {max_delay}: pass "
+            "that, or leave out columns"
+        )
+    chosen = _stretches(len(step), min(MOST_ROWS, most))
+    # Each episode has one observation more than actions.
+    now = chosen + np.cumsum(step == 0)[chosen] - 1
+    state, following = seen[now], seen[now + 1]
+    before = seen[np.where(step[chosen] > 0, now - 1, now)]
     lags = np.arange(max_delay + 1)[:, None]
     places = chosen[None] - lags
     known = step[chosen][None] >= lags
     scaled, columns = _scaled(actions)
-    numbers, state_columns = _scaled(state[chosen])
+    numbers, state_columns = _scaled(state)
     lagged = np.where(known[..., None], scaled[np.maximum(places, 0)], 0.0)
     new = (step[chosen] == 0) | np.diff(chosen, prepend=-2).astype(bool) & (
         np.diff(chosen, prepend=-2) != 1
     )
     return Transitions(
         state=numbers,
-        angles=state[chosen][:, state_columns],
-        before=_scaled(before[chosen])[0],
-        change=_scaled(change[chosen])[0],
+        angles=state[:, state_columns],
+        before=_scaled(state - before)[0],
+        change=_scaled(following - state)[0],
         lagged=lagged,
         known=known,
         starts=new,
         action_columns=columns,
+        logged=len(step),
     )
 
 
-def _stretches(rows: int) -> np.ndarray:
+def _stretches(rows: int, most: int) -> np.ndarray:
     """Return the rows to use: all, or equal stretches spread over a long log."""
-    if rows <= MOST_ROWS:
+    if rows <= most:
         return np.arange(rows)
-    length = MOST_ROWS // _STRETCHES
+    length = most // _STRETCHES
     firsts = np.linspace(0, rows - length, _STRETCHES).astype(np.int64)
     return (firsts[:, None] + np.arange(length)).ravel()
 

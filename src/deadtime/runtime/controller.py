@@ -114,10 +114,10 @@ class Controller:
         """Return the action of this period.
 
         `observation` is the one that has just arrived, and `stamp` the time when it was sampled.
-        Without a stamp it has the usual age. Without an observation, the newest one from `receive`
-        is used. A policy that needs ages takes `action_age`, the age of the action that is executed
-        now. An action with several numbers is a read-only array, which a later step overwrites:
-        copy it to keep it.
+        Without a stamp it has the usual age, and it is newer than those that arrived before it.
+        Without an observation, the newest one from `receive` is used. A policy that needs ages
+        takes `action_age`, the age of the action that is executed now. An action with several
+        numbers is a read-only array, which a later step overwrites: copy it to keep it.
         """
         with self._lock:
             now = self._advance()
@@ -162,7 +162,7 @@ class Controller:
         if math.isinf(inbox.stamp) or (broken and not fresh):
             return self._safe
         exact = (now - inbox.stamp) / self.period
-        if exact > self._usual + self._timeout + 0.5:
+        if exact >= self._usual + self._timeout + 0.5:
             counts.timeouts += 1
             return self._window.newest() if self._on_timeout == "hold" else self._safe
         age = max(round(exact), 0)

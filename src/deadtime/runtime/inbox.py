@@ -50,7 +50,7 @@ class Inbox:
     ) -> None:
         """Take an observation with its time stamp, or count why it is not taken.
 
-        Without a time stamp it has the usual age.
+        Without a time stamp it has the usual age, and it is newer than what arrived before it.
         """
         counts = self._counts
         with np.errstate(all="ignore"):
@@ -65,7 +65,7 @@ class Inbox:
         elif not taken:
             self.is_broken = True
             counts.nan += 1
-        elif when == self.stamp:
+        elif when == self.stamp and stamp is not None:
             counts.repeated += 1
         elif when < self.stamp:
             counts.reordered += 1

@@ -24,7 +24,8 @@ class Statistics:
     dropped: int
     """Gaps in the time stamps, in steps: observations that never came, or came too late."""
     nan: int
-    """Observations with numbers that are not finite; each gives the safe action."""
+    """Observations with numbers that are not finite. Each gives the safe action, unless a good one
+    came in the same step."""
     invalid: int
     """Observations of another shape or type, or with an impossible time stamp."""
     missing: int
