@@ -289,6 +289,12 @@ def test_hostile_files_are_refused(kind, tmp_path):
         load(path)
 
 
+def test_an_onnx_model_is_no_policy_to_load(tmp_path):
+    (tmp_path / "policy.onnx").write_bytes(to_onnx(POLICIES["deep delayed"]))
+    with pytest.raises(ValueError, match=r"`deadtime export RUN policy.safetensors`"):
+        load(tmp_path / "policy.onnx")
+
+
 @pytest.mark.parametrize("place", range(0, 1600, 23))
 def test_a_flipped_byte_is_refused_or_harmless(place, tmp_path):
     path = save(POLICIES["deep delayed"], tmp_path / "policy.safetensors")

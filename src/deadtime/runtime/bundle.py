@@ -62,7 +62,13 @@ def policy_of(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Policy:
 def _manifest_of(content: bytes) -> Manifest:
     """Return the manifest in the header of a file."""
     size = int.from_bytes(content[:_SIZE_BYTES], "little")
-    header = from_json(content[_SIZE_BYTES : _SIZE_BYTES + size])
+    try:
+        header = from_json(content[_SIZE_BYTES : _SIZE_BYTES + size])
+    except ValueError as error:
+        raise ValueError(
+            f"a policy's file begins with a header of JSON; {error}: write it with "
+            "`deadtime export RUN policy.safetensors`"
+        ) from None
     metadata = header.get("__metadata__") if isinstance(header, dict) else None
     text = metadata.get(_KEY) if isinstance(metadata, dict) else None
     if not isinstance(text, str):
