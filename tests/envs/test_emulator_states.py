@@ -1,6 +1,7 @@
 """Forged states of the Atari emulator are refused."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -83,6 +84,7 @@ def test_a_pool_says_so_too(lane):
     ):
         group = object.__new__(HostGroup)
         group.pairs = [0]
+        group._thread = ThreadPoolExecutor(1)
         group.program = SimpleNamespace(lanes=1, capacity=2, env=None, stacked=True)
         with pytest.raises(ValueError, match=why):
             group._load_pool(

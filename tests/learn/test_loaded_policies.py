@@ -10,18 +10,20 @@ from gymnasium import spaces
 
 import deadtime
 from deadtime.cli.main import main
-from deadtime.envs import gym_outside
+from deadtime.envs import gym_outside, make
 from deadtime.envs.atari.games import SIDE, STACK
 from deadtime.learn.a2c import new_actor_critic, new_state
 from deadtime.learn.actor_critic import ACTOR_CRITIC
 from deadtime.learn.frame_a2c import new_frame_actor_critic
 from deadtime.learn.frame_networks import named_arrays, new_q
+from deadtime.learn.program import Program
 from deadtime.learn.settings import A2C, PixelA2C, PixelQ
 from deadtime.runs import records
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.record import Record
 from deadtime.runs.result import Result
 from deadtime.runtime import NetworkPolicy, Policy
+from deadtime.runtime.views import VIEWS
 from tests.runtime.kinds import deep_manifest, recurrent_manifest
 
 NEEDY = "gym:deadtime-test/Needy-v0"
@@ -120,7 +122,8 @@ def test_a_policy_acts_without_its_simulator(agent, tmp_path, without, capsys):
 
 def recurrent_arrays(numbers=3, actions=2):
     net = new_actor_critic(jax.random.key(0), numbers, actions, A2C(hidden=(4,), lstm=5))
-    return ACTOR_CRITIC.policy_arrays(None, new_state(net, A2C()))
+    program = Program(make("cartpole"), VIEWS["recurrent"], A2C(), 0)
+    return ACTOR_CRITIC.policy_arrays(program, new_state(net, A2C()))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from deadtime.learn.outcome import Outcome
 Progress = Callable[[int], None]
 Finished = tuple[Any, Outcome]
 _WRITING_PART = 0.05
-"""The largest part of the time that writing checkpoints takes, after the first one."""
+"""The largest part of the time that writing checkpoints takes."""
 
 
 class Group(Protocol):
@@ -41,7 +41,7 @@ class Group(Protocol):
 
     @property
     def write_every_seconds(self) -> float:
-        """The least time between two checkpoints."""
+        """The least time between two checkpoints; with 0, one follows every advance."""
 
     def device(self) -> AbstractContextManager[Any]:
         """Return the context in which the group is trained."""
@@ -149,5 +149,6 @@ def _advanced(group: Group, progress: Progress, stop: Event, write: Callable[[],
         if began - written > wait and group.done < group.length:
             write()
             written = monotonic()
-            wait = max(group.write_every_seconds, (written - began) / _WRITING_PART)
+            if wait:
+                wait = max(group.write_every_seconds, (written - began) / _WRITING_PART)
     return True
