@@ -41,7 +41,7 @@ class Group(Protocol):
 
     @property
     def write_every_seconds(self) -> float:
-        """The least time between two checkpoints; with 0, one follows every advance."""
+        """The least time between two checkpoints; at 0 or less, one follows every advance."""
 
     def device(self) -> AbstractContextManager[Any]:
         """Return the context in which the group is trained."""
@@ -149,6 +149,6 @@ def _advanced(group: Group, progress: Progress, stop: Event, write: Callable[[],
         if began - written > wait and group.done < group.length:
             write()
             written = monotonic()
-            if wait:
+            if wait > 0:
                 wait = max(group.write_every_seconds, (written - began) / _WRITING_PART)
     return True
