@@ -33,7 +33,8 @@ def test_published_cells_keep_the_weights_of_their_first_seed():
         spec = Result(record).spec
         sees_queue = VIEWS[spec.agent].sees_queue
         large = spec.env == "maze" and sees_queue and spec.delay > 2  # a row for each visited queue
-        assert large or spec.family.name == "atari", spec.name
+        networks = spec.family.name in ("atari", "gym")  # SAC's actor takes 350 KB
+        assert large or networks, spec.name
 
 
 @pytest.mark.full
