@@ -133,7 +133,8 @@ def _seconds_on_cores(specs: list[tuple[DeepSpec, int]], together: bool) -> list
             each /= FASTER_WITHOUT_PREDICTIONS
         if not spec.frames and host_programs.is_large(spec.learner):
             products = host_programs.products_of(spec.learner)
-            each = spec.length * CORE_SECONDS_A_PRODUCT * products
+            updates = max(0, spec.length - getattr(spec.learner, "random_steps", 0))
+            each = updates * CORE_SECONDS_A_PRODUCT * products
         found += [each] * seeds
         if program not in known:
             there = memory.has_compiled(program)
