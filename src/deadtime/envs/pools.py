@@ -17,7 +17,7 @@ LARGEST_RETURN = float(np.finfo(np.float32).max)
 
 
 class Lane(NamedTuple):
-    """What a pool needs to start one of its environments."""
+    """The description of one environment that a pool starts."""
 
     environment: Any
     """The environment, as the family's `make` returned it."""
