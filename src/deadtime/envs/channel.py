@@ -26,12 +26,22 @@ def first_state(process: DelayProcess | None, key: jax.Array) -> Any:
     return chain.initial(_uniform(key) if chain.starts_randomly else jnp.zeros(()))
 
 
-def next_state(process: DelayProcess | None, state: PyTree, key: jax.Array) -> Any:
-    """Return the channel's state one step later."""
+def step_draw(process: DelayProcess | None, key: jax.Array) -> Any:
+    """Return the uniform number from which a step draws its channel; () if it needs none.
+
+    It depends on the key alone, so it can be drawn for many steps at once.
+    """
+    if process is None or process.constant is not None or process.chain.deterministic:
+        return ()
+    return _uniform(key)
+
+
+def next_state(process: DelayProcess | None, state: PyTree, draw: PyTree) -> Any:
+    """Return the channel's state one step later, from the step's `step_draw`."""
     if process is None or process.constant is not None:
         return state
     chain = process.chain
-    return chain.next(state, None if chain.deterministic else _uniform(key))
+    return chain.next(state, None if chain.deterministic else draw)
 
 
 def age_of(process: DelayProcess, state: PyTree) -> jax.Array:

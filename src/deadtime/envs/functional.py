@@ -168,7 +168,10 @@ class Delayed(Environment):
         obs, env_state, reward, terminated, info = self.env.step_env(
             key, state.env_state, executed, params
         )
-        after = DelayedState(env_state, queue, channel.next_state(self.process, state.channel, key))
+        moved = channel.next_state(
+            self.process, state.channel, channel.step_draw(self.process, key)
+        )
+        after = DelayedState(env_state, queue, moved)
         info = {
             **info,
             "executed_action": executed,

@@ -44,6 +44,8 @@ class Ahead(NamedTuple):
 
     t: Int[Array, ""]
     keys: Array
+    channel: Any
+    """The draw of the channel (see `channel.step_draw`)."""
     start: Any
     """The start of the next episode, if this step ends one."""
 
@@ -104,7 +106,9 @@ def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
     """Precompute the inputs of environment step t."""
     count = len(program.learner.keys) + 1
     *keys, key_start = jax.random.split(jax.random.fold_in(setup.key, t + 1), count)
-    return Ahead(t, jnp.stack(keys), start(program, setup, key_start))
+    key_env = keys[program.learner.keys.index("environment")]
+    drawn = channel.step_draw(program.process, key_env)
+    return Ahead(t, jnp.stack(keys), drawn, start(program, setup, key_start))
 
 
 def named_keys(program: Program, now: Ahead) -> dict[str, Array]:
@@ -128,7 +132,7 @@ def step(
     obs, state, reward, terminated, _ = env.step_env(
         keys["environment"], actor.env, executed, setup.params
     )
-    moved = channel.next_state(program.process, actor.channel, keys["environment"])
+    moved = channel.next_state(program.process, actor.channel, now.channel)
     ended = terminated | env.is_truncated(state, setup.params)
     earned = earned + reward
     if hasattr(env, "shaped_reward"):
@@ -249,7 +253,8 @@ def held_out(
             action, memory = program.learner.decide(program, setup, learner, actor, key_model)
             age = action_age(program, setup, actor.channel)
             executed, queue = push(actor.queue, action, age)
-            moved = channel.next_state(program.process, actor.channel, key_env)
+            drawn = channel.step_draw(program.process, key_env)
+            moved = channel.next_state(program.process, actor.channel, drawn)
             obs, state, reward, terminated, _ = env.step_env(
                 key_env, actor.env, executed, setup.params
             )
