@@ -1,19 +1,29 @@
 """Identification of delays on systems whose delay is known."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import deadtime
 from deadtime import identify_delay
-from deadtime.delays import Categorical, Constant, PerEpisode, Uniform, from_json, timeline
-from deadtime.identify.age_chains import Counts, NewestArrival, OneAge
+from deadtime.delays import (
+    Categorical,
+    Constant,
+    GilbertElliott,
+    PerEpisode,
+    Uniform,
+    from_json,
+    timeline,
+)
+from deadtime.identify.age_chains import Anew, Bursts, Counts, NewestArrival, OneAge
 from deadtime.identify.evidence import interval_of, tempered
 from deadtime.identify.features import Form, state_features
 from deadtime.identify.lag_scores import news_gains, ridge_fits
 from deadtime.identify.log import make_log
 from deadtime.identify.transitions import transitions
+from deadtime.identify.varying_ages import Ages, most_others
 from deadtime.studies.identify.logs import record_substeps
 from tests.identify.systems import linear_log, pendulum_log
 
@@ -359,3 +369,49 @@ def test_ridge_of_chosen_rows_is_least_squares():
     for i in range(2):
         exact = np.linalg.lstsq(features[i][rows[i]], targets[rows[i]], rcond=None)[0]
         assert found[i] == pytest.approx(exact, abs=1e-6)
+
+
+def test_a_chain_of_bursts_is_the_channel_with_two_phases():
+    """Its ages have the law and the moves of `GilbertElliott`, and its update is the frequency."""
+    law = np.array([0, 0, 0.6, 0.1, 0.1, 0.2, 0])
+    chain = Bursts(law, to_bad=0.05, to_good=0.1)
+    process = chain.process()
+    assert process == GilbertElliott(Constant(2), Constant(5), 0.05, 0.1)
+    assert chain.start()[:6] == pytest.approx(process.age_law)
+    assert chain.start() @ chain.transitions() == pytest.approx(chain.start())
+    assert chain.transitions().sum(1) == pytest.approx(1)
+    ages = timeline(process, 30_000, seed=1).ages
+    moves = np.zeros((7, 7))
+    np.add.at(moves, (ages[:-1], ages[1:]), 1)
+    assert not moves[chain.transitions() == 0].any()
+    found = Bursts.of(law).updated(Counts(moves, np.zeros(7)))
+    assert found.to_bad == pytest.approx(moves[2, 3] / moves[2].sum())
+    assert found.to_good == pytest.approx(moves[3:, 2].sum() / moves[3:].sum())
+    assert (found.to_bad, found.to_good) == pytest.approx((0.05, 0.1), rel=0.1)
+
+
+@pytest.mark.parametrize("rows", [50, 1000])
+def test_steps_with_other_ages_are_excluded_by_the_rule_of_three(rows):
+    """Where no row can be of another age, a share π is excluded once (1 - π)^n is below 0.1."""
+    sharp = np.zeros((3, rows))
+    sharp[[0, 2]] = -1000.0
+    ages = Ages(Anew(np.eye(3)[1]), np.eye(3)[1], sharp[1], 1.0, sharp, np.eye(3)[1])
+    assert most_others(ages, 1, 0.9) == pytest.approx(1 - 0.1 ** (1 / rows), rel=0.25)
+    assert most_others(ages, 1, 0.99) > most_others(ages, 1, 0.9)
+    blind = replace(ages, densities=np.zeros((3, rows)))
+    assert most_others(blind, 1, 0.9) > 0.99
+    some = sharp.copy()
+    some[1, ::5], some[2, ::5] = -1000.0, 0.0
+    found = most_others(replace(ages, densities=some), 1, 0.9)
+    assert 0.2 < found < 0.5
+
+
+def test_a_log_that_shows_a_constant_delay_bounds_other_ages():
+    force = np.random.default_rng(0).normal(size=800)
+    speed = np.zeros(801)
+    for t in range(800):
+        speed[t + 1] = 0.9 * speed[t] + (0.1 * force[t - 3] if t >= 3 else 0.0)
+    found = identify_delay(speed[:, None], force, max_delay=8)
+    assert found.process == Constant(3)
+    assert 0 < found.others < 0.02
+    assert found.to_json()["others"] == found.others

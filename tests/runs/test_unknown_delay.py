@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import deadtime
-from deadtime.delays import Constant, Uniform
+from deadtime.delays import Constant, GilbertElliott, Uniform
 from deadtime.identify.age_chains import NewestArrival
 from deadtime.runs.unknown_delay import Blind, agree, find_delay, played, train_untold
 from deadtime.studies.random_delay.unknown import Case, answers, rows_of
@@ -70,6 +70,28 @@ def test_two_answers_are_one_if_their_laws_of_ages_are_near():
         assert not agree(found.answer, replace(found.answer, posterior=tuple(far)))
     assert not agree(found.answer, replace(found.answer, varies=False))
     assert not agree(replace(found.answer, identifiable=False), found.answer)
+
+
+def test_a_constant_delay_counts_once_other_ages_are_excluded():
+    """Two answers of one constant do not agree while a tenth of the steps may have other ages."""
+    force = np.random.default_rng(0).normal(size=400)
+    speed = np.append(np.zeros(2), np.cumsum(force))[:400] * 0.1
+    found = deadtime.identify_delay(speed[:, None], force, max_delay=6)
+    assert found.process == Constant(1)
+    assert agree(found, found)
+    assert agree(found, replace(found, others=None))
+    assert not agree(found, replace(found, others=0.2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("env", "seed"), [("acrobot", 1), ("noisy-cartpole", 0)])
+def test_bursts_are_not_taken_for_a_constant(env, seed):
+    bursty = GilbertElliott(Constant(2), Constant(6), 0.05, 0.1)
+    found = find_delay(env, bursty, seed, max_delay=12)
+    process = found.answer.process
+    assert (process.good, process.bad) == (Constant(2), Constant(6))
+    assert (process.to_bad, process.to_good) == pytest.approx((0.05, 0.1), rel=0.5)
+    assert any(one.process == Constant(2) for one in found.tried)
 
 
 @pytest.mark.slow

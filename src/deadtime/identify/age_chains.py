@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deadtime.delays import Categorical, DelayProcess, PerEpisode, RandomWalk
+from deadtime.delays import (
+    Categorical,
+    Constant,
+    DelayProcess,
+    GilbertElliott,
+    PerEpisode,
+    RandomWalk,
+)
 
 _LEAST = 5e-3
 """Probabilities below this are left out of an estimated process."""
@@ -146,7 +153,7 @@ class Drifting(AgeChain):
 
     def transitions(self) -> np.ndarray:
         """Return the walk between the shortest and the longest age."""
-        low, high = self._range()
+        low, high = kept_range(self.law)
         size = len(self.law)
         matrix = np.eye(size)
         for age in range(low, high + 1):
@@ -156,19 +163,15 @@ class Drifting(AgeChain):
                     matrix[age, age] -= self.move / 2
         return matrix
 
-    def _range(self) -> tuple[int, int]:
-        kept = np.flatnonzero(self.law > 2 * _LEAST)
-        return int(kept[0]), int(kept[-1])
-
     def start(self) -> np.ndarray:
         """Return the uniform law on the range."""
-        low, high = self._range()
+        low, high = kept_range(self.law)
         ages = np.arange(len(self.law))
         return _normal(((ages >= low) & (ages <= high)).astype(float))
 
     def updated(self, counts: Counts) -> AgeChain:
         """Return the chain with the observed share of moves among those that were possible."""
-        low, high = self._range()
+        low, high = kept_range(self.law)
         inside = counts.moves[low : high + 1, low : high + 1]
         moved = np.trace(inside, 1) + np.trace(inside, -1)
         tried = inside.sum() - (inside[0].sum() + inside[-1].sum()) / 2
@@ -177,13 +180,87 @@ class Drifting(AgeChain):
 
     def process(self) -> DelayProcess:
         """Return the random walk."""
-        low, high = self._range()
+        low, high = kept_range(self.law)
         return RandomWalk(low, high, round(self.move, 3))
 
     @property
     def numbers(self) -> int:
         """Three free parameters: both ends of the range and the probability of a move."""
         return 3
+
+
+@dataclass(frozen=True)
+class Bursts(AgeChain):
+    """A short age, and bad phases in which the age grows by one a step up to the longest.
+
+    A good phase becomes bad with the probability `to_bad`, a bad one good with `to_good`. The phase
+    is good if and only if the age is the shortest, so the ages alone are a Markov chain.
+    """
+
+    law: np.ndarray
+    to_bad: float
+    to_good: float
+
+    @classmethod
+    def of(cls, law: np.ndarray) -> Bursts:
+        """Return a first guess: phases of five steps, as frequent as the law says."""
+        shortest = law[np.flatnonzero(law > 2 * _LEAST)[0]]
+        return cls(law, _chance(0.2 * (1 - shortest) / max(shortest, _LEAST)), 0.2)
+
+    def transitions(self) -> np.ndarray:
+        """Return the moves: stay or grow from the shortest age; grow or fall back from others."""
+        low, high = kept_range(self.law)
+        matrix = np.eye(len(self.law))
+        for age in range(low, high + 1):
+            leaves = self.to_bad if age == low else 1 - self.to_good
+            matrix[age, age] = 0.0
+            matrix[age, low] += 1 - leaves
+            matrix[age, min(age + 1, high)] += leaves
+        return matrix
+
+    def start(self) -> np.ndarray:
+        """Return the stationary law: ages of a bad phase are geometric, cut at the longest."""
+        low, high = kept_range(self.law)
+        found = np.zeros(len(self.law))
+        found[low] = self.to_good
+        bad = self.to_bad
+        for age in range(low + 1, high + 1):
+            found[age] = bad if age == high else bad * self.to_good
+            bad *= 1 - self.to_good
+        return _normal(found)
+
+    def updated(self, counts: Counts) -> AgeChain:
+        """Return the chain with the observed shares of phases that began and ended."""
+        low, high = kept_range(self.law)
+        ages = np.arange(low + 1, high + 1)
+        begun = counts.moves[low, min(low + 1, high)]
+        ended = counts.moves[ages, low].sum()
+        going = counts.moves[ages, np.minimum(ages + 1, high)].sum()
+        law = _normal(counts.moves.sum(0) + counts.first)
+        to_bad = begun / max(begun + counts.moves[low, low], 1e-9)
+        return Bursts(law, _chance(to_bad), _chance(ended / max(ended + going, 1e-9)))
+
+    def process(self) -> DelayProcess:
+        """Return the channel with good and bad phases."""
+        low, high = kept_range(self.law)
+        chances = round(self.to_bad, 4), round(self.to_good, 4)
+        return GilbertElliott(Constant(low), Constant(high), *chances)
+
+    @property
+    def numbers(self) -> int:
+        """Four free parameters: both ages and both probabilities."""
+        return 4
+
+
+def kept_range(law: np.ndarray) -> tuple[int, int]:
+    """Return the shortest and the longest age that are not improbable."""
+    kept = np.flatnonzero(law > 2 * _LEAST)
+    return int(kept[0]), int(kept[-1])
+
+
+def _chance(value: float) -> float:
+    """Return a probability, neither 0 nor 1."""
+    return float(np.clip(value, _LEAST, 1 - _LEAST))
 
 
 def _normal(weights: np.ndarray) -> np.ndarray:

@@ -33,6 +33,7 @@ from deadtime.identify.varying_ages import (
     Ages,
     constant_evidence,
     decorrelated,
+    most_others,
     varying_ages,
 )
 
@@ -162,7 +163,8 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
         sure = are_sure(data, lag.form, lags, level)
     if not sure:
         return _unknown(replace(empty, interval=interval), several_lags(data, interval, level))
-    return _constant(replace(empty, actuators=lags), lag, part, interval)
+    others = most_others(ages, best, level) if part is None and lags is None else None
+    return _constant(replace(empty, actuators=lags, others=others), lag, part, interval)
 
 
 def _best_lag(data: Transitions, scores: LagScores) -> _Lag:

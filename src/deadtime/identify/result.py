@@ -52,6 +52,9 @@ class Identification:
     step: float | None
     """The duration of a step in seconds, if it is known."""
     warnings: tuple[str, ...] = ()
+    others: float | None = None
+    """With a constant delay of whole steps: the largest share of steps with other ages that the log
+    does not exclude, at the probability `level`, if such steps come one by one."""
 
     @property
     def seconds(self) -> float | None:
@@ -72,6 +75,7 @@ class Identification:
             "steps_interval": None if self.steps_interval is None else list(self.steps_interval),
             "seconds": self.seconds,
             "varies": self.varies,
+            "others": self.others,
             "process": None if self.process is None else self.process.to_json(),
             "posterior": list(self.posterior),
             "actuators": None if self.actuators is None else list(self.actuators),

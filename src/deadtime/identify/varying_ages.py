@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deadtime.identify.age_chains import AgeChain, Anew, Counts, Drifting, NewestArrival, OneAge
+from deadtime.identify.age_chains import (
+    AgeChain,
+    Anew,
+    Bursts,
+    Counts,
+    Drifting,
+    NewestArrival,
+    OneAge,
+)
+from deadtime.identify.evidence import tempered
 from deadtime.identify.features import Form, state_features, with_gain
 from deadtime.identify.lag_scores import FLOOR, log_density, ridge_fits, scales
 from deadtime.identify.responses import responses
@@ -42,6 +51,10 @@ class Ages:
     """Log-density of each row, given the rows before."""
     certainty: float
     """How well the log shows the age of each step: 0 no better than the law of ages, 1 exactly."""
+    densities: np.ndarray
+    """Log-density of each row under each considered age, (ages, n)."""
+    mixture: np.ndarray
+    """The share of steps with each considered age, if each age were drawn independently."""
 
 
 def varying_ages(data: Transitions, form: Form) -> Ages:
@@ -55,14 +68,36 @@ def varying_ages(data: Transitions, form: Form) -> Ages:
     weights = np.tile(law[:, None], (1, data.rows)) * data.known
     law = model.alternate(weights, law)
     if 1 - law.max() < LEAST_OTHER:
-        return Ages(Anew(law), _padded(law, lags), model.evidence(law), 1.0)
+        evidence = model.evidence(law)
+        return Ages(Anew(law), _padded(law, lags), evidence, 1.0, model.emissions, law)
     best: Ages | None = None
     for first in _chains(law, data):
         found = model.explain(first)
         if best is None or _criterion(found) > _criterion(best):
             best = found
     assert best is not None
-    return replace(best, law=_padded(best.law, lags))
+    return replace(best, law=_padded(best.law, lags), mixture=law)
+
+
+def most_others(ages: Ages, lag: int, level: float) -> float:
+    """Return the largest share of steps with other ages than `lag` that the log does not exclude.
+
+    Shares are compared by the likelihood of a mixture: a step has an age other than `lag` with the
+    probability π, and then one of the best mixture of others, made a little more even. A share is
+    excluded if it makes the log less likely than the best share by the factor 1 - `level`. If no
+    step of n shows another age, that is the rule of three: (1 - π)^n < 1 - level.
+    """
+    if lag >= len(ages.mixture) or len(ages.mixture) == 1:
+        return 1.0
+    rest = np.delete(ages.mixture, lag)
+    even = np.full(len(rest), 1 / len(rest))
+    rest = (rest / rest.sum() + even) / 2 if rest.sum() > 0 else even
+    others = np.logaddexp.reduce(np.delete(ages.densities, lag, 0) + np.log(rest)[:, None])
+    shares = np.concatenate([np.geomspace(1e-5, 0.5, 60), np.linspace(0.51, 0.999, 50)])[:, None]
+    each = np.logaddexp(np.log1p(-shares) + ages.densities[lag], np.log(shares) + others)
+    best = int(each.sum(1).argmax())
+    allowed = tempered(each[best] - each[best:]) <= -np.log(1 - level)
+    return float(shares[best + np.flatnonzero(allowed)[-1], 0])
 
 
 def decorrelated(data: Transitions, form: Form, lag: int) -> Transitions:
@@ -97,7 +132,7 @@ def _padded(law: np.ndarray, lags: int) -> np.ndarray:
 
 def _chains(law: np.ndarray, data: Transitions) -> list[AgeChain]:
     floor = 0.98 * law + 0.02 / len(law)
-    chains: list[AgeChain] = [NewestArrival(floor), Anew(floor), Drifting(law, 0.5)]
+    chains: list[AgeChain] = [NewestArrival(floor), Anew(floor), Drifting(law, 0.5), Bursts.of(law)]
     if data.starts.sum() > 1:
         chains.append(OneAge(floor))
     return chains
@@ -182,7 +217,7 @@ class _Model:
         evidence, posterior, counts = self._smooth(chain)
         law = posterior.mean(1)
         certainty = 1 - float(_entropy(posterior).mean() / max(_entropy(law), 1e-9))
-        return Ages(chain, law, evidence, certainty)
+        return Ages(chain, law, evidence, certainty, self.emissions, law)
 
     def _smooth(self, chain: AgeChain) -> tuple[np.ndarray, np.ndarray, Counts]:
         """Run the forward-backward algorithm over all episodes."""

@@ -43,6 +43,10 @@ SAME_LAW = 0.1
 """The largest distance of two laws of ages, in total variation, that count as one answer."""
 
 
+MOST_OTHERS = 0.1
+"""The largest share of steps with other ages that a log may leave open if a delay is constant."""
+
+
 @dataclass(frozen=True)
 class Found:
     """The delay that an agent found, and the answers on the way."""
@@ -210,10 +214,15 @@ def _logs(env: gym.Env, seed: int) -> Iterator[tuple[list[np.ndarray], list[np.n
 
 
 def agree(first: Identification, second: Identification) -> bool:
-    """Return whether two answers name one delay."""
+    """Return whether two answers name one delay.
+
+    A constant delay counts only if the second log excludes that many steps have another age. A
+    delay that varies can look constant for long, if the log can't tell which other ages there are.
+    """
     if not (first.identifiable and second.identifiable) or first.varies != second.varies:
         return False
     if not first.varies:
-        return first.process == second.process
+        sure = second.others is None or second.others <= MOST_OTHERS
+        return first.process == second.process and sure
     laws = np.array([first.posterior, second.posterior])
     return bool(np.abs(laws[0] - laws[1]).sum() / 2 <= SAME_LAW)

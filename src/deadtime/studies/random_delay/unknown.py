@@ -87,7 +87,7 @@ def _words(steps: int, found: Identification) -> dict[str, Any]:
     law = list(found.posterior)
     if not found.varies:
         law = [float(age == found.delay) for age in range(len(law))]
-    return {"steps": steps, "process": str(found.process), "law": law}
+    return {"steps": steps, "process": str(found.process), "law": law, "others": found.others}
 
 
 def answers(wanted: Sequence[Case]) -> Answers:
@@ -109,7 +109,7 @@ def rows_of(wanted: Sequence[Case], root: Path) -> list[dict[str, Any]]:
 def _row(env: str, law: str, mine: Sequence[dict[str, Any]]) -> dict[str, Any]:
     true = as_process(_DELAYS[law])
     sure = [one for one in mine if "law" in one]
-    empty = ("least_steps", "most_steps", "distance", "mean_age_found")
+    empty = ("least_steps", "most_steps", "distance", "mean_age_found", "others")
     row: dict[str, Any] = {"environment": env, "law": law, "delay": str(true), "seeds": len(mine)}
     row |= {"found": len(sure), "mean_age": true.mean_age} | dict.fromkeys(empty, "")
     row |= dict.fromkeys(("told", "untold", "loss", "loss_low", "loss_high"), "")
@@ -121,6 +121,8 @@ def _row(env: str, law: str, mine: Sequence[dict[str, Any]]) -> dict[str, Any]:
         row |= {"least_steps": min(steps), "most_steps": max(steps)}
         row |= {"distance": float(np.abs(laws - ages).sum(1).mean() / 2)}
         row |= {"mean_age_found": float((laws @ np.arange(laws.shape[1])).mean())}
+        if bounds := [one["others"] for one in sure if one.get("others") is not None]:
+            row |= {"others": max(bounds)}
     pairs = [(one["told"], one["untold"]) for one in sure if "told" in one]
     if pairs:
         told, untold = np.array(pairs).T
