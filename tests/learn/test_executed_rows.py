@@ -1,6 +1,6 @@
 """Rows of executed actions in both loops, and what agents know of ages, against a plain log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, NamedTuple
 
@@ -10,10 +10,21 @@ import numpy as np
 import pytest
 
 import deadtime
-from deadtime.delays import AgeStream, GilbertElliott, Held, PerEpisode, RandomWalk, Trace, Uniform
+from deadtime.delays import (
+    AgeStream,
+    Constant,
+    GilbertElliott,
+    Held,
+    PerEpisode,
+    RandomWalk,
+    Trace,
+    Uniform,
+)
 from deadtime.envs.local_pool import LocalPool
+from deadtime.envs.pools import Played
 from deadtime.learn import compiled_loop
 from deadtime.learn.deep_q import transition
+from deadtime.learn.host_programs import credited_turn
 from deadtime.learn.host_turn import Turn
 from deadtime.learn.lane_learner import LaneLearner
 from deadtime.learn.learners import LEARNERS, Learner
@@ -257,6 +268,38 @@ def test_rows_of_the_compiled_loop(box, delay):
 @pytest.mark.parametrize("delay", [1, 3, 4])
 def test_rows_under_a_delay_shorter_than_the_room_for_the_queue(delay):
     check(*compiled_rows(*program_of(True, delay, room=5)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hidden", [Constant(5), Uniform(1, 4), Constant(2)], ids=str)
+def test_rows_of_an_agent_that_believes_in_a_constant(hidden):
+    """Rows have the action chosen two steps before, whatever the channel executes."""
+    program, setup = program_of(True, 2, room=5)
+    found, expected = compiled_rows(replace(program, hidden=hidden), setup)
+    check(found, expected)
+    executed = found.next_obs[:, 2]  # the environment shows it
+    assert (executed == found.action[:, 0]).all() == (hidden == Constant(2))
+    if hidden == Constant(5):  # decided two steps ago, from a queue whose third action is of age 5
+        np.testing.assert_array_equal(executed, found.seen_queue[:, 2, 0])
+
+
+@pytest.mark.parametrize("runs", [None, 2])
+def test_turns_of_agents_that_believe_in_a_constant(runs):
+    """Each run's actions are those of its own belief, taken from the queue and the choice."""
+    lead = (3,) if runs is None else (runs, 3)
+    rng = np.random.default_rng(0)
+    queue, chosen = rng.normal(size=(*lead, 5, 2)), rng.normal(size=(*lead, 2))
+    blank = Played(*[np.zeros(lead)] * 10)
+    turn = Turn(blank._replace(queue=queue), chosen, blank)
+    program, setup = program_of(True, 2, room=5)
+    delays = np.int32(2) if runs is None else np.array([0, 4], np.int32)
+    setup = setup._replace(delay=jnp.asarray(delays))
+    assert credited_turn(program, setup, turn) is turn
+    found = credited_turn(replace(program, hidden=Constant(5)), setup, turn).after.executed
+    for place in np.ndindex(lead):
+        delay = delays if runs is None else delays[place[0]]
+        wanted = chosen[place] if delay == 0 else queue[place][-delay]
+        np.testing.assert_array_equal(found[place], wanted)
 
 
 class Ages:

@@ -9,11 +9,22 @@ import pytest
 import deadtime
 from deadtime.delays import Constant, GilbertElliott, Uniform
 from deadtime.identify.age_chains import NewestArrival
+from deadtime.runs.deep_specs import DeepSpec
+from deadtime.runs.specs import make_spec
+from deadtime.runs.training import train_spec
 from deadtime.runs.unknown_delay import Blind, agree, find_delay, played, train_untold
 from deadtime.studies.random_delay.unknown import Case, answers, rows_of
 
 SMALL = {"steps": 300, "hidden": (8, 8), "batch_size": 8, "random_steps": 100}
 SMALL |= {"evaluation_episodes": 2}
+
+
+def assert_equal_runs(mine, other):
+    """Networks, curve and score are equal to the bit."""
+    assert mine.scores.tolist() == other.scores.tolist()
+    np.testing.assert_array_equal(mine.record.curve, other.record.curve)
+    for name, part in other.record.policies.items():
+        np.testing.assert_array_equal(mine.record.policies[name], part)
 
 
 class Counting:
@@ -100,16 +111,59 @@ def test_an_agent_that_finds_the_delay_is_the_agent_that_was_told_it():
     told = deadtime.train("pendulum", "delayed", 2, seeds=[1], **SMALL)
     untold = train_untold("pendulum", "delayed", 2, seeds=[1], **SMALL)
     (mine,) = untold.results
-    assert mine.spec.id == told.spec.id
-    assert mine.scores.tolist() == told.scores.tolist()
-    for name, part in told.record.policies.items():
-        np.testing.assert_array_equal(mine.record.policies[name], part)
+    assert mine.spec == replace(told.spec, hidden=Constant(2))
+    assert_equal_runs(mine, told)
     assert untold.scores.tolist() == [played(told, told.spec, 1)]
     under = gym.make("deadtime/NoisyPendulum-v1", noise=0.0)
     open_queue = deadtime.ActionDelay(under, 2)
     seed = int(np.random.SeedSequence([1, 0xB11D]).generate_state(1)[0])
     shown = deadtime.evaluate(told.policy(1), open_queue, episodes=2, seed=seed)
     assert untold.scores[0] == pytest.approx(shown.mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env", "agent"),
+    [
+        ("noisy-cartpole", "projected"),
+        ("noisy-cartpole", "augmented"),
+        ("gym:CartPole-v1", "delayed"),
+    ],
+)
+def test_a_true_belief_is_the_same_as_being_told(env, agent):
+    """In both loops, for each way to learn; under another true delay the run differs."""
+    small = {"steps": 200, "hidden": (8, 8), "batch_size": 8, "evaluation_episodes": 2}
+    spec = make_spec(env, agent, 2, small)
+    told, hidden, other = (
+        train_spec(one, (1,))
+        for one in (spec, replace(spec, hidden=Constant(2)), replace(spec, hidden=Constant(4)))
+    )
+    assert_equal_runs(hidden, told)
+    assert hidden.spec.id != told.spec.id
+    assert make_spec_again(hidden.spec) == hidden.spec
+    assert other.record.curve.tolist() != told.record.curve.tolist()
+
+
+def make_spec_again(spec):
+    """Return the spec that a record of `spec` would give."""
+    content = dict(spec.canonical())
+    assert content.pop("kind") == "deep"
+    return DeepSpec(**content)
+
+
+@pytest.mark.slow
+def test_chosen_actions_are_learned_from_in_a_true_channel_that_varies():
+    """A queue of the longest age believed is all that `augmented` needs; ages are never seen."""
+    spec = make_spec("pendulum", "augmented", Uniform(1, 3), SMALL | {"observed": "never"})
+    told = train_spec(spec, (1,))
+    hidden = train_spec(replace(spec, hidden=Uniform(1, 3)), (1,))
+    assert_equal_runs(hidden, told)
+
+
+def test_executed_actions_are_not_known_in_a_channel_that_varies():
+    spec = make_spec("pendulum", "delayed", Uniform(1, 3), SMALL | {"observed": "never"})
+    with pytest.raises(ValueError, match="learns from executed actions, which a channel without"):
+        replace(spec, hidden=Uniform(1, 3))
 
 
 def test_cells_and_frames_are_refused():

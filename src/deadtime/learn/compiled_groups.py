@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -65,13 +66,17 @@ def program_of(spec: DeepRun, device: str, alone: bool = False) -> Program:
     if view.projects and spec.longest_delay == 0:
         shares = False  # without a delay the projection is Q itself
     capacity = spec.longest_delay
+    if spec.hidden is not None:
+        capacity = max(capacity, spec.hidden.longest)
     if not alone:
         capacity = capacity_of(capacity, SHARED if shares else _CAPACITIES)
     process, observed = spec.process, spec.observed
     sees_age = process is not None and observed != "never" and view.shows_ages
     own = not shares or view.projects or view.sees == "history" or sees_age
     shown = view if own else None
-    return Program(kind, shown, settings, capacity, process=process, observed=observed)
+    return Program(
+        kind, shown, settings, capacity, process=process, observed=observed, hidden=spec.hidden
+    )
 
 
 def parts_of(
@@ -231,7 +236,8 @@ class CompiledGroup:
     def _evaluated(self, setups: Setup, learners: PyTree, episodes: int) -> np.ndarray:
         params = self.program.env.default_params
         limit = int(getattr(params, "max_steps_in_episode", 500))
-        scores = compiled_loop.evaluate_all(self.program, setups, learners, episodes, limit)
+        told = replace(self.program, hidden=None)  # scores are under the delay of the spec
+        scores = compiled_loop.evaluate_all(told, setups, learners, episodes, limit)
         return np.asarray(scores)
 
     def _evaluated_elsewhere(self, learners: PyTree) -> dict[int, np.ndarray]:

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from deadtime.delays.convention import push
 from deadtime.envs import channel
 from deadtime.envs.start_queue import start_queue
-from deadtime.learn.credits import action_age, later_history, new_history
+from deadtime.learn.credits import action_age, executed_age, later_history, new_history
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled
 from deadtime.learn.ways import known_after, known_at_start
 
@@ -96,8 +96,9 @@ def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array
     key_env, key_queue = jax.random.split(key)
     obs, env = program.env.reset_env(key_env, setup.params)
     space = program.env.action_space(program.env.default_params)
-    queue = start_queue(program.env, space, obs, key_queue, program.capacity, setup.delay)
-    ages = channel.first_state(program.process, key)
+    pending = setup.delay if program.hidden is None else program.hidden.longest
+    queue = start_queue(program.env, space, obs, key_queue, program.capacity, pending)
+    ages = channel.first_state(program.channel, key)
     first_age = action_age(program, setup, ages) if program.uses_ages else ()
     return env, obs, queue, ages, first_age
 
@@ -107,7 +108,7 @@ def ahead(program: Program, setup: Setup, t: Int[Array, ""]) -> Ahead:
     count = len(program.learner.keys) + 1
     *keys, key_start = jax.random.split(jax.random.fold_in(setup.key, t + 1), count)
     key_env = keys[program.learner.keys.index("environment")]
-    drawn = channel.step_draw(program.process, key_env)
+    drawn = channel.step_draw(program.channel, key_env)
     return Ahead(t, jnp.stack(keys), drawn, start(program, setup, key_start))
 
 
@@ -127,18 +128,19 @@ def step(
     of, env = program.learner, program.env
     keys = named_keys(program, now)
     action, memory = of.act(program, setup, learner, actor, keys)
-    age = action_age(program, setup, actor.channel)
-    executed, queue = push(actor.queue, action, age)
+    executed, queue = push(actor.queue, action, executed_age(program, setup, actor.channel))
     obs, state, reward, terminated, _ = env.step_env(
         keys["environment"], actor.env, executed, setup.params
     )
-    moved = channel.next_state(program.process, actor.channel, now.channel)
+    moved = channel.next_state(program.channel, actor.channel, now.channel)
     ended = terminated | env.is_truncated(state, setup.params)
     earned = earned + reward
     if hasattr(env, "shaped_reward"):
         shaped = env.shaped_reward(obs) + setup.numbers.shaped_bonus
         reward = jnp.where(setup.numbers.shaped, shaped, reward)
-    next_age = action_age(program, setup, moved)
+    age, next_age = (action_age(program, setup, one) for one in (actor.channel, moved))
+    if program.hidden is not None:
+        executed, _ = push(actor.queue, action, age)
     done = Done(action, executed, reward, terminated, ended, obs, queue, memory, age, next_age)
     kept = of.record(program, setup, learner, actor, done)
     after = actor_after(program, actor, done, state, moved, now.start)
@@ -253,8 +255,8 @@ def held_out(
             action, memory = program.learner.decide(program, setup, learner, actor, key_model)
             age = action_age(program, setup, actor.channel)
             executed, queue = push(actor.queue, action, age)
-            drawn = channel.step_draw(program.process, key_env)
-            moved = channel.next_state(program.process, actor.channel, drawn)
+            drawn = channel.step_draw(program.channel, key_env)
+            moved = channel.next_state(program.channel, actor.channel, drawn)
             obs, state, reward, terminated, _ = env.step_env(
                 key_env, actor.env, executed, setup.params
             )

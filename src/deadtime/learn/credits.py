@@ -16,8 +16,23 @@ from deadtime.runtime.views import CHOSEN
 
 
 def action_age(program: Program, setup: Setup, channel: PyTree) -> Any:
+    """Return the age of the action that, as the agent is told, the present step executes.
+
+    An agent that believes in a delay that varies is not told ages: 0 stands for any.
+    """
+    if program.process is None:
+        return setup.delay
+    if program.hidden is not None:
+        return jnp.zeros((), jnp.int32)
+    return age_of(program.process, channel)
+
+
+def executed_age(program: Program, setup: Setup, channel: PyTree) -> Any:
     """Return the age of the action that the present step executes."""
-    return setup.delay if program.process is None else age_of(program.process, channel)
+    if program.hidden is None:
+        return action_age(program, setup, channel)
+    constant = program.hidden.constant
+    return age_of(program.hidden, channel) if constant is None else constant
 
 
 def credited(program: Program, setup: Setup, age: Array, action_age: Array) -> Any:

@@ -28,12 +28,14 @@ from jaxtyping import PyTree
 
 from deadtime._support.ending import unhurried
 from deadtime._support.files import check_fit
+from deadtime.delays import as_delay
 from deadtime.envs.pools import Played, Pool
 from deadtime.learn import checkpoint
 from deadtime.learn.evaluations import Evaluations
 from deadtime.learn.host_programs import (
     Pair,
     bytes_of,
+    credited_turn,
     hosted,
     lanes_of,
     program_alone,
@@ -142,7 +144,10 @@ class HostGroup:
 
     def _new_pool(self) -> Pool:
         spec = self.pairs[0][0]
-        return spec.family.pool(lanes_of(self.pairs, self.program.lanes, self.done), spec.env)
+        hidden = self.program.hidden
+        under = None if hidden is None else as_delay(hidden)
+        lanes = lanes_of(self.pairs, self.program.lanes, self.done, under)
+        return spec.family.pool(lanes, spec.env)
 
     def _load_pool(self, pool: Pool, arrays: dict[str, np.ndarray]) -> None:
         """Restore the environments, and the turn that the learner has not used yet."""
@@ -183,7 +188,8 @@ class HostGroup:
             learning.result()
         played = self._pool.receive()
         before, self._seen = self._seen, self._looked(played)
-        self._turn = Turn(before, chosen, self._seen)
+        turn = Turn(before, chosen, self._seen)
+        self._turn = credited_turn(self.program, self._setups, turn)
         self._note(played)
         self.done += self.program.lanes
         if self._evaluations.due(self.done):

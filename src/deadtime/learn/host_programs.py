@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from deadtime.delays import Delay
 from deadtime.envs.pools import Lane, Played
 from deadtime.learn.compiled_groups import SHARED, capacity_of
-from deadtime.learn.host_turn import HostedLearner
+from deadtime.learn.host_turn import HostedLearner, Turn
 from deadtime.learn.lane_learner import LaneLearner
 from deadtime.learn.learners import LEARNERS
 from deadtime.learn.program import Program, Setup, bounded_by, split_settings
@@ -65,9 +66,12 @@ def program_of(spec: DeepRun, device: str) -> Program:
         together = trains_together(spec, device)
         room = capacity_of(spec.longest_delay, TOGETHER) if together else spec.delay
         mixes = together and LEARNERS[settings.kind].mixes_outside and spec.process is None
+        if spec.hidden is not None:
+            room = max(room, spec.hidden.longest)
         environment = spec.environment(0)
         under = room, spec.envs, spec.process, spec.observed
-        return Program(environment, None if mixes else view, settings, *under, together)
+        shown = None if mixes else view
+        return Program(environment, shown, settings, *under, together, hidden=spec.hidden)
     shares = device == "gpu" and view.sees != "history"
     room = max(spec.delay, SHARED[0]) if shares else spec.delay * view.sees_queue
     if hasattr(settings, "model"):  # emulators predict, not the program
@@ -117,7 +121,7 @@ def hosted(program: Program) -> HostedLearner:
     return kind(program)  # type: ignore[return-value]
 
 
-def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: int | None = None) -> list[Lane]:
+def lanes_of(pairs: Sequence[Pair], count: int, at: int, delay: Delay | None = None) -> list[Lane]:
     """Return the lanes of runs, `count` each.
 
     The seeds of lanes come from the run's seed and `at`: the step at which the episodes of a
@@ -166,18 +170,36 @@ def fitted(queue: np.ndarray, room: int) -> np.ndarray:
 def seen_of(program: Program, runs: int, played: Played) -> Played:
     """Return a step of a pool in the form that the learner of a program takes.
 
-    For several runs the arrays have the axes (run, lane) and the program's room for the queue. They
+    Queues have the program's room. For several runs the arrays have the axes (run, lane). They
     are copies, since the next step may overwrite the pool's memory. A lost lane shows no end of an
     episode, even if its dead worker wrote one.
     """
+    if not program.stacked and program.hidden is None:
+        return played
+    played = played._replace(queue=fitted(played.queue, program.capacity))
+    if played.queue_after is not None:
+        played = played._replace(queue_after=fitted(played.queue_after, program.capacity))
     if not program.stacked:
         return played
     known = ~played.lost
     ends = {
         name: getattr(played, name) & known for name in ("terminated", "truncated", "life_lost")
     }
-    played = played._replace(queue=fitted(played.queue, program.capacity), **ends)
-    if played.queue_after is not None:
-        played = played._replace(queue_after=fitted(played.queue_after, program.capacity))
+    played = played._replace(**ends)
     shape = runs, len(known) // runs
     return jax.tree.map(lambda part: part.reshape(*shape, *part.shape[1:]).copy(), played)
+
+
+def credited_turn(program: Program, setups: Setup, turn: Turn) -> Turn:
+    """Return a turn whose executed actions are those that the agents believe in.
+
+    Agents that are told the delay see the executed actions.
+    """
+    if program.hidden is None:
+        return turn
+    axis = turn.before.age.ndim
+    slots = np.concatenate([turn.before.queue, np.expand_dims(turn.chosen, axis)], axis)
+    place = program.capacity - np.asarray(setups.delay)
+    place = place.reshape(place.shape + (1,) * (slots.ndim - place.ndim))
+    executed = np.take_along_axis(slots, place, axis).squeeze(axis)
+    return turn._replace(after=turn.after._replace(executed=executed))

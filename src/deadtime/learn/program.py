@@ -50,6 +50,15 @@ class Program:
     """Whether runs on numbers whose environments are outside the program are trained together."""
     may_predict: bool = True
     """Whether runs of a program for all views may have a forward model."""
+    hidden: DelayProcess | None = None
+    """The process by which the environment executes actions, if the agent is not told it.
+
+    The delay and the process are then what the agent believes. None: they are true."""
+
+    @property
+    def channel(self) -> DelayProcess | None:
+        """The process by which the environment executes actions; None for a told constant."""
+        return self.process if self.hidden is None else self.hidden
 
     @property
     def stacked(self) -> bool:

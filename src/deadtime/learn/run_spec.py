@@ -100,6 +100,10 @@ class DeepRun(Run, Protocol):
         """When an agent that uses ages learns the age of a step."""
 
     @property
+    def hidden(self) -> DelayProcess | None:
+        """The process by which the environment executes actions, if the agent is not told it."""
+
+    @property
     def evaluation_delays(self) -> tuple[int, ...]:
         """Other delays under which the policy is evaluated."""
 

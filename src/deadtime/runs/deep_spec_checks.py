@@ -117,6 +117,27 @@ def check_process(
         )
 
 
+def check_hidden(
+    hidden: DelayProcess, believed: DelayProcess | None, agent: str, frames: bool
+) -> None:
+    """Raise if an agent can't learn in a channel that it is not told."""
+    if frames:
+        raise ValueError(
+            "an agent that is not told the delay sees vectors; got frames: pass the delay to "
+            "`deadtime.train`"
+        )
+    if not hidden.chain.endless:
+        raise ValueError(
+            "training needs a delay without an end; got a trace of "
+            f"{hidden.chain.size} steps: pass Trace(…, repeat=True)"
+        )
+    if believed is not None and VIEWS[agent].credits != "chosen":
+        raise ValueError(
+            f"{agent} learns from executed actions, which a channel without ages does not show if "
+            f"its delay varies; got {believed}: train it in the environment under that law"
+        )
+
+
 def check_evaluations(every: int, length: int, env: str, frames: bool) -> None:
     """Raise if evaluations during a training of `length` steps are too rare or too many."""
     if frames:

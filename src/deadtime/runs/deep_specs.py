@@ -20,6 +20,7 @@ from deadtime.learn.settings import with_former_names, with_names_of_today
 from deadtime.runs.deep_spec_checks import (
     check_agent,
     check_evaluations,
+    check_hidden,
     check_names,
     check_process,
     check_rewards,
@@ -77,6 +78,11 @@ class DeepSpec:
     observation_kind: ObservationKind = None  # type: ignore[assignment]
     """The kind of observations, numbers or frames, found in the same way."""
 
+    hidden: DelayProcess | None = None
+    """The process by which the environment executes actions, if the agent is not told it.
+
+    `delay` and `process` are then what it believes."""
+
     recorded: InitVar[bool] = False
     """Whether the spec comes from a record; then only its form is checked."""
 
@@ -91,6 +97,8 @@ class DeepSpec:
         object.__setattr__(self, "observation_kind", kinds[1])
         check_agent(self.env, self.agent, *kinds, self.preset)
         self._check_numbers()
+        if self.hidden is not None:
+            check_hidden(self.hidden, self.process, self.agent, self.frames)
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
         self._keep_changes()
         own = self.family.describe(self.env, self.settings)
@@ -113,6 +121,7 @@ class DeepSpec:
     def _read_process(self) -> None:
         """Read a delay process from JSON, and set the delay to its longest age."""
         object.__setattr__(self, "process", read_process(self.process))
+        object.__setattr__(self, "hidden", read_process(self.hidden))
         if self.process is None:
             return
         longest = self.process.longest
@@ -309,7 +318,7 @@ class DeepSpec:
                 }
             if f.name == "evaluation_delays":
                 value = list(value)
-            if f.name == "process" and value is not None:
+            if f.name in ("process", "hidden") and value is not None:
                 value = value.to_json()
             if value not in ({}, [], self._usual.get(f.name, f.default)):
                 content[f.name] = value
@@ -351,7 +360,7 @@ def deep_spec(
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> DeepSpec:
     """Return a spec from named options of the run, the learner and the environment."""
-    named = {"env", "agent", "delay", "process", *_KINDS, "settings", "changes"}
+    named = {"env", "agent", "delay", "process", "hidden", *_KINDS, "settings", "changes"}
     own = {f.name for f in fields(DeepSpec)} - named
     deep = [kind for kind in LEARNERS.values() if "tabular" not in kind.loops]
     learner = {f.name for kind in deep for f in fields(kind.settings)}

@@ -3,33 +3,40 @@
 1. The agent explores: it acts at random in the environment, whose delay it does not know, and sees
    neither ages nor executed actions. `identify_delay` reads its log, which doubles until two
    answers in a row agree.
-2. The agent is trained in the same environment under the law that it found, and never observes an
-   age. Its queue is as long as the longest age of this law.
+2. The agent is trained under the law that it found, and never observes an age. Its queue is as long
+   as the longest age of this law.
 3. The policy is played under the true delay, which it is still not told.
 
-In step 2 the ages are drawn from the law that was found. So the agent knows which action each step
-executed, as transitions of executed actions need, and they tell nothing about the true delay. An
-agent that found the true delay equals, to the bit, the agent that was told it.
+In step 2 the agent goes on in the channel itself, where it can know which action a step executed.
+Under a constant delay of m steps that is the action that it chose m steps before. So an agent that
+found the true constant equals, to the bit, the agent that was told it. Agents that learn from
+chosen actions, such as `augmented`, need no more than the length of the queue, under any law.
+
+If the law found varies, nothing tells which action a step executed. Agents that learn from executed
+actions, such as `delayed`, are then trained in the environment with ages drawn from that law, for
+example in a simulator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from deadtime.delays import DelayProcess, as_delay
+from deadtime.delays import DelayProcess, as_delay, as_process
 from deadtime.envs.families import family_of
 from deadtime.identify import Identification, identify_delay
 from deadtime.learn.evaluate import evaluate
+from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.result import Result
 from deadtime.runs.specs import Spec, make_spec
 from deadtime.runs.tabular_specs import check_seeds
 from deadtime.runs.training import train_spec
+from deadtime.runtime.views import VIEWS
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -66,7 +73,9 @@ class Untold:
     found: tuple[Found, ...]
     """What each seed found."""
     results: tuple[Result, ...]
-    """The training of each seed under the law that it found; its score is under that law too."""
+    """The training of each seed; its score is under the law that it found.
+
+    If it went on in the true channel, `result.spec.hidden` is the true delay, else None."""
     scores: Float[np.ndarray, " seeds"]
     """The mean greedy return of each seed under the true delay."""
 
@@ -125,8 +134,10 @@ def train_untold(
 ) -> Untold:
     """Train an agent that is not told the delay; `delay` is the true one.
 
-    Each seed finds its own law from its own random actions. The other arguments are those of
-    `train`, and `max_delay` is the longest delay that is considered.
+    Each seed finds its own law from its own random actions. It is then trained in the true channel,
+    but for agents that learn from executed actions under a law that varies: those are trained under
+    ages drawn from the law that was found. The other arguments are those of `train`, and
+    `max_delay` is the longest delay that is considered.
     """
     told = _told(env, agent, delay, options, env_kwargs)
     chosen = check_seeds(seeds)
@@ -136,6 +147,9 @@ def train_untold(
         assert one.answer.process is not None
         believed = as_delay(one.answer.process)
         spec = make_spec(env, agent, believed, {**options, "observed": "never"}, env_kwargs)
+        assert isinstance(spec, DeepSpec)
+        if spec.process is None or VIEWS[agent].credits == "chosen":
+            spec = replace(spec, hidden=as_process(delay))
         results.append(train_spec(spec, (seed,)))
     scores = [played(result, told, seed) for result, seed in zip(results, chosen, strict=True)]
     return Untold(found, tuple(results), np.array(scores))

@@ -3,13 +3,15 @@
 Chosen by us: the environments, the laws, 3 seeds, random actions to explore, the log's lengths at
 which it is read, and 20 episodes to play. Agents are trained in Pendulum, with the settings of the
 study there. An agent that finds a constant delay equals the agent that was told it, so constants
-are not trained twice.
+are not trained twice. Under a law that varies, `augmented` goes on in the true channel, and
+`delayed` is trained under the law that it found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ _DELAYS: dict[str, Delay] = {"constant": 4, **LAWS}
 _TRAINED = ("wide", "bursty")
 _EPISODES = 20
 _AGENT = "delayed"
+_AGENTS = (_AGENT, "augmented")
 _MAX_DELAY = 12
 
 
@@ -47,11 +50,13 @@ class Case:
     law: str
     seed: int
     steps: int = 0
+    agent: str = _AGENT
 
     @property
     def id(self) -> str:
         """The name of the case in the file of answers."""
-        return f"{self.env} {self.law} {self.seed} {self.steps}"
+        other = "" if self.agent == _AGENT else f" {self.agent}"
+        return f"{self.env} {self.law} {self.seed} {self.steps}{other}"
 
 
 def searches() -> list[Case]:
@@ -61,7 +66,10 @@ def searches() -> list[Case]:
 
 def trainings() -> list[Case]:
     """Return the cases whose agents are trained."""
-    return [Case(_ENVS[0], law, seed, PENDULUM_STEPS) for law in _TRAINED for seed in _SEEDS]
+    return [
+        Case(_ENVS[0], law, seed, PENDULUM_STEPS, agent)
+        for agent, law, seed in product(_AGENTS, _TRAINED, _SEEDS)
+    ]
 
 
 def answer(case: Case) -> dict[str, Any]:
@@ -74,10 +82,10 @@ def answer(case: Case) -> dict[str, Any]:
         options: dict[str, Any] = PENDULUM_CHANGES | {"steps": case.steps}
         options |= {"evaluation_episodes": _EPISODES}
         seeds = [case.seed]
-        untold = train_untold(case.env, _AGENT, delay, seeds, max_delay=_MAX_DELAY, **options)
+        untold = train_untold(case.env, case.agent, delay, seeds, max_delay=_MAX_DELAY, **options)
     except ValueError as error:
         return {"refused": str(error)}
-    told = train(case.env, _AGENT, delay, seeds, observed="never", **options)
+    told = train(case.env, case.agent, delay, seeds, observed="never", **options)
     (found,) = untold.found
     scores = {"untold": float(untold.scores[0]), "told": played(told, told.spec, case.seed)}
     return _words(found.steps, found.answer) | scores
@@ -99,18 +107,19 @@ def rows_of(wanted: Sequence[Case], root: Path) -> list[dict[str, Any]]:
     """Return a row for each environment and delay, over its seeds."""
     found = answers(wanted).kept(root)
     rows = []
-    for env, law in dict.fromkeys((case.env, case.law) for case in wanted):
-        mine = [case for case in wanted if (case.env, case.law) == (env, law)]
+    for place in dict.fromkeys((case.env, case.law, case.agent) for case in wanted):
+        mine = [case for case in wanted if (case.env, case.law, case.agent) == place]
         if there := [found[case.id] for case in mine if case.id in found]:
-            rows.append(_row(env, law, there))
+            rows.append(_row(*place, there))
     return rows
 
 
-def _row(env: str, law: str, mine: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _row(env: str, law: str, agent: str, mine: Sequence[dict[str, Any]]) -> dict[str, Any]:
     true = as_process(_DELAYS[law])
     sure = [one for one in mine if "law" in one]
     empty = ("least_steps", "most_steps", "distance", "mean_age_found", "others")
     row: dict[str, Any] = {"environment": env, "law": law, "delay": str(true), "seeds": len(mine)}
+    row |= {"agent": agent if any("told" in one for one in sure) else ""}
     row |= {"found": len(sure), "mean_age": true.mean_age} | dict.fromkeys(empty, "")
     row |= dict.fromkeys(("told", "untold", "loss", "loss_low", "loss_high"), "")
     if sure:
@@ -163,17 +172,18 @@ def _draw_returns(wanted: Sequence[Case], root: Path) -> Path:
     """Draw the return of each seed that was told its law, beside that of the one that was not."""
     found = answers(wanted).kept(root)
     figure, axes = new_figure(5.5, 3.8)
-    laws = list(dict.fromkeys(case.law for case in wanted))
+    kinds = list(dict.fromkeys((case.agent, case.law) for case in wanted))
     for case in wanted:
         one = found.get(case.id, {})
         if "told" in one:
-            axes.plot([one["told"]], [one["untold"]], "o", color=f"C{laws.index(case.law)}")
-    for place, law in enumerate(laws):
-        axes.plot([], [], "o", color=f"C{place}", label=f"{law}, each seed")
+            color = f"C{kinds.index((case.agent, case.law))}"
+            axes.plot([one["told"]], [one["untold"]], "o", color=color)
+    for place, (agent, law) in enumerate(kinds):
+        axes.plot([], [], "o", color=f"C{place}", label=f"{agent}, {law}, each seed")
     axes.axline((-200, -200), slope=1, color="0.6", lw=1)
     axes.set(xlabel="return, told the law", ylabel="return, not told")
     axes.legend(frameon=False, fontsize=8)
-    figure.suptitle(f"Pendulum, {_AGENT}, SAC: deadtime reproduce {_ID}", fontsize=10)
+    figure.suptitle(f"Pendulum, SAC: deadtime reproduce {_ID}", fontsize=10)
     return save_picture(figure, root / "figures" / f"{_ID}-loss.png")
 
 
