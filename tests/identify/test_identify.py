@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,12 +19,13 @@ from deadtime.delays import (
     timeline,
 )
 from deadtime.identify.age_chains import Anew, Bursts, Counts, NewestArrival, OneAge
+from deadtime.identify.age_model import AgeModel
 from deadtime.identify.evidence import interval_of, tempered
 from deadtime.identify.features import Form, state_features
 from deadtime.identify.lag_scores import news_gains, ridge_fits
 from deadtime.identify.log import make_log
 from deadtime.identify.transitions import transitions
-from deadtime.identify.varying_ages import Ages, most_others
+from deadtime.identify.varying_ages import Ages, decorrelated, most_others, varying_ages
 from deadtime.studies.identify.logs import record_substeps
 from tests.identify.systems import linear_log, pendulum_log
 
@@ -395,7 +397,7 @@ def test_steps_with_other_ages_are_excluded_by_the_rule_of_three(rows):
     """Where no row can be of another age, a share π is excluded once (1 - π)^n is below 0.1."""
     sharp = np.zeros((3, rows))
     sharp[[0, 2]] = -1000.0
-    ages = Ages(Anew(np.eye(3)[1]), np.eye(3)[1], sharp[1], 1.0, sharp, np.eye(3)[1])
+    ages = Ages(Anew(np.eye(3)[1]), np.eye(3)[1], sharp[1], 1.0, sharp, np.eye(3)[1], None)
     assert most_others(ages, 1, 0.9) == pytest.approx(1 - 0.1 ** (1 / rows), rel=0.25)
     assert most_others(ages, 1, 0.99) > most_others(ages, 1, 0.9)
     blind = replace(ages, densities=np.zeros((3, rows)))
@@ -415,3 +417,45 @@ def test_a_log_that_shows_a_constant_delay_bounds_other_ages():
     assert found.process == Constant(3)
     assert 0 < found.others < 0.02
     assert found.to_json()["others"] == found.others
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_a_model_tells_ages_of_steps_as_the_log_did(numbered):
+    """Densities of single steps, by NumPy and by JAX, are those of the fit, up to a constant."""
+    rng = np.random.default_rng(3)
+    force = rng.integers(-1, 2, 900) if numbered else rng.normal(size=900)
+    ages = timeline(Uniform(1, 3), 900, seed=0).ages
+    at, speed = np.zeros(901), np.zeros(901)
+    for t in range(900):
+        acting = force[t - ages[t]] if t >= ages[t] else 0.0
+        speed[t + 1] = 0.9 * speed[t] - 0.1 * np.sin(at[t]) + 0.1 * acting + 0.01 * rng.normal()
+        at[t + 1] = at[t] + speed[t + 1]
+    seen = np.stack([at, speed], axis=1)
+    log = make_log(seen, force)
+    data = transitions(log, 4)
+    form = Form(squares=True, cubes=True, before=True, waves=True, gain=True)
+    mixed = decorrelated(data, form, 2)
+    found = varying_ages(mixed, form)
+    model = AgeModel.of(data, mixed, form, found.fit, log.numbers)
+    assert AgeModel(model.text) == model
+    for t in (10, 200, 899):
+        steps = seen[t - 1], seen[t], seen[t + 1], force[t - np.arange(len(found.mixture))]
+        wanted = found.densities[:, t] - found.densities[0, t]
+        mine = model.log_densities(*steps)
+        assert mine - mine[0] == pytest.approx(wanted, abs=1e-6)
+        also = model.log_densities(*map(jnp.asarray, steps))
+        assert also - also[0] == pytest.approx(wanted, rel=0.05, abs=0.05)
+    whole = identify_delay(seen, force, max_delay=4)
+    likely = [
+        model.log_densities(seen[t - 1], seen[t], seen[t + 1], force[t - np.arange(4)]).argmax()
+        for t in range(5, 900)
+    ]
+    told = [
+        whole.ages.log_densities(
+            seen[t - 1], seen[t], seen[t + 1], force[t - np.arange(5)]
+        ).argmax()
+        for t in range(5, 900)
+    ]
+    if not numbered:
+        assert (np.array(likely) == ages[5:]).mean() > 0.8
+        assert (np.array(told) == ages[5:]).mean() > 0.8

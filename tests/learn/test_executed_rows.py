@@ -318,9 +318,10 @@ class Ages:
         return self.stream.advance(ended) if self.constant is None else self.constant
 
 
-def host_rows(box, delay, lanes, agent="projected", observed="now"):
+def host_rows(box, delay, lanes, agent="projected", observed="now", **changes):
     """The rows that the host loop stored, and those of a log of the environments."""
     program, setup = program_of(box, delay, lanes=lanes, agent=agent, observed=observed)
+    program = replace(program, **changes)
     learner = LaneLearner(program)
     envs = [deadtime.ActionDelay(DiaryEnv(box), delay) for _ in range(lanes)]
     pool = LocalPool(envs, range(lanes), "diary")

@@ -9,6 +9,7 @@ import pytest
 import deadtime
 from deadtime.delays import Constant, GilbertElliott, Uniform
 from deadtime.identify.age_chains import NewestArrival
+from deadtime.identify.age_model import AgeModel
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.specs import make_spec
 from deadtime.runs.training import train_spec
@@ -160,10 +161,27 @@ def test_chosen_actions_are_learned_from_in_a_true_channel_that_varies():
     assert_equal_runs(hidden, told)
 
 
-def test_executed_actions_are_not_known_in_a_channel_that_varies():
+def test_a_model_of_ages_goes_with_agents_that_infer_them():
     spec = make_spec("pendulum", "delayed", Uniform(1, 3), SMALL | {"observed": "never"})
-    with pytest.raises(ValueError, match="learns from executed actions, which a channel without"):
+    with pytest.raises(ValueError, match="only with it; got none: train it with"):
         replace(spec, hidden=Uniform(1, 3))
+    constant = make_spec("pendulum", "delayed", 3, SMALL)
+    with pytest.raises(ValueError, match="only with it; got one"):
+        replace(constant, hidden=Uniform(1, 3), ages=AgeModel("{}"))
+    whole = replace(spec, hidden=Uniform(1, 3), ages=AgeModel("{}"))
+    assert make_spec_again(whole) == whole
+
+
+@pytest.mark.slow
+def test_an_agent_of_executed_actions_goes_on_in_a_channel_that_varies():
+    untold = train_untold("pendulum", "projected", Uniform(1, 3), [1], max_delay=6, **SMALL)
+    (mine,) = untold.results
+    assert mine.spec.hidden == Uniform(1, 3)
+    assert mine.spec.process == untold.found[0].answer.process
+    assert mine.spec.ages == untold.found[0].answer.ages
+    assert np.isfinite(untold.scores).all()
+    again = train_spec(mine.spec, (1,))
+    assert_equal_runs(again, mine)
 
 
 def test_cells_and_frames_are_refused():

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from deadtime.delays import Constant, DelayProcess, check_delay
 from deadtime.identify.actuators import actuator_lags, are_sure, moved_actions
+from deadtime.identify.age_model import AgeModel
 from deadtime.identify.correlation import news_correlation
 from deadtime.identify.evidence import interval_of, posterior_of, tempered
 from deadtime.identify.features import Form, with_gain
@@ -155,7 +156,8 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
             part, rival = None, evidence
             interval = min(interval[0], *lags), max(interval[1], *lags)
     if _varies(ages, rival, lag, mixed):
-        return _varying(empty, ages, level)
+        model = AgeModel.of(data, mixed, lag.form, ages.fit, log.numbers)
+        return _varying(replace(empty, ages=model), ages, level)
     if lag.effect < _SURE:
         return _unknown(empty, no_effect(data))
     sure = part is not None or is_narrow

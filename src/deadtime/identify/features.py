@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from typing import Any, TypeVar
 
 import numpy as np
 
 from deadtime.identify.transitions import Transitions
+
+ArrayT = TypeVar("ArrayT", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -56,30 +59,48 @@ def fits(data: Transitions, form: Form) -> bool:
     return few and of_state + of_action <= _COLUMNS_PER_ROW * data.rows
 
 
+def raw_features(state: ArrayT, angles: ArrayT, before: ArrayT, form: Form) -> ArrayT:
+    """Return the features of states, (…, p), before products and waves are scaled.
+
+    The arguments are those parts of `Transitions`, as arrays of NumPy or JAX.
+    """
+    xp = state.__array_namespace__()
+    numbers = range(state.shape[-1])
+    parts = [xp.ones((*state.shape[:-1], 1), dtype=state.dtype), state]
+    for size in [2] * form.squares + [3] * form.cubes:
+        places = np.array([*combinations_with_replacement(numbers, size)], int).reshape(-1, size)
+        product = state[..., places[:, 0]]
+        for column in places.T[1:]:
+            product = product * state[..., column]
+        parts.append(product)
+    if form.waves:
+        parts += [xp.sin(angles), xp.cos(angles)]
+    if form.before:
+        parts.append(before)
+    return xp.concat(parts, axis=-1)
+
+
 def state_features(data: Transitions, form: Form) -> np.ndarray:
     """Return the features of the state, (n, p)."""
-    parts = [np.ones((data.rows, 1)), data.state]
-    if form.squares:
-        first, second = np.triu_indices(data.state.shape[1])
-        parts.append(_scaled(data.state[:, first] * data.state[:, second]))
-    if form.cubes:
-        for several in combinations_with_replacement(range(data.state.shape[1]), 3):
-            parts.append(_scaled(data.state[:, several].prod(1, keepdims=True)))
-    if form.waves:
-        parts += [_scaled(np.sin(data.angles)), _scaled(np.cos(data.angles))]
-    if form.before:
-        parts.append(data.before)
-    return np.concatenate(parts, axis=1)
+    found = raw_features(data.state, data.angles, data.before, form)
+    centre, spread = feature_scales(data, form, found)
+    return (found - centre) / spread
+
+
+def feature_scales(data: Transitions, form: Form, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return centre and spread of raw features: 0 and 1, but of products and waves their own."""
+    centre, spread = np.zeros(raw.shape[1]), np.ones(raw.shape[1])
+    first = 1 + data.state.shape[1]
+    last = raw.shape[1] - form.before * data.before.shape[1]
+    own = raw[:, first:last].std(0)
+    centre[first:last] = raw[:, first:last].mean(0)
+    spread[first:last] = np.where(own > 0, own, 1.0)
+    return centre, spread
 
 
 def shifted(columns: np.ndarray, lag: int) -> np.ndarray:
     """Return the columns `lag` rows before each row; the first rows repeat the first one."""
     return columns[np.maximum(np.arange(len(columns)) - lag, 0)]
-
-
-def _scaled(columns: np.ndarray) -> np.ndarray:
-    spread = columns.std(0)
-    return (columns - columns.mean(0)) / np.where(spread > 0, spread, 1.0)
 
 
 def with_gain(actions: np.ndarray, data: Transitions, form: Form) -> np.ndarray:

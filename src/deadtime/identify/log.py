@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard, cast
 
 import numpy as np
@@ -35,6 +35,8 @@ class Log:
     """The duration of a step in seconds, if it is known."""
     gaps: int = 0
     """The number of places where time stamps showed missing steps and an episode was split."""
+    numbers: tuple[float, ...] = ()
+    """The numbered action of each column of `actions`; empty if actions are vectors."""
 
     @property
     def steps(self) -> int:
@@ -88,9 +90,10 @@ def make_log(
             )
     _check_widths(seen, "observations")
     _check_widths(chosen, "actions")
-    encoded, is_discrete = _encoded(chosen, discrete)
+    encoded, numbers = _encoded(chosen, discrete)
+    is_discrete = numbers is not None
     if stamps is None:
-        return Log(tuple(seen), tuple(encoded), is_discrete, step)
+        return Log(tuple(seen), tuple(encoded), is_discrete, step, numbers=numbers or ())
     usual = _usual_step(stamps)
     if step is not None and not usual / _GAP < step < usual * _GAP:
         raise ValueError(
@@ -98,7 +101,9 @@ def make_log(
             "s: leave step out, or write both in seconds"
         )
     seconds = step or usual
-    return _without_gaps(Log(tuple(seen), tuple(encoded), is_discrete, seconds), stamps)
+    return _without_gaps(
+        Log(tuple(seen), tuple(encoded), is_discrete, seconds, numbers=numbers or ()), stamps
+    )
 
 
 def check_seconds(value: float, name: str) -> float:
@@ -215,21 +220,24 @@ def _check_widths(parts: list[np.ndarray], name: str) -> None:
         )
 
 
-def _encoded(chosen: list[np.ndarray], discrete: bool | None) -> tuple[list[np.ndarray], bool]:
-    """Return actions as rows of numbers: numbered actions as one-hot vectors."""
+def _encoded(
+    chosen: list[np.ndarray], discrete: bool | None
+) -> tuple[list[np.ndarray], tuple[float, ...] | None]:
+    """Return actions as rows of numbers, numbered actions as one-hot vectors, and their numbers."""
     whole = all(one.dtype.kind in "biu" for one in chosen)
     single = all(one.ndim == 1 or one.shape[1] == 1 for one in chosen)
     values = np.unique(np.concatenate([one.ravel() for one in chosen])) if single else np.zeros(0)
     if discrete is None:
         discrete = whole and single and len(values) <= _MOST_CATEGORIES
     if not discrete:
-        return [one.reshape(len(one), -1).astype(np.float64) for one in chosen], False
+        return [one.reshape(len(one), -1).astype(np.float64) for one in chosen], None
     if not single or len(values) > _MOST_CATEGORIES:
         raise ValueError(
             f"numbered actions are one column of at most {_MOST_CATEGORIES} values; got "
             f"{len(values)} values in shape {chosen[0].shape}: pass discrete=False"
         )
-    return [(one.reshape(-1, 1) == values).astype(np.float64) for one in chosen], True
+    numbers = tuple(float(one) for one in values)
+    return [(one.reshape(-1, 1) == values).astype(np.float64) for one in chosen], numbers
 
 
 def _usual_step(stamps: list[np.ndarray]) -> float:
@@ -256,4 +264,4 @@ def _without_gaps(log: Log, stamps: list[np.ndarray]) -> Log:
         gaps += len(ends)
         seen += np.split(one, ends)
         chosen += np.split(other, ends)
-    return Log(tuple(seen), tuple(chosen), log.discrete, log.step, gaps)
+    return replace(log, observations=tuple(seen), actions=tuple(chosen), gaps=gaps)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deadtime.delays import DelayProcess
+from deadtime.identify.age_model import AgeModel
 from deadtime.identify.correlation import Correlation
 from deadtime.identify.stamps import Split
 
@@ -52,6 +53,8 @@ class Identification:
     step: float | None
     """The duration of a step in seconds, if it is known."""
     warnings: tuple[str, ...] = ()
+    ages: AgeModel | None = field(default=None, repr=False)
+    """If the delay varies: the model by which later steps tell their ages."""
     others: float | None = None
     """With a constant delay of whole steps: the largest share of steps with other ages that the log
     does not exclude, at the probability `level`, if such steps come one by one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,27 @@ _LEAST_ROWS = 1000
 """A log so wide that fewer rows than this could be used is refused."""
 _STRETCHES = 20
 _SMALL = 1e-12
+
+
+class Scaling(NamedTuple):
+    """The columns of an array that vary, with their means and standard deviations."""
+
+    columns: tuple[int, ...]
+    centre: np.ndarray
+    spread: np.ndarray
+
+    def __call__(self, values: Any) -> Any:
+        """Return these columns of an array (…, d) of NumPy or JAX, centred and scaled."""
+        return (values[..., np.array(self.columns, int)] - self.centre) / self.spread
+
+
+class Scalings(NamedTuple):
+    """How the parts of `Transitions` follow from observations and actions."""
+
+    state: Scaling
+    before: Scaling
+    change: Scaling
+    action: Scaling
 
 
 @dataclass(frozen=True)
@@ -44,6 +66,7 @@ class Transitions:
     """The columns of the log's actions that vary."""
     logged: int
     """The number of transitions of the log, of which these are all or some."""
+    scalings: Scalings
 
     @property
     def rows(self) -> int:
@@ -94,22 +117,23 @@ def transitions(log: Log, max_delay: int) -> Transitions:
     lags = np.arange(max_delay + 1)[:, None]
     places = chosen[None] - lags
     known = step[chosen][None] >= lags
-    scaled, columns = _scaled(actions)
-    numbers, state_columns = _scaled(state)
+    steps = Scalings(*map(_scaling, (state, state - before, following - state, actions)))
+    scaled = steps.action(actions)
     lagged = np.where(known[..., None], scaled[np.maximum(places, 0)], 0.0)
     new = (step[chosen] == 0) | np.diff(chosen, prepend=-2).astype(bool) & (
         np.diff(chosen, prepend=-2) != 1
     )
     return Transitions(
-        state=numbers,
-        angles=state[:, state_columns],
-        before=_scaled(state - before)[0],
-        change=_scaled(following - state)[0],
+        state=steps.state(state),
+        angles=state[:, np.array(steps.state.columns, int)],
+        before=steps.before(state - before),
+        change=steps.change(following - state),
         lagged=lagged,
         known=known,
         starts=new,
-        action_columns=columns,
+        action_columns=steps.action.columns,
         logged=len(step),
+        scalings=steps,
     )
 
 
@@ -122,11 +146,10 @@ def _stretches(rows: int, most: int) -> np.ndarray:
     return (firsts[:, None] + np.arange(length)).ravel()
 
 
-def _scaled(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the columns that vary, centred and scaled, and the indices of these columns."""
+def _scaling(values: np.ndarray) -> Scaling:
+    """Return the scaling of the columns that vary."""
     centre = values.mean(0)
     spread = values.std(0)
     size = np.abs(values).max(0, initial=0.0)
     varies = np.flatnonzero(spread > _SMALL * np.maximum(size, 1e-300))
-    scaled = (values[:, varies] - centre[varies]) / spread[varies]
-    return scaled, tuple(int(one) for one in varies)
+    return Scaling(tuple(int(one) for one in varies), centre[varies], spread[varies])

@@ -19,6 +19,7 @@ from deadtime.identify.age_chains import (
     NewestArrival,
     OneAge,
 )
+from deadtime.identify.age_model import Fit
 from deadtime.identify.evidence import tempered
 from deadtime.identify.features import Form, state_features, with_gain
 from deadtime.identify.lag_scores import FLOOR, log_density, ridge_fits, scales
@@ -55,6 +56,8 @@ class Ages:
     """Log-density of each row under each considered age, (ages, n)."""
     mixture: np.ndarray
     """The share of steps with each considered age, if each age were drawn independently."""
+    fit: Fit
+    """The one-step model."""
 
 
 def varying_ages(data: Transitions, form: Form) -> Ages:
@@ -69,7 +72,9 @@ def varying_ages(data: Transitions, form: Form) -> Ages:
     law = model.alternate(weights, law)
     if 1 - law.max() < LEAST_OTHER:
         evidence = model.evidence(law)
-        return Ages(Anew(law), _padded(law, lags), evidence, 1.0, model.emissions, law)
+        return Ages(
+            Anew(law), _padded(law, lags), evidence, 1.0, model.emissions, law, model.fitted
+        )
     best: Ages | None = None
     for first in _chains(law, data):
         found = model.explain(first)
@@ -187,6 +192,7 @@ class _Model:
         residuals = without - self.acted @ action_part
         flat = residuals.reshape(-1, residuals.shape[-1])
         scale = scales(flat, weights.reshape(-1))
+        self.fitted = Fit(state_part, action_part, scale)
         self.emissions = log_density(residuals, scale)
         if len(self.early):
             # An action from before the log may be any: the mean over actions of the log.
@@ -217,7 +223,7 @@ class _Model:
         evidence, posterior, counts = self._smooth(chain)
         law = posterior.mean(1)
         certainty = 1 - float(_entropy(posterior).mean() / max(_entropy(law), 1e-9))
-        return Ages(chain, law, evidence, certainty, self.emissions, law)
+        return Ages(chain, law, evidence, certainty, self.emissions, law, self.fitted)
 
     def _smooth(self, chain: AgeChain) -> tuple[np.ndarray, np.ndarray, Counts]:
         """Run the forward-backward algorithm over all episodes."""

@@ -74,9 +74,8 @@ def program_of(spec: DeepRun, device: str, alone: bool = False) -> Program:
     sees_age = process is not None and observed != "never" and view.shows_ages
     own = not shares or view.projects or view.sees == "history" or sees_age
     shown = view if own else None
-    return Program(
-        kind, shown, settings, capacity, process=process, observed=observed, hidden=spec.hidden
-    )
+    program = Program(kind, shown, settings, capacity, process=process, observed=observed)
+    return replace(program, hidden=spec.hidden, ages=spec.ages)
 
 
 def parts_of(
@@ -236,7 +235,9 @@ class CompiledGroup:
     def _evaluated(self, setups: Setup, learners: PyTree, episodes: int) -> np.ndarray:
         params = self.program.env.default_params
         limit = int(getattr(params, "max_steps_in_episode", 500))
-        told = replace(self.program, hidden=None)  # scores are under the delay of the spec
+        told = replace(
+            self.program, hidden=None, ages=None
+        )  # scores are under the delay of the spec
         scores = compiled_loop.evaluate_all(told, setups, learners, episodes, limit)
         return np.asarray(scores)
 

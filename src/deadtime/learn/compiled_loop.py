@@ -25,6 +25,7 @@ from deadtime.delays.convention import push
 from deadtime.envs import channel
 from deadtime.envs.start_queue import start_queue
 from deadtime.learn.credits import action_age, executed_age, later_history, new_history
+from deadtime.learn.inferred_ages import first_trail, later_trail, settled
 from deadtime.learn.program import Actor, Done, Program, Setup, compiled
 from deadtime.learn.ways import known_after, known_at_start
 
@@ -88,7 +89,8 @@ def actor_at(
     history = new_history(program, obs, queue, known)
     age = jnp.zeros((), jnp.int32)
     memory = program.learner.new_memory(program)
-    return Actor(env, obs, queue, history, age, memory, channel, known)
+    actor = Actor(env, obs, queue, history, age, memory, channel, known)
+    return actor._replace(trail=first_trail(program, actor))
 
 
 def start(program: Program, setup: Setup, key: Array) -> tuple[Any, Array, Array, Any, Any]:
@@ -142,7 +144,7 @@ def step(
     if program.hidden is not None:
         executed, _ = push(actor.queue, action, age)
     done = Done(action, executed, reward, terminated, ended, obs, queue, memory, age, next_age)
-    kept = of.record(program, setup, learner, actor, done)
+    kept = of.record(program, setup, learner, *settled(program, actor, done))
     after = actor_after(program, actor, done, state, moved, now.start)
     left = jnp.where(ended, 0.0, earned)
     return after, left, kept, jnp.where(ended & (now.t < setup.steps), earned, jnp.nan)
@@ -168,7 +170,8 @@ def actor_after(
     age = jnp.where(ended, 0, actor.age + 1)
     memory = chosen(program.learner.new_memory(program), done.memory)
     known = chosen(first_known, known_after(program, done.action_age, done.next_age))
-    return Actor(env, obs, queue, history, age, memory, channel, known)
+    trail = later_trail(program, actor, done)
+    return Actor(env, obs, queue, history, age, memory, channel, known, trail)
 
 
 def turn(

@@ -71,7 +71,8 @@ def program_of(spec: DeepRun, device: str) -> Program:
         environment = spec.environment(0)
         under = room, spec.envs, spec.process, spec.observed
         shown = None if mixes else view
-        return Program(environment, shown, settings, *under, together, hidden=spec.hidden)
+        program = Program(environment, shown, settings, *under, together)
+        return replace(program, hidden=spec.hidden, ages=spec.ages)
     shares = device == "gpu" and view.sees != "history"
     room = max(spec.delay, SHARED[0]) if shares else spec.delay * view.sees_queue
     if hasattr(settings, "model"):  # emulators predict, not the program

@@ -15,6 +15,7 @@ from jaxtyping import Array, PyTree
 
 from deadtime.learn.compiled_loop import actor_after, actor_at
 from deadtime.learn.host_turn import Turn
+from deadtime.learn.inferred_ages import settled
 from deadtime.learn.program import Actor, Done, Program, Setup
 
 NEVER = np.int32(2**31 - 2)
@@ -110,7 +111,8 @@ def learned(
     def one(state: PyTree, row: tuple[Array, Actor, Done, Array]) -> tuple[Any, None]:
         t, actor, done, lost = row
         learner, replay = state
-        kept = program.learner.record(program, setup, learner, actor, done)
+        known = settled(program, actor, done)
+        kept = program.learner.record(program, setup, learner, *known)
         keys = _named_keys(program, setup, t)
         at = jnp.where(lost, NEVER, t)
         return program.learner.update(program, setup, learner, replay, kept, at, keys), None

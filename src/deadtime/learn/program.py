@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from deadtime.delays import DelayProcess
 from deadtime.delays.waits import Observed
+from deadtime.identify.age_model import AgeModel
 from deadtime.learn.box_scale import BoxScale
 from deadtime.learn.learners import LEARNERS
 from deadtime.learn.settings import Settings
@@ -54,11 +55,18 @@ class Program:
     """The process by which the environment executes actions, if the agent is not told it.
 
     The delay and the process are then what the agent believes. None: they are true."""
+    ages: AgeModel | None = None
+    """The model by which such an agent infers ages, if it needs them and they vary."""
 
     @property
     def channel(self) -> DelayProcess | None:
         """The process by which the environment executes actions; None for a told constant."""
         return self.process if self.hidden is None else self.hidden
+
+    @property
+    def infers(self) -> bool:
+        """Whether the agent infers which actions were executed."""
+        return self.ages is not None
 
     @property
     def stacked(self) -> bool:
@@ -199,6 +207,8 @@ class Actor(NamedTuple):
     """The state of the delay process (see `envs.channel`); () outside the program."""
     known: Any = ()
     """1 + the age that the agent knows, 0 if none; () if it needs none (see `ways`)."""
+    trail: Any = ()
+    """The step before, if ages are inferred (see `inferred_ages`)."""
 
 
 class Done(NamedTuple):

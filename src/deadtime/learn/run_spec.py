@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from deadtime.delays import Delay, DelayProcess
 from deadtime.delays.waits import Observed
 from deadtime.envs.family import Family
+from deadtime.identify.age_model import AgeModel
 
 
 class Run(Protocol):
@@ -102,6 +103,10 @@ class DeepRun(Run, Protocol):
     @property
     def hidden(self) -> DelayProcess | None:
         """The process by which the environment executes actions, if the agent is not told it."""
+
+    @property
+    def ages(self) -> AgeModel | None:
+        """The model by which an agent that is not told the delay infers ages."""
 
     @property
     def evaluation_delays(self) -> tuple[int, ...]:

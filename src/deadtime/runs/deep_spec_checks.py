@@ -11,6 +11,7 @@ from deadtime._support.names import nearest
 from deadtime.delays import DelayProcess
 from deadtime.envs.families import environment_names, family_of
 from deadtime.envs.family import ActionKind, ObservationKind
+from deadtime.identify.age_model import AgeModel
 from deadtime.learn.learners import agents_of, learners_of
 from deadtime.learn.presets import PRESETS
 from deadtime.learn.settings import FORWARD_MODELS, PIXEL_MODELS, DoubleQ
@@ -117,9 +118,7 @@ def check_process(
         )
 
 
-def check_hidden(
-    hidden: DelayProcess, believed: DelayProcess | None, agent: str, frames: bool
-) -> None:
+def check_hidden(hidden: DelayProcess, infers: bool, ages: AgeModel | None, frames: bool) -> None:
     """Raise if an agent can't learn in a channel that it is not told."""
     if frames:
         raise ValueError(
@@ -131,10 +130,11 @@ def check_hidden(
             "training needs a delay without an end; got a trace of "
             f"{hidden.chain.size} steps: pass Trace(…, repeat=True)"
         )
-    if believed is not None and VIEWS[agent].credits != "chosen":
+    if infers != (ages is not None):
         raise ValueError(
-            f"{agent} learns from executed actions, which a channel without ages does not show if "
-            f"its delay varies; got {believed}: train it in the environment under that law"
+            "a model of ages goes with an agent that learns from executed actions and believes in "
+            f"a delay that varies, and only with it; got {'none' if ages is None else 'one'}: "
+            "train it with `deadtime.runs.train_untold`"
         )
 
 

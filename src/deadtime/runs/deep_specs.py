@@ -14,6 +14,7 @@ from deadtime.delays.convention import check_delay
 from deadtime.delays.waits import Observed
 from deadtime.envs.families import check_options, environment_settings, family_of, make
 from deadtime.envs.family import ActionKind, Family, ObservationKind
+from deadtime.identify.age_model import AgeModel
 from deadtime.learn.learners import LEARNERS, agents_of
 from deadtime.learn.presets import preset
 from deadtime.learn.settings import with_former_names, with_names_of_today
@@ -82,6 +83,9 @@ class DeepSpec:
     """The process by which the environment executes actions, if the agent is not told it.
 
     `delay` and `process` are then what it believes."""
+    ages: AgeModel | None = None
+    """The model by which such an agent infers ages, if it learns from executed actions and the
+    delay that it believes in varies. In a record it is the model's text."""
 
     recorded: InitVar[bool] = False
     """Whether the spec comes from a record; then only its form is checked."""
@@ -98,7 +102,7 @@ class DeepSpec:
         check_agent(self.env, self.agent, *kinds, self.preset)
         self._check_numbers()
         if self.hidden is not None:
-            check_hidden(self.hidden, self.process, self.agent, self.frames)
+            check_hidden(self.hidden, self.infers, self.ages, self.frames)
         shaped = sorted({"shaped", "shaped_bonus"} & self.changes.keys())
         self._keep_changes()
         own = self.family.describe(self.env, self.settings)
@@ -122,6 +126,8 @@ class DeepSpec:
         """Read a delay process from JSON, and set the delay to its longest age."""
         object.__setattr__(self, "process", read_process(self.process))
         object.__setattr__(self, "hidden", read_process(self.hidden))
+        if isinstance(self.ages, str):
+            object.__setattr__(self, "ages", AgeModel(self.ages))
         if self.process is None:
             return
         longest = self.process.longest
@@ -288,6 +294,11 @@ class DeepSpec:
         return self.delay if self.process is None else self.process
 
     @property
+    def infers(self) -> bool:
+        """Whether the agent would have to infer ages in a channel that it is not told."""
+        return self.process is not None and VIEWS[self.agent].credits != "chosen"
+
+    @property
     def longest_delay(self) -> int:
         """The longest delay in training or evaluation."""
         return max(self.delay, *self.evaluation_delays, 0)
@@ -320,6 +331,8 @@ class DeepSpec:
                 value = list(value)
             if f.name in ("process", "hidden") and value is not None:
                 value = value.to_json()
+            if f.name == "ages" and value is not None:
+                value = value.text
             if value not in ({}, [], self._usual.get(f.name, f.default)):
                 content[f.name] = value
         return content
@@ -360,7 +373,7 @@ def deep_spec(
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> DeepSpec:
     """Return a spec from named options of the run, the learner and the environment."""
-    named = {"env", "agent", "delay", "process", "hidden", *_KINDS, "settings", "changes"}
+    named = {"env", "agent", "delay", "process", "hidden", "ages", *_KINDS, "settings", "changes"}
     own = {f.name for f in fields(DeepSpec)} - named
     deep = [kind for kind in LEARNERS.values() if "tabular" not in kind.loops]
     learner = {f.name for kind in deep for f in fields(kind.settings)}

@@ -7,14 +7,12 @@
    as the longest age of this law.
 3. The policy is played under the true delay, which it is still not told.
 
-In step 2 the agent goes on in the channel itself, where it can know which action a step executed.
-Under a constant delay of m steps that is the action that it chose m steps before. So an agent that
-found the true constant equals, to the bit, the agent that was told it. Agents that learn from
-chosen actions, such as `augmented`, need no more than the length of the queue, under any law.
-
-If the law found varies, nothing tells which action a step executed. Agents that learn from executed
-actions, such as `delayed`, are then trained in the environment with ages drawn from that law, for
-example in a simulator.
+In step 2 the agent goes on in the channel itself, and learns from what it can know of it. Under a
+constant delay of m steps, each step executes the action that was chosen m steps before. So an agent
+that found the true constant equals, to the bit, the agent that was told it. Agents that learn from
+chosen actions, such as `augmented`, need no more than the length of the queue, under any law. If
+the law that was found varies, agents that learn from executed actions infer the age of each step
+(see `learn.inferred_ages`).
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ from deadtime.runs.result import Result
 from deadtime.runs.specs import Spec, make_spec
 from deadtime.runs.tabular_specs import check_seeds
 from deadtime.runs.training import train_spec
-from deadtime.runtime.views import VIEWS
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -73,9 +70,7 @@ class Untold:
     found: tuple[Found, ...]
     """What each seed found."""
     results: tuple[Result, ...]
-    """The training of each seed; its score is under the law that it found.
-
-    If it went on in the true channel, `result.spec.hidden` is the true delay, else None."""
+    """The training of each seed in the true channel; its score is under the law that it found."""
     scores: Float[np.ndarray, " seeds"]
     """The mean greedy return of each seed under the true delay."""
 
@@ -134,10 +129,8 @@ def train_untold(
 ) -> Untold:
     """Train an agent that is not told the delay; `delay` is the true one.
 
-    Each seed finds its own law from its own random actions. It is then trained in the true channel,
-    but for agents that learn from executed actions under a law that varies: those are trained under
-    ages drawn from the law that was found. The other arguments are those of `train`, and
-    `max_delay` is the longest delay that is considered.
+    Each seed finds its own law from its own random actions, and goes on in the same channel. The
+    other arguments are those of `train`, and `max_delay` is the longest delay that is considered.
     """
     told = _told(env, agent, delay, options, env_kwargs)
     chosen = check_seeds(seeds)
@@ -148,8 +141,8 @@ def train_untold(
         believed = as_delay(one.answer.process)
         spec = make_spec(env, agent, believed, {**options, "observed": "never"}, env_kwargs)
         assert isinstance(spec, DeepSpec)
-        if spec.process is None or VIEWS[agent].credits == "chosen":
-            spec = replace(spec, hidden=as_process(delay))
+        ages = one.answer.ages if spec.infers else None
+        spec = replace(spec, hidden=as_process(delay), ages=ages)
         results.append(train_spec(spec, (seed,)))
     scores = [played(result, told, seed) for result, seed in zip(results, chosen, strict=True)]
     return Untold(found, tuple(results), np.array(scores))

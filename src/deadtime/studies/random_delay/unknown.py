@@ -3,8 +3,8 @@
 Chosen by us: the environments, the laws, 3 seeds, random actions to explore, the log's lengths at
 which it is read, and 20 episodes to play. Agents are trained in Pendulum, with the settings of the
 study there. An agent that finds a constant delay equals the agent that was told it, so constants
-are not trained twice. Under a law that varies, `augmented` goes on in the true channel, and
-`delayed` is trained under the law that it found.
+are not trained twice. Under a law that varies, `augmented` learns from its chosen actions, and
+`delayed` infers which actions were executed.
 """
 
 from __future__ import annotations
