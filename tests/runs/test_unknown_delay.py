@@ -1,6 +1,7 @@
 """An agent that is not told the delay: what it finds, what it sees, and what it then is."""
 
 from dataclasses import replace
+from threading import Event
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +11,7 @@ import deadtime
 from deadtime.delays import Constant, GilbertElliott, Uniform
 from deadtime.identify.age_chains import NewestArrival
 from deadtime.identify.age_model import AgeModel
+from deadtime.learn import compiled_groups, groups_of
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.specs import make_spec
 from deadtime.runs.training import train_spec
@@ -208,3 +210,38 @@ def test_the_study_of_a_delay_that_is_not_told(tmp_path):
     answers([case]).make(tmp_path)
     (row,) = rows_of([case], tmp_path)
     assert row["loss"] == pytest.approx(row["told"] - row["untold"])
+
+
+@pytest.mark.slow
+def test_a_run_that_infers_ages_resumes_to_the_bit(tmp_path, monkeypatch):
+    """The step whose ages are not settled is in the checkpoint."""
+    monkeypatch.setattr(compiled_groups, "CHUNK_STEPS", 100)
+    found = find_delay("pendulum", Uniform(1, 3), 1, max_delay=6).answer
+    small = SMALL | {"observed": "never", "steps": 230}
+    believed = replace(
+        make_spec("pendulum", "projected", found.process, small),
+        hidden=Uniform(1, 3),
+        ages=found.ages,
+    )
+
+    def group():
+        (one,) = groups_of([(believed, 1)], "cpu")
+        return one
+
+    whole, first, second = group(), group(), group()
+    whole.begin()
+    first.begin()
+    while whole.done < whole.length:
+        whole.advance()
+        if first.done < 150:
+            first.advance()
+    first.save(tmp_path / "x", 1.0)
+    first.close()
+    second.resume(tmp_path / "x")
+    assert 0 < second.done < whole.done
+    while second.done < second.length:
+        second.advance()
+    ends = [one.outcomes(1.0, True, Event())[0][1] for one in (whole, second)]
+    for name, part in ends[0].policy.items():
+        np.testing.assert_array_equal(ends[1].policy[name], part)
+    assert ends[0].score == ends[1].score

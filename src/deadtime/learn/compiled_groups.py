@@ -235,9 +235,7 @@ class CompiledGroup:
     def _evaluated(self, setups: Setup, learners: PyTree, episodes: int) -> np.ndarray:
         params = self.program.env.default_params
         limit = int(getattr(params, "max_steps_in_episode", 500))
-        told = replace(
-            self.program, hidden=None, ages=None
-        )  # scores are under the delay of the spec
+        told = replace(self.program, hidden=None, ages=None)  # under the delay that is believed
         scores = compiled_loop.evaluate_all(told, setups, learners, episodes, limit)
         return np.asarray(scores)
 
