@@ -84,10 +84,11 @@ def main():
         for name, process in PROCESSES.items():
             sides = (Tabular(agent, delay, episodes) for delay in (LONGEST, process))
             compared(f"tabular, {agent}, {name}", *sides)
-    name, process = next(iter(PROCESSES.items()))
     for agent in ("delayed", "projected", "augmented"):
-        sides = (Runs(agent, delay) for delay in (LONGEST, process))
-        compared(f"compiled, {agent}, {name}", *sides)
+        for name, process in PROCESSES.items():
+            sides = (Runs(agent, delay) for delay in (LONGEST, process))
+            compared(f"compiled, {agent}, {name}", *sides)
+    name, process = next(iter(PROCESSES.items()))
     for env, agent in (
         ("gym:CartPole-v1", "delayed"),
         ("gym:CartPole-v1", "projected"),
