@@ -21,6 +21,11 @@ from deadtime.delays.process import DelayProcess
 Observed = Literal["now", "hindsight", "never"]
 """When an agent learns the age z_t: before it chooses a_t, one step later, or never."""
 OBSERVED: tuple[Observed, ...] = ("now", "hindsight", "never")
+WAYS_VERSION = 2
+"""The version of the choice of ways: part of the ids of agents that predict along them.
+
+Until version 2 the ages of a way were the most likely ones.
+"""
 _STEPS = 256
 """The number of steps of an episode over which the law of the channel is averaged."""
 
@@ -42,9 +47,10 @@ def waits_of(process: DelayProcess, observed: Observed, every: bool = False) -> 
     """Return the ways to the first execution, by the age that the agent knows.
 
     By default a row has one way, the *expected* one: it has the possible number of steps that is
-    nearest to the mean. With `every` a row has one way for each possible number of steps. On a way,
-    the ages are followed back from its end: before each state of the channel comes the most likely
-    state of those that lead to it.
+    nearest to the mean. With `every` a row has one way for each possible number of steps. The ages
+    of a way are possible, and nearest to the mean ages of all ways of its length: they have the
+    least sum of squared differences. The most likely ages would be a worse choice: where all
+    latencies are equally likely, they skip the same pending action at every decision.
     """
     longest = process.longest
     ways = longest + 1 if every else 1
@@ -96,10 +102,32 @@ def _fill(found: Waits, row: int, moves: _Moves, law: np.ndarray) -> None:
         weights = np.ones(longest + 1)
     for way, n in enumerate(chosen.tolist()):
         found.steps[row, way], found.weights[row, way] = n, weights[n]
-        state = int(np.argmax(np.where(moves.ages == n, laws[n], -1.0)))
-        for j in reversed(range(n)):
-            state = moves.likely_before(state, np.where(moves.ages > j, laws[j], 0.0))
-            found.ages[row, way, j] = moves.ages[state]
+        found.ages[row, way, :n] = _mean_ages(moves, laws, n)
+
+
+def _mean_ages(moves: _Moves, laws: list[np.ndarray], n: int) -> np.ndarray:
+    """Return the possible ages of a way of n steps that are nearest to the mean ages."""
+    ages = moves.ages
+    arrives = np.where(ages == n, 1.0, 0.0)
+    costs = []
+    for j in reversed(range(n)):
+        arrives = np.where(ages > j, moves.before(arrives), 0.0)
+        weights = np.where(ages > j, laws[j], 0.0) * arrives
+        mean = weights @ ages / weights.sum()
+        costs.append(np.where(weights > 0.0, (ages - mean) ** 2, np.inf))
+    costs = [*reversed(costs), np.where((ages == n) & (laws[n] > 0.0), 0.0, np.inf)]
+    steps = []
+    total = costs[0]
+    for cost in costs[1:]:
+        least, best = moves.cheapest_before(total)
+        total = cost + least
+        steps.append(best)
+    state = int(np.argmin(total))
+    found = np.zeros(n, np.int64)
+    for j in reversed(range(n)):
+        state = int(steps[j][state])
+        found[j] = ages[state]
+    return found
 
 
 def _known_laws(chain: Chain, moves: _Moves, observed: Observed) -> list[np.ndarray]:
@@ -133,10 +161,22 @@ class _Moves:
         moved = law[self._from] * self._chances
         return np.bincount(self._to, moved, minlength=len(law))
 
-    def likely_before(self, state: int, law: np.ndarray) -> int:
-        """Return the most likely state before `state`, if `law` is that of the step before."""
-        part = slice(self._first[state], self._first[state + 1])
-        return int(self._from[part][np.argmax(law[self._from[part]] * self._chances[part])])
+    def before(self, values: np.ndarray) -> np.ndarray:
+        """Return the expected value one step later, from each state."""
+        expected = values[self._to] * self._chances
+        return np.bincount(self._from, expected, minlength=len(values))
+
+    def cheapest_before(self, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least cost of the states that lead to each state, and the first with it."""
+        least = np.full(len(costs), np.inf)
+        found = np.zeros(len(costs), np.int64)
+        here = np.flatnonzero(np.diff(self._first))
+        edges = costs[self._from]
+        least[here] = np.minimum.reduceat(edges, self._first[here])
+        cheapest = np.flatnonzero(edges == least[self._to])
+        ends, first = np.unique(self._to[cheapest], return_index=True)
+        found[ends] = self._from[cheapest[first]]
+        return least, found
 
     def usual(self, start: np.ndarray) -> np.ndarray:
         """Return the law of the state at an unknown step of an episode."""
