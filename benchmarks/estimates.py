@@ -41,8 +41,8 @@ COMMANDS = (
     "train --env noisy-cartpole --agent projected --delay 12 --steps 20000 --seeds 3",
     "train --env cartpole --agent recurrent --delay 3 --steps 100000",
     "compare --env cartpole --agents delayed oblivious --delays 2 --preset paper --steps 20000",
-    "train --env pendulum --agent projected --delay 4 --steps 6500",
-    "train --env pendulum --agent delayed --delay uniform:1-4 --steps 8000 --hidden 64 64",
+    "train --env pendulum --agent projected --delay 4 --steps 3000",
+    "train --env noisy-cartpole --agent delayed --delay uniform:1-6 --steps 20000",
     "train --env gym:CartPole-v1 --agent delayed --delay 3 --steps 5000",
     "train --env gym:MountainCar-v0 --agent oblivious --delay 2 --preset paper --steps 6000",
     "train --env gym:Pendulum-v1 --agent augmented --delay 2 --steps 6500",
@@ -51,7 +51,7 @@ COMMANDS = (
     "sweep {sweep}",
     "reproduce whole-law --seeds 1",
     "reproduce heatmap-maze --seeds 1",
-    "reproduce misspecification --seeds 1 --next 1 --preset paper",
+    "reproduce misspecification --seeds 1 --next 1",
 )
 
 

@@ -59,11 +59,12 @@ def deep_seconds(spec: DeepSpec, program: Program) -> float:
     if spec.frames:
         return FRAMES_STEP_SECONDS * spec.length
     step = STEP_SECONDS
+    updates = spec.length  # a compiled step always computes one, even if it is not used
     if spec.outside:
         turn, each = TURN_SECONDS
         step = turn / spec.envs + each
+        updates = max(0, spec.length - getattr(spec.learner, "random_steps", 0))
     step += _row_seconds(spec, program)
-    updates = max(0, spec.length - getattr(spec.learner, "random_steps", 0))
     return step * spec.length + _update_seconds(spec, program) * updates + _played_seconds(spec)
 
 
