@@ -25,11 +25,11 @@ environments = ["noisy-maze", "cartpole"]
 agents = ["delayed", "oblivious"]
 delays = [2]
 seeds = 2
+presets = ["paper"]
 [overrides.noisy-maze]
 episodes = 2000
 [overrides.cartpole]
 steps = 20_000
-preset = "paper"
 """
 COMMANDS = (
     "train --env maze --agent delayed --delay 5",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deadtime._support.terminal import counted
-from deadtime.learn import compiled_groups, host_programs, memory
+from deadtime.learn import compiled_groups, compiled_loop, host_programs, memory
 from deadtime.runs import core_seconds, estimates, records, runner
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.tabular_specs import TabularSpec
@@ -175,9 +175,9 @@ def test_estimates_count_the_weights_of_the_policy(env, agent):
     """Second heads of the last layer, such as A2C's value, are left out: under 1% of a network."""
     spec = DeepSpec(env, agent, 5, steps=100)
     program = compiled_groups.program_of(spec, "cpu")
-    group = compiled_groups.CompiledGroup(program, [(spec, 0)])
-    group.begin()
-    learner = jax.tree.map(lambda leaf: np.asarray(leaf[0]), group._runs.learner)
+    setups = compiled_groups.setups_of([(spec, 0)], 1)
+    shapes = compiled_loop.begin_all.eval_shape(program, setups).learner
+    learner = jax.tree.map(lambda leaf: np.full(leaf.shape[1:], spec.delay), shapes)
     arrays = program.learner.policy_arrays(program, learner)
     matrices = [
         one for name, one in arrays.items() if one.ndim == 2 and not name.startswith("model")
