@@ -49,7 +49,7 @@ COMMANDS = (
     "train --env gym:HalfCheetah-v5 --agent delayed --delay 5 --steps 6500",
     "train --env table:FrozenLake-v1 --agent delayed --delay 2 --seeds 3",
     "sweep {sweep}",
-    "reproduce whole-law --seeds 1",
+    "reproduce complexity --seeds 1",
     "reproduce heatmap-maze --seeds 1",
     "reproduce misspecification --seeds 1 --next 1",
 )
