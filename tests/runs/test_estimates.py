@@ -99,16 +99,29 @@ def test_estimates_agree_with_the_records_of_atari(monkeypatch):
 
 
 def test_runs_of_atari_share_a_gpu_and_the_cores(monkeypatch):
-    runs = [(DeepSpec("atari:Pong", "oblivious", 5), [seed]) for seed in range(17)]
+    runs = [(DeepSpec("atari:Pong", "oblivious", 5), [seed]) for seed in range(25)]
     monkeypatch.setattr(estimates, "cores", lambda: 16)
-    one, eight, sixteen, more = (estimates.seconds_needed(runs[:n], 1) for n in (1, 8, 16, 17))
-    assert one < eight < sixteen < 8 * one
+    one, eight, most, more = (estimates.seconds_needed(runs[:n], 1) for n in (1, 8, 24, 25))
+    assert one < eight < most < 8 * one
     start = estimates.STARTED_IN_SECONDS["deep"]
-    assert more - start == pytest.approx(sixteen + one - 2 * start)  # the last one waits
+    assert more - start == pytest.approx(most + one - 2 * start)  # the last one waits
     monkeypatch.setattr(estimates, "cores", lambda: 4)
-    assert estimates.seconds_needed(runs[:16], 1) > 2 * sixteen
-    ahead = [(replace(spec, agent="delayed"), seeds) for spec, seeds in runs[:16]]
-    assert estimates.seconds_needed(ahead, 1) > estimates.seconds_needed(runs[:16], 1)
+    assert estimates.seconds_needed(runs[:24], 1) > 2 * most
+
+
+def test_only_sticky_actions_are_played_ahead_again(monkeypatch):
+    """Without them one emulator plays ahead, and the present is what it showed before."""
+    monkeypatch.setattr(estimates, "cores", lambda: 16)
+
+    def seconds(agent, preset, **changes):
+        runs = [(DeepSpec("atari:Pong", agent, 5, preset, changes=changes), [0, 1])]
+        return estimates.seconds_needed(runs, 1)
+
+    plain = seconds("oblivious", "paper")
+    assert seconds("oblivious", "best") == seconds("delayed", "paper") == plain
+    kept, fresh = (seconds("delayed", "best", model=model) for model in ("kept", "fresh"))
+    assert fresh - plain == pytest.approx(5 * (kept - plain))
+    assert kept > 1.1 * plain
 
 
 def test_more_gpus_share_the_groups():

@@ -28,8 +28,8 @@ GPU_SECONDS_A_TURN = (1.6e-3, 1.0e-5)
 fixed part, and one per environment. Measured with SAC on HalfCheetah, 16 cores, 32 to 128 runs."""
 ATARI_SECONDS_A_TURN = 2.5e-3
 """Seconds of a turn of Atari runs that share a GPU: choosing, and what one process does between."""
-ATARI_CORE_SECONDS_A_STEP = {"plain": 1.1e-3, "ahead": 1.8e-3}
-"""Seconds of one core for a step of one game, four frames; "ahead" is with look-ahead."""
+ATARI_CORE_SECONDS = 1.1e-3, 7e-4
+"""Seconds of one core for a step of a game, four frames, and for each further one to look ahead."""
 ATARI_EPISODE = 2_000
 """Steps of the longest episode of an evaluation, about."""
 STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
@@ -185,10 +185,21 @@ def _seconds_of_groups(runs: Runs) -> list[float]:
 def _atari_seconds(specs: Sequence[DeepSpec]) -> float:
     """Estimate the seconds of Atari runs that are trained at a time on a GPU and all cores."""
     first = specs[0]
-    looks = ["ahead" if VIEWS[spec.agent].predicts else "plain" for spec in specs]
-    game = sum(ATARI_CORE_SECONDS_A_STEP[kind] for kind in looks) / cores()
+    step, further = ATARI_CORE_SECONDS
+    game = sum(step + further * _further_steps(spec) for spec in specs) / cores()
     turns = first.length / first.envs
     seconds = turns * (ATARI_SECONDS_A_TURN + first.envs * game)
     episodes = max(spec.evaluation_episodes for spec in specs)
     seconds += ATARI_EPISODE * (ATARI_SECONDS_A_TURN + episodes * game)
     return COMPILED_IN_SECONDS["atari"] + seconds
+
+
+def _further_steps(spec: DeepSpec) -> int:
+    """Return the emulator steps of a decision that only look ahead.
+
+    Without sticky actions there are none, since what is predicted comes true. With them, the queue
+    is played again at each decision, unless its path is kept.
+    """
+    if not VIEWS[spec.agent].predicts or not spec.environment(0).sticky:
+        return 0
+    return 1 if spec.learner.model == "kept" else spec.delay
