@@ -37,6 +37,7 @@ COMMANDS = (
     "compare --env noisy-maze --delays 0 5 15 --seeds 3",
     "train --env cartpole --agent delayed --delay 5 --steps 5000",
     "train --env cartpole --agent delayed --delay 4 --steps 50000",
+    "train --env cartpole --agent delayed --delay 3 --steps 60000",
     "train --env noisy-acrobot --agent augmented --delay 10 --preset paper --steps 60000",
     "train --env noisy-cartpole --agent projected --delay 12 --steps 20000 --seeds 3",
     "train --env cartpole --agent recurrent --delay 3 --steps 100000",
