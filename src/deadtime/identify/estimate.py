@@ -16,6 +16,7 @@ from deadtime.identify.evidence import interval_of, posterior_of, tempered
 from deadtime.identify.features import Form, with_gain
 from deadtime.identify.lag_scores import LagScores, best_scores, news_gains
 from deadtime.identify.log import Log, make_log
+from deadtime.identify.news import action_news
 from deadtime.identify.reasons import (
     LEAST_ROWS,
     Why,
@@ -24,8 +25,8 @@ from deadtime.identify.reasons import (
     predictability,
     several_lags,
 )
-from deadtime.identify.responses import Fraction, fraction_between
 from deadtime.identify.result import Identification
+from deadtime.identify.shares import Fraction, fraction_near
 from deadtime.identify.stamps import split_delay
 from deadtime.identify.transitions import Transitions, transitions
 from deadtime.identify.varying_ages import (
@@ -48,13 +49,14 @@ _LEAST_SEEN = 2 * LEAST_ROWS
 """A delay varies only if this many steps have an action of its longest age in their episode."""
 _RARE = 0.02
 """Ages with a smaller share are not counted as the longest."""
-_LEAST_ERROR = 0.03
-"""The least standard error of a fraction of a step. The estimate has a small bias, since the model
-overstates the effect of the late part of a step."""
+_MOST_ERROR = 0.05
+"""The largest standard error of a known fraction of a step; three of them are 0.15 step."""
 _FEEDBACK = 0.1
 """Actions are feedback if the observation explains more than this share of their variance."""
 _WIDE = 3
 """With an interval of whole delays of this width or more, no fraction of a step is estimated."""
+_UNKNOWN_PART = 0.5
+"""Half the width of the interval of a delay whose fraction of a step can't be estimated."""
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 
 
@@ -119,6 +121,8 @@ class _Lag:
     effect: float
     """Calibrated log-odds against no effect of actions."""
     news: np.ndarray
+    """What is new in the action of each row, (n, u)."""
+    news_gains: np.ndarray
     """The gains of what is new in the action of each lag, (K + 1, n)."""
 
 
@@ -134,7 +138,7 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     best = lag.best
     empty = replace(
         empty,
-        witness=news_correlation(data),
+        witness=news_correlation(data, lag.news),
         model=lag.form.label,
         posterior=tuple(lag.posterior.tolist()),
     )
@@ -157,7 +161,7 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
         return _varying(empty, ages, level)
     if lag.effect < _SURE:
         return _unknown(empty, no_effect(data))
-    sure = part is not None or is_narrow
+    sure = is_narrow or (part is not None and part.error <= _MOST_ERROR)
     if not sure and lags is not None and predictability(data) <= _FEEDBACK:
         sure = are_sure(data, lag.form, lags, level)
     if not sure:
@@ -172,10 +176,11 @@ def _best_lag(data: Transitions, scores: LagScores) -> _Lag:
     poor, the first score may prefer a wrong lag. The second one then disagrees or shows nothing, so
     the mean is wide.
     """
-    news = news_gains(data, scores.form)
-    posterior = (posterior_of(scores.gains) + posterior_of(news)) / 2
+    news = action_news(data, scores.form)
+    gains = news_gains(data, scores.form, news)
+    posterior = (posterior_of(scores.gains) + posterior_of(gains)) / 2
     effect = float(tempered(scores.gains[scores.totals.argmax()]))
-    return _Lag(scores.form, posterior, int(posterior.argmax()), effect, news)
+    return _Lag(scores.form, posterior, int(posterior.argmax()), effect, news, gains)
 
 
 def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
@@ -236,28 +241,24 @@ def _part_of_a_step(
     interval: tuple[int, int],
     constant: np.ndarray,
 ) -> tuple[Fraction | None, np.ndarray]:
-    """Return the delay with its fraction of a step; None if a whole delay explains as much.
+    """Return the delay with its fraction of a step, None if the log is too short for it.
 
-    The second result is the log-density of each row under the best of these delays.
+    The second result is the log-density of each row under the best delay that may have a fraction.
     """
-    best, rival = None, constant
-    feedback = predictability(data) > _FEEDBACK
     if interval[1] - interval[0] >= _WIDE:
-        return best, rival
+        return None, constant
+    part = fraction_near(data, lag.form, lag.news, interval)
+    if part is not None and not interval[0] - 1 <= part.steps <= interval[1] + 1:
+        part = None
+    rival = (
+        constant
+        if part is None
+        else max(constant, _mixed_evidence(mixed, lag.form, part), key=np.sum)
+    )
     for low in range(interval[0] - 1, interval[1] + 1):
         if 0 <= low < data.lags - 1 and data.known[low + 1].sum() >= LEAST_ROWS:
-            part = fraction_between(data, lag.form, low, feedback)
-            evidence = _mixed_evidence(mixed, lag.form, part)
-            apart = _apart_evidence(mixed, lag.form, low)
-            evidence = max(evidence, apart, key=np.sum)
-            if evidence.sum() <= rival.sum():
-                continue
-            rival = evidence
-            inside = _LEAST_SHARE < part.share < 1 - _LEAST_SHARE
-            sure = min(part.share, 1 - part.share) > 3 * part.error
-            enough = tempered(evidence - constant) > _SURE
-            best = part if inside and sure and enough else best
-    return best, rival
+            rival = max(rival, _apart_evidence(mixed, lag.form, low), key=np.sum)
+    return part, rival
 
 
 def _mixed_evidence(data: Transitions, form: Form, part: Fraction) -> np.ndarray:
@@ -298,7 +299,7 @@ def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool
     sure = ages.certainty > _LEAST_CERTAINTY and seen.sum() >= _LEAST_SEEN
     second = int(ages.law.argsort()[-2])
     if predictability(data) > _FEEDBACK:
-        sure = sure and tempered(lag.news[second]) > _SURE
+        sure = sure and tempered(lag.news_gains[second]) > _SURE
     if not sure or 1 - float(ages.law.max()) < LEAST_OTHER:
         return False
     if tempered((ages.evidence - rival) * seen) - penalty < _SURE:
@@ -326,23 +327,43 @@ def _varying(empty: Identification, ages: Ages, level: float) -> Identification:
 def _constant(
     empty: Identification, lag: _Lag, part: Fraction | None, interval: tuple[int, int]
 ) -> Identification:
-    best = lag.best if part is None else round(part.steps)
-    if part is None:
-        steps = float(best)
-        ends = (float(interval[0]), float(interval[1]))
-    else:
-        half = _NORMAL[empty.level] * max(part.error, _LEAST_ERROR)
-        steps = part.steps
-        ends = (max(steps - half, 0.0), steps + half)
+    steps, ends = float(lag.best), (float(interval[0]), float(interval[1]))
+    warnings = empty.warnings
+    if empty.actuators is None:
+        steps, ends = _with_part(steps, ends, part, empty.level)
+        if ends[1] - ends[0] > 2 * _NORMAL[empty.level] * _MOST_ERROR:
+            warnings += (_part_unknown(ends),)
     process: DelayProcess = Constant(math.ceil(steps))
     if empty.actuators is not None:
         process = Constant(max(empty.actuators))
     return replace(
         empty,
         identifiable=True,
-        delay=best,
+        delay=round(steps),
         interval=interval,
         steps=steps,
         steps_interval=ends,
         process=process,
+        warnings=warnings,
+    )
+
+
+def _with_part(
+    whole: float, ends: tuple[float, float], part: Fraction | None, level: float
+) -> tuple[float, tuple[float, float]]:
+    """Return the delay in steps with its interval; a whole delay if the log shows no fraction."""
+    if part is None:
+        return whole, (max(ends[0] - _UNKNOWN_PART, 0.0), ends[1] + _UNKNOWN_PART)
+    if part.error <= _MOST_ERROR:
+        whole = float(round(part.steps))
+        if abs(part.steps - whole) > max(_LEAST_SHARE, 3 * part.error):
+            whole = part.steps
+    half = _NORMAL[level] * part.error
+    return whole, (max(min(part.steps - half, whole), 0.0), max(part.steps + half, whole))
+
+
+def _part_unknown(ends: tuple[float, float]) -> str:
+    return (
+        f"the fraction of a step is not known: {ends[0]:.2f} to {ends[1]:.2f} steps fit the log; if "
+        "it matters, log more steps, larger random parts of actions (dither), and speeds"
     )
