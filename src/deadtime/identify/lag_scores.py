@@ -69,7 +69,7 @@ def lag_scores(data: Transitions, form: Form) -> LagScores:
     gains = np.zeros((data.lags, data.rows))
     base = 0.0
     for test in folds(data.rows):
-        rest, acted = remainders(phi, data.change, lagged, ~test, form.ridge)
+        rest, acted = remainders(phi, data.change, lagged, data.free & ~test, form.ridge)
         train = data.known & ~test
         weights = ridge_fits(acted, rest, train, form.ridge)
         left = rest - acted @ weights
@@ -78,7 +78,8 @@ def lag_scores(data: Transitions, form: Form) -> LagScores:
         without = log_density(rest[test], scales(rest, train))
         enough = train.sum(1, keepdims=True) >= 2 * FOLDS
         gains[:, test] = np.where(seen & enough, with_action - without, 0.0)
-        base += float(log_density(rest[test], scales(rest, ~test)).sum())
+        held = data.free & test
+        base += float(log_density(rest[held], scales(rest, data.free & ~test)).sum())
     return LagScores(form, gains, base)
 
 

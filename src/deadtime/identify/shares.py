@@ -11,7 +11,7 @@ instrument of its action (the method of instrumental variables), whatever F miss
 F that the news moves must be right, and that part is small.
 
 Lags beside the two must have no share. What they seem to have shows how wrong the model is, and
-counts as an error of the fraction: noise in the sensors, for example, or speeds that are not logged.
+counts as an error of the fraction: noise in the sensors, for example, or unlogged speeds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 
 from deadtime.identify.evidence import blocks_of
 from deadtime.identify.features import Form, shifted, state_features, with_gain
+from deadtime.identify.lag_scores import FREEDOM, scales
 from deadtime.identify.transitions import Transitions
 
 LEAST_ERROR = 0.03
@@ -31,7 +32,7 @@ LEAST_ERROR = 0.03
 feels the late part of a step less than a speed."""
 _BESIDE = 2
 """The number of lags on each side that must have no share."""
-_ROUNDS = 3
+_ROUNDS = 6
 _RIDGE = 1e-6
 _EFFECT_RIDGE = 1e-4
 _LEAST_ROWS = 50
@@ -97,17 +98,27 @@ def _shares(
     acted = [with_gain(data.lagged[lag], data, form)[use] for lag in lags]
     new = [with_gain(shifted(news, lag), data, form)[use] for lag in lags]
     shares = np.full(len(lags), 1 / len(lags))
-    left = _Controlled(phi)
-    rest = left.of(change)
+    trust = np.ones(len(phi))
     for _ in range(_ROUNDS):
+        root = np.sqrt(trust)[:, None]
         weights = np.clip(shares, 0.0, None)
         weights /= max(float(weights.sum()), 1e-9)
         mixed = sum(one * part for one, part in zip(weights, acted, strict=True))
-        effect = _fit(np.concatenate([phi, mixed], axis=1), change)[phi.shape[1] :]
-        moved = np.stack([left.of(part @ effect) for part in acted])
-        tools = np.stack([part @ effect for part in new])
-        shares, errors = _solved(moved, tools, rest)
+        columns = np.concatenate([phi, mixed], axis=1)
+        found = _fit(root * columns, root * change)
+        trust = _trust(change - columns @ found)
+        effect = found[phi.shape[1] :]
+        left = _Controlled(root * phi)
+        moved = np.stack([left.of(root * (part @ effect)) for part in acted])
+        tools = np.stack([root * (part @ effect) for part in new])
+        shares, errors = _solved(moved, tools, left.of(root * change))
     return shares, errors
+
+
+def _trust(left: np.ndarray) -> np.ndarray:
+    """Return the weight of each row, (n,): small where the model misses much, as at a limit."""
+    scale = scales(left, np.ones(len(left), bool))
+    return (FREEDOM + 1) / (FREEDOM + ((left / scale) ** 2).mean(1))
 
 
 class _Controlled:
