@@ -55,8 +55,9 @@ _FEEDBACK = 0.1
 """Actions are feedback if the observation explains more than this share of their variance."""
 _WIDE = 3
 """With an interval of whole delays of this width or more, no fraction of a step is estimated."""
-_UNKNOWN_PART = 0.5
-"""Half the width of the interval of a delay whose fraction of a step can't be estimated."""
+_UNKNOWN_PART = (1.0, 0.5)
+"""Steps before and after a whole delay that the interval has if the fraction can't be estimated.
+A position shows the effect of an action about half a step late."""
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 
 
@@ -160,12 +161,14 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     if _varies(ages, rival, lag, mixed):
         return _varying(empty, ages, level)
     if lag.effect < _SURE:
-        return _unknown(empty, no_effect(data))
+        return _unknown(empty, no_effect(data, lag.news))
     sure = is_narrow or (part is not None and part.error <= _MOST_ERROR)
-    if not sure and lags is not None and predictability(data) <= _FEEDBACK:
+    if not sure and lags is not None and predictability(data, lag.news) <= _FEEDBACK:
         sure = are_sure(data, lag.form, lags, level)
     if not sure:
-        return _unknown(replace(empty, interval=interval), several_lags(data, interval, level))
+        return _unknown(
+            replace(empty, interval=interval), several_lags(data, lag.news, interval, level)
+        )
     return _constant(replace(empty, actuators=lags), lag, part, interval)
 
 
@@ -241,7 +244,7 @@ def _part_of_a_step(
     interval: tuple[int, int],
     constant: np.ndarray,
 ) -> tuple[Fraction | None, np.ndarray]:
-    """Return the delay with its fraction of a step, None if the log is too short for it.
+    """Return the delay with its fraction of a step, None if the log can't show it.
 
     The second result is the log-density of each row under the best delay that may have a fraction.
     """
@@ -298,7 +301,7 @@ def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool
     seen = data.known[longest]  # before that, steps execute actions that the log does not have
     sure = ages.certainty > _LEAST_CERTAINTY and seen.sum() >= _LEAST_SEEN
     second = int(ages.law.argsort()[-2])
-    if predictability(data) > _FEEDBACK:
+    if predictability(data, lag.news) > _FEEDBACK:
         sure = sure and tempered(lag.news_gains[second]) > _SURE
     if not sure or 1 - float(ages.law.max()) < LEAST_OTHER:
         return False
@@ -353,7 +356,7 @@ def _with_part(
 ) -> tuple[float, tuple[float, float]]:
     """Return the delay in steps with its interval; a whole delay if the log shows no fraction."""
     if part is None:
-        return whole, (max(ends[0] - _UNKNOWN_PART, 0.0), ends[1] + _UNKNOWN_PART)
+        return whole, (max(ends[0] - _UNKNOWN_PART[0], 0.0), ends[1] + _UNKNOWN_PART[1])
     if part.error <= _MOST_ERROR:
         whole = float(round(part.steps))
         if abs(part.steps - whole) > max(_LEAST_SHARE, 3 * part.error):
@@ -364,6 +367,6 @@ def _with_part(
 
 def _part_unknown(ends: tuple[float, float]) -> str:
     return (
-        f"the fraction of a step is not known: {ends[0]:.2f} to {ends[1]:.2f} steps fit the log; if "
-        "it matters, log more steps, larger random parts of actions (dither), and speeds"
+        f"the fraction of a step is not known: {ends[0]:.2f} to {ends[1]:.2f} steps fit the log; "
+        "if it matters, log more steps, more dither, and speeds"
     )

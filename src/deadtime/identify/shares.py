@@ -33,6 +33,8 @@ feels the late part of a step less than a speed."""
 _BESIDE = 2
 """The number of lags on each side that must have no share."""
 _ROUNDS = 6
+_LACKING = 0.5
+"""Speeds are lacking if the change before reduces residuals to less than this."""
 _RIDGE = 1e-6
 _EFFECT_RIDGE = 1e-4
 _LEAST_ROWS = 50
@@ -61,7 +63,8 @@ def fraction_near(
 ) -> Fraction | None:
     """Return the delay with its fraction of a step, near an interval of whole delays.
 
-    The two lags with the largest shares are chosen. The result is None if the log has too few rows.
+    The two lags with the largest shares are chosen. The result is None if the log has too few rows
+    or lacks the speeds: a position moves late, which looks like a fraction of a step.
     """
     last = data.lags - 1
     lags = range(max(interval[0] - _BESIDE, 0), min(interval[1] + _BESIDE + 1, last) + 1)
@@ -72,7 +75,7 @@ def fraction_near(
     pairs = values[:-1] + values[1:]
     place = int(pairs.argmax())
     both = _shares(data, form, news, lags[place : place + 2])
-    if both is None or pairs[place] <= 0:
+    if both is None or pairs[place] <= 0 or _lacks_speeds(data, form, lags[place]):
         return None
     share, error = float(both[0][1]), float(both[1][1])
     beside = np.delete(values, [place, place + 1]) / pairs[place]
@@ -113,6 +116,20 @@ def _shares(
         tools = np.stack([root * (part @ effect) for part in new])
         shares, errors = _solved(moved, tools, left.of(root * change))
     return shares, errors
+
+
+def _lacks_speeds(data: Transitions, form: Form, lag: int) -> bool:
+    """Return whether the change before says much that state and actions do not."""
+    form = replace(form, before=False)
+    use = data.known[lag + 1]
+    acted = [with_gain(data.lagged[k], data, form) for k in (lag, lag + 1)]
+    without = np.concatenate([state_features(data, form), *acted], axis=1)[use]
+    change = data.change[use]
+    sizes = []
+    for columns in (without, np.concatenate([without, data.before[use]], axis=1)):
+        left = change - columns @ _fit(columns, change)
+        sizes.append(scales(left, np.ones(len(left), bool))[0])
+    return bool(np.log(sizes[1] / sizes[0]).mean() < np.log(_LACKING))
 
 
 def _trust(left: np.ndarray) -> np.ndarray:
