@@ -149,7 +149,10 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     interval = interval_of(lag.posterior, level)
     is_narrow = interval[1] - interval[0] <= 1 and lag.posterior[best] >= 0.5
     part, rival = _part_of_a_step(data, mixed, lag, interval, constant)
-    lags = None if log.discrete else actuator_lags(data, lag.form, best)
+    feedback = predictability(data, lag.news) > _FEEDBACK
+    lags = None
+    if not log.discrete:
+        lags = actuator_lags(data, lag.form, best, lag.news if feedback else None)
     if lags is not None:
         moved = moved_actions(mixed, lags)
         evidence = constant_evidence(mixed, lag.form, moved, data.known[-1])
@@ -163,7 +166,7 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     if lag.effect < _SURE:
         return _unknown(empty, no_effect(data, lag.news))
     sure = is_narrow or (part is not None and part.error <= _MOST_ERROR)
-    if not sure and lags is not None and predictability(data, lag.news) <= _FEEDBACK:
+    if not sure and lags is not None and not feedback:
         sure = are_sure(data, lag.form, lags, level)
     if not sure:
         return _unknown(

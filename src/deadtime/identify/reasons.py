@@ -100,6 +100,6 @@ def slowness(data: Transitions) -> float:
 
 def _feedback(share: float) -> str:
     return (
-        f"the actions are almost a function of the observations ({share:.1%} of their variance), so "
-        "a feedback law and a delay look alike"
+        f"the actions are almost a function of the observations ({share:.1%} of their variance), "
+        "so a feedback law and a delay look alike"
     )
