@@ -155,8 +155,10 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
         lags = actuator_lags(data, lag.form, best, lag.news if feedback else None)
     if lags is not None:
         moved = moved_actions(mixed, lags)
-        evidence = constant_evidence(mixed, lag.form, moved, data.known[-1])
-        if part is not None and tempered((rival - evidence) * data.known[-1]) > _SURE:
+        shown = data.known[max(lags)]
+        evidence = constant_evidence(mixed, lag.form, moved, shown)
+        own = constant_evidence(data, lag.form, moved_actions(data, lags), shown)
+        if part is not None and _is_better(_mixed_evidence(data, lag.form, part), own, shown):
             lags = None
         else:
             part, rival = None, evidence
@@ -265,6 +267,11 @@ def _part_of_a_step(
         if 0 <= low < data.lags - 1 and data.known[low + 1].sum() >= LEAST_ROWS:
             rival = max(rival, _apart_evidence(mixed, lag.form, low), key=np.sum)
     return part, rival
+
+
+def _is_better(first: np.ndarray, second: np.ndarray, rows: np.ndarray) -> bool:
+    """Return whether the first density explains the chosen rows better."""
+    return float((first - second)[rows].sum()) > 0
 
 
 def _mixed_evidence(data: Transitions, form: Form, part: Fraction) -> np.ndarray:
