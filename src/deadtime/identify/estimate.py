@@ -26,7 +26,7 @@ from deadtime.identify.reasons import (
     several_lags,
 )
 from deadtime.identify.result import Identification
-from deadtime.identify.shares import Fraction, fraction_near
+from deadtime.identify.shares import Fraction, fraction_near, shows_other_ages
 from deadtime.identify.stamps import split_delay
 from deadtime.identify.transitions import Transitions, transitions
 from deadtime.identify.varying_ages import (
@@ -58,6 +58,10 @@ _WIDE = 3
 _UNKNOWN_PART = (1.0, 0.5)
 """Steps before and after a whole delay that the interval has if the fraction can't be estimated.
 A position shows the effect of an action about half a step late."""
+_MAY_VARY = (
+    "the delay may vary: the log fits that better, but under feedback the model's errors do too; "
+    "to tell, log random actions or more dither"
+)
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 
 
@@ -163,8 +167,11 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
         else:
             part, rival = None, evidence
             interval = min(interval[0], *lags), max(interval[1], *lags)
-    if _varies(ages, rival, lag, mixed):
+    varies = _seems_to_vary(ages, rival, lag, mixed)
+    if varies and (not feedback or _news_varies(ages, lag, mixed)):
         return _varying(empty, ages, level)
+    if varies:
+        empty = replace(empty, warnings=(*empty.warnings, _MAY_VARY))
     if lag.effect < _SURE:
         return _unknown(empty, no_effect(data, lag.news))
     sure = is_narrow or (part is not None and part.error <= _MOST_ERROR)
@@ -299,20 +306,16 @@ def _apart_evidence(data: Transitions, form: Form, lag: int) -> np.ndarray:
     return max(found, key=np.sum)
 
 
-def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool:
+def _seems_to_vary(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool:
     """Return whether a law of several ages explains the log better than a constant delay.
 
     A mixture of models also fits what the one-step model can't. So it must explain the log better
-    than a mixture in which all ages but one have the actions of another part of the log. Under
-    feedback, what is new in the actions of the second most frequent age must have an effect too.
+    than a mixture in which all ages but one have the actions of another part of the log.
     """
     penalty = ages.chain.numbers / 2 * math.log(data.rows)
     longest = int(np.flatnonzero(ages.law > _RARE)[-1])
     seen = data.known[longest]  # before that, steps execute actions that the log does not have
     sure = ages.certainty > _LEAST_CERTAINTY and seen.sum() >= _LEAST_SEEN
-    second = int(ages.law.argsort()[-2])
-    if predictability(data, lag.news) > _FEEDBACK:
-        sure = sure and tempered(lag.news_gains[second]) > _SURE
     if not sure or 1 - float(ages.law.max()) < LEAST_OTHER:
         return False
     if tempered((ages.evidence - rival) * seen) - penalty < _SURE:
@@ -321,6 +324,13 @@ def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool
     elsewhere[lag.best] = data.lagged[lag.best]
     placebo = varying_ages(replace(data, lagged=elsewhere), lag.form)
     return bool(tempered((ages.evidence - placebo.evidence) * seen) - penalty > _SURE)
+
+
+def _news_varies(ages: Ages, lag: _Lag, data: Transitions) -> bool:
+    """Return whether what is new in the actions of other ages has an effect too."""
+    second = int(ages.law.argsort()[-2])
+    known = tempered(lag.news_gains[second]) > _SURE
+    return bool(known and shows_other_ages(data, lag.form, lag.news, ages.law))
 
 
 def _varying(empty: Identification, ages: Ages, level: float) -> Identification:

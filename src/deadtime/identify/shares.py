@@ -39,6 +39,10 @@ _RIDGE = 1e-6
 _EFFECT_RIDGE = 1e-4
 _LEAST_ROWS = 50
 _ROWS_PER_COLUMN = 3
+_RARE = 0.02
+"""Ages with a smaller share are not looked for."""
+_SURE = 3.0
+"""The number of standard errors by which the share of other ages must exceed 0."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,21 @@ def fraction_near(
     misfit = float(np.sqrt((beside**2).mean()))
     whole = float(np.sqrt(error**2 + misfit**2 + LEAST_ERROR**2))
     return Fraction(lags[place], float(np.clip(share, 0.0, 1.0)), whole)
+
+
+def shows_other_ages(data: Transitions, form: Form, news: np.ndarray, law: np.ndarray) -> bool:
+    """Return whether the news of actions of other ages than the most frequent one has an effect.
+
+    If step t executes the action of age z with probability law[z], that is the share of lag z.
+    """
+    best = int(law.argmax())
+    ages = np.flatnonzero(law > _RARE)
+    first, last = max(int(ages[0]) - _BESIDE, 0), min(int(ages[-1]) + _BESIDE, data.lags - 1)
+    found = _shares(data, form, news, range(first, last + 1))
+    if found is None:
+        return False
+    others = 1 - float(found[0][best - first])
+    return others > max(_SURE * float(found[1][best - first]), (1 - float(law[best])) / 2)
 
 
 def _shares(

@@ -20,7 +20,7 @@ _LEAST_AT_LIMIT = 0.01
 """The least share of rows with an extreme value for it to be a limit."""
 _LEAST_DISTINCT = 0.3
 """The least share of distinct values among the other rows; fewer mean a coarse sensor."""
-_LEAST_FREE = 0.3
+_LEAST_FREE = 0.15
 """Rows at limits are kept if fewer than this share of rows are without."""
 
 
