@@ -18,6 +18,7 @@ _STRETCHES = 20
 _SMALL = 1e-12
 _LEAST_AT_LIMIT = 0.01
 """The least share of rows with an extreme value for it to be a limit."""
+_LEAST_ROWS_AT_LIMIT = 4
 _LEAST_DISTINCT = 0.3
 """The least share of distinct values among the other rows; fewer mean a coarse sensor."""
 _LEAST_FREE = 0.15
@@ -135,7 +136,8 @@ def at_limits(seen: np.ndarray) -> np.ndarray:
     for column in seen.T:
         for extreme in (column.min(), column.max()):
             stays = column == extreme
-            if stays.mean() < _LEAST_AT_LIMIT or stays.mean() > 1 - _LEAST_FREE:
+            few = stays.sum() < max(_LEAST_AT_LIMIT * len(seen), _LEAST_ROWS_AT_LIMIT)
+            if few or stays.mean() > 1 - _LEAST_FREE:
                 continue
             others = column[~stays]
             if len(np.unique(others)) >= _LEAST_DISTINCT * len(others):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_BINS = 32
+_BINS = 128
 _DEPTH = 3
 _ROUNDS = 60
 _RATE = 0.3
