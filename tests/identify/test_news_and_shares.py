@@ -8,7 +8,7 @@ from deadtime.delays import Constant, Uniform, timeline
 from deadtime.identify.features import Form, state_features
 from deadtime.identify.log import make_log
 from deadtime.identify.news import action_news
-from deadtime.identify.shares import LEAST_ERROR, fraction_near
+from deadtime.identify.shares import LEAST_ERROR, fraction_near, shows_other_ages
 from deadtime.identify.transitions import at_limits, transitions
 from deadtime.identify.trees import held_out_predictions
 from tests.identify.systems import limited_log, linear_log, motor_log, pendulum_log
@@ -181,3 +181,13 @@ def test_actuators_under_feedback(late):
     found = identify_delay(speed, chosen, max_delay=8)
     assert found.actuators == (late if late[0] != late[1] else None)
     assert found.process == Constant(max(late))
+
+
+@pytest.mark.parametrize(("ages", "varies"), [((2, 2, 2), False), ((1, 2, 3), True)])
+def test_the_news_shows_whether_other_ages_are_executed(ages, varies):
+    """A law of several ages is refused where one lag has all of the effect."""
+    drawn = np.random.default_rng(2).choice(ages, 1500)
+    log = linear_log(drawn, rows=1500, policy=lambda s, rng: -s[:1] + rng.normal(size=1))
+    data = transitions(make_log(*log), 6)
+    law = np.array([0, 1, 1, 1, 0, 0, 0]) / 3
+    assert shows_other_ages(data, Form(), action_news(data, Form()), law) == varies

@@ -89,18 +89,19 @@ def fraction_near(
 
 
 def shows_other_ages(data: Transitions, form: Form, news: np.ndarray, law: np.ndarray) -> bool:
-    """Return whether the news of actions of other ages than the most frequent one has an effect.
+    """Return whether the news of actions of several ages has an effect.
 
-    If step t executes the action of age z with probability law[z], that is the share of lag z.
+    If step t executes the action of age z with probability law[z], that is the share of lag z. So
+    the largest share must leave about as much to other lags as the law does.
     """
-    best = int(law.argmax())
     ages = np.flatnonzero(law > _RARE)
     first, last = max(int(ages[0]) - _BESIDE, 0), min(int(ages[-1]) + _BESIDE, data.lags - 1)
     found = _shares(data, form, news, range(first, last + 1))
     if found is None:
         return False
-    others = 1 - float(found[0][best - first])
-    return others > max(_SURE * float(found[1][best - first]), (1 - float(law[best])) / 2)
+    largest = int(found[0].argmax())
+    others = 1 - float(found[0][largest])
+    return others > max(_SURE * float(found[1][largest]), (1 - float(law.max())) / 2)
 
 
 def _shares(
