@@ -19,9 +19,10 @@ from gymnasium.utils.env_checker import check_env
 from scipy.stats import chi2_contingency, chisquare
 
 from deadtime.envs import make
-from deadtime.envs.atari.emulator import Emulator, Lane
+from deadtime.envs.atari.emulator import Emulator
 from deadtime.envs.atari.games import Atari, Game, games, meanings
 from deadtime.envs.atari.gym_env import AtariEnv
+from deadtime.envs.atari.lane import Lane
 from deadtime.envs.atari.pool import AtariPool
 from deadtime.envs.atari.shrinking import pixel_weights, shrink
 from deadtime.envs.pools import Played
@@ -137,11 +138,14 @@ def _decisions(lane, seed=0):
 
 @pytest.mark.parametrize(("name", "delay"), CERTAIN)
 def test_without_stickiness_predictions_come_true(name, delay):
-    lane = _begun(Game(name, delay, 0.0, "fresh", seed=3))
+    """The real states are those of a game that does not look ahead."""
+    game = Game(name, delay, 0.0, "fresh", seed=3)
+    lane, plain = _begun(game), _begun(replace(game, look_ahead=""))
     predicted = []
     real = []
-    for _ in _decisions(lane):
-        real.append((lane.real.stack.copy(), lane.real.ale.cloneState()))
+    for _, _ in zip(_decisions(lane), _decisions(plain), strict=True):
+        real.append((plain.real.stack.copy(), plain.ahead.ale.cloneState()))
+        np.testing.assert_array_equal(lane.real.stack, plain.real.stack)
         if not lane.terminated:
             predicted.append((lane.shown.copy(), lane.ahead.ale.cloneState()))
     assert len(predicted) > delay + 50
@@ -150,17 +154,18 @@ def test_without_stickiness_predictions_come_true(name, delay):
         np.testing.assert_array_equal(shown, stack)
         assert state.equals(then)
     assert not predicted[0][1].equals(real[0][1])
-    assert lane.emulated <= 2.2 * lane.steps
+    assert lane.emulated == lane.steps == plain.emulated
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "delay"), CERTAIN)
 def test_without_stickiness_one_step_per_decision_equals_the_whole_queue(name, delay):
-    lane = _begun(Game(name, delay, 0.0, "fresh", seed=4))
+    game = Game(name, delay, 0.0, "fresh", seed=4)
+    lane, plain = _begun(game), _begun(replace(game, look_ahead=""))
     second = Emulator(Game(name, sticky=0.0))
-    for _ in _decisions(lane):
+    for _, _ in zip(_decisions(lane), _decisions(plain), strict=True):
         if not lane.terminated:
-            _roll(second, lane.real, lane.queue)
+            _roll(second, plain.real, lane.queue)
             np.testing.assert_array_equal(lane.shown, second.stack)
             assert second.same(*lane.ahead.point())
 
@@ -213,15 +218,15 @@ def test_a_prediction_equals_one_run_through_the_queue():
     second = Emulator(Game("Klax", sticky=0.25))
     rng = np.random.default_rng()
     overs = 0
-    rng.bit_generator.state = lane._rng_ahead.bit_generator.state
+    rng.bit_generator.state = lane._paths.rng.bit_generator.state
     for _ in _decisions(lane, seed=1):
         if lane.steps and not lane.terminated:
             _roll(second, lane.real, lane.queue, rng)
             np.testing.assert_array_equal(lane.shown, second.stack)
             assert second.same(*lane.ahead.point())
-            assert lane._rng_ahead.bit_generator.state == rng.bit_generator.state
+            assert lane._paths.rng.bit_generator.state == rng.bit_generator.state
             overs += second.over
-        rng.bit_generator.state = lane._rng_ahead.bit_generator.state
+        rng.bit_generator.state = lane._paths.rng.bit_generator.state
     assert overs, "no prediction reached the end of an episode"
 
 
@@ -306,8 +311,8 @@ def test_predictions_do_not_depend_on_the_last_choice_unless_paths_are_kept(look
     reals = set()
     for repetition in range(300):
         lane.restore(content)
-        lane._rng_ahead = np.random.default_rng([repetition, 0])
-        lane._run_ahead()
+        lane._paths.rng = np.random.default_rng([repetition, 0])
+        lane._paths.run(lane.real, lane.queue)
         chosen = RIGHT if (lane.ahead.ale.getRAM() == usual).all() else LEFT
         lane.step(chosen)
         reals.add(lane.real.ale.getRAM().tobytes())
@@ -348,6 +353,30 @@ def _paths(lane, actions):
     return real, ahead
 
 
+def _whole(lane, actions):
+    """Return all that a game shows of each step, over several episodes."""
+    shown = []
+    for action in actions:
+        lane.step(int(action))
+        ended = lane.terminated, lane.truncated
+        shown.append((*_row(lane), *ended, lane.queue.tolist()))
+    return shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Klax", "MsPacman", "Assault", "Frostbite"])
+@pytest.mark.parametrize(("delay", "limit"), [(1, 60), (5, 27_000), (25, 40), (25, 20)])
+def test_an_emulator_ahead_shows_the_real_path_of_an_emulator_of_the_present(name, delay, limit):
+    """Assault starts differently after different states, so truncation must rewind."""
+    game = Game(name, delay, 0.0, "fresh", limit, seed=6)
+    plain, lane = _begun(replace(game, look_ahead="")), _begun(game)
+    actions = np.random.default_rng(0).integers(0, lane.num_actions, 600)
+    shown = _whole(lane, actions)
+    assert shown == _whole(plain, actions)
+    assert any(row[4] if limit < 100 else row[3] for row in shown) or name == "MsPacman"
+    assert lane.emulated <= plain.emulated + delay * (1 + sum(row[4] for row in shown))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("look", ["fresh", "kept"])
 def test_the_look_ahead_does_not_change_the_real_path(look):
@@ -359,7 +388,7 @@ def test_the_look_ahead_does_not_change_the_real_path(look):
     assert real == alone
     assert any(row[3] for row in real), "no episode ended"
     other = _begun(game)
-    other._rng_ahead = np.random.default_rng(99)
+    other._paths.rng = np.random.default_rng(99)
     again, predicted = _paths(other, actions)
     assert again == real
     assert sum(a != b for a, b in zip(ahead, predicted, strict=True)) > 40

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from deadtime._support import files
-from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import Game, installed
+from deadtime.envs.atari.lane import Lane
 from tests.forgery import (
     CONTENTS,
     changed,
@@ -39,15 +39,15 @@ LANES = {
     "another queue": {"queue": lambda a: a[:1]},
     "actions that there are not": {"queue": lambda a: a + 100},
     "no queue": {"queue": None},
-    "other screens": {"real_screens": lambda a: a[:1]},
-    "frames of another kind": {"ahead_stack": lambda a: a.astype(np.int64)},
-    "a state that is too short": {"real_state": lambda a: a[:4000]},
-    "a state that is too long": {"ahead_state": lambda a: np.tile(a, 100)},
-    "a state of other numbers": {"real_state": lambda a: a.astype(np.int64)},
-    "no path": {"path_0": None},
-    "another action": {"numbers": lambda numbers: numbers | {"real": [99, 0, 0]}},
-    "too few numbers": {"numbers": lambda numbers: numbers | {"real": [0]}},
-    "no numbers": {"numbers": lambda numbers: numbers | {"ahead": None}},
+    "other screens": {"emulator_screens": lambda a: a[:1]},
+    "frames of another kind": {"paths_stack": lambda a: a.astype(np.int64)},
+    "a state that is too short": {"emulator_state": lambda a: a[:4000]},
+    "a state that is too long": {"paths_state": lambda a: np.tile(a, 100)},
+    "a state of other numbers": {"emulator_state": lambda a: a.astype(np.int64)},
+    "no path": {"paths_path_0": None},
+    "another action": {"numbers": lambda numbers: numbers | {"emulator": [99, 0, 0]}},
+    "too few numbers": {"numbers": lambda numbers: numbers | {"emulator": [0]}},
+    "no numbers": {"numbers": lambda numbers: numbers | {"paths": None}},
     "steps that are none": {"numbers": lambda numbers: numbers | {"steps": "5"}},
     "a return that is none": {"numbers": lambda numbers: numbers | {"earned": []}},
     "too few generators": {"numbers": lambda numbers: numbers | {"rngs": numbers["rngs"][:1]}},

@@ -13,9 +13,9 @@ import pytest
 
 from deadtime.cli.main import main
 from deadtime.cli.reproduce import Reproduce
-from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import Atari, Game
 from deadtime.envs.atari.gym_env import AtariEnv
+from deadtime.envs.atari.lane import Lane
 from deadtime.envs.pools import Played
 from deadtime.learn import host_groups, host_programs, trainer
 from deadtime.learn.deep_training import run_deep

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from gymnasium import error
@@ -43,22 +43,22 @@ def rendered(env: gym.Env) -> tuple[Draw, Arrows]:
 
 
 class Screen(Protocol):
-    """An emulator whose screen can be drawn."""
+    """A game whose screen can be drawn."""
 
-    ale: Any
-    """The emulator of ale-py."""
+    def screen(self) -> np.ndarray:
+        """Return the screen as an RGB array."""
 
 
 class Screens(Protocol):
-    """A game with the emulator of the present, and the one that has run the pending actions."""
+    """A game at present, and after its pending actions."""
 
     @property
     def real(self) -> Screen:
-        """The emulator of the present."""
+        """The game at present."""
 
     @property
     def ahead(self) -> Screen:
-        """The emulator after the pending actions; the real one without a look-ahead."""
+        """The game after the pending actions; without a look-ahead, at present."""
 
     meanings: list[str]
     """The names of the actions."""
@@ -73,12 +73,12 @@ def screens(lane: Screens) -> tuple[Draw, Arrows]:
     def draw(obs: object, ghost: object) -> Image.Image:
         image = Image.new("RGB", (2 * size[0] + 8 if foresees else size[0], size[1] + 20), "white")
         words = ImageDraw.Draw(image)
-        for i, (emulator, about) in enumerate(
+        for i, (game, about) in enumerate(
             [(lane.real, "now"), (lane.ahead, "when the queue is done")][: 1 + foresees]
         ):
             words.text((i * (size[0] + 8) + 4, 2), about, GHOST if i else INK, font)
             image.paste(
-                Image.fromarray(emulator.ale.getScreenRGB()).resize(size, Image.Resampling.NEAREST),
+                Image.fromarray(game.screen()).resize(size, Image.Resampling.NEAREST),
                 (i * (size[0] + 8), 20),
             )
         return image

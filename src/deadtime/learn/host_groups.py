@@ -23,7 +23,7 @@ from deadtime.learn.run_spec import DeepRun
 from deadtime.runtime.views import VIEWS
 
 RunT = TypeVar("RunT", bound=DeepRun)
-_MOST_RUNS = 8
+_MOST_RUNS = 12
 """The largest number of runs in a group on frames; more would wait for emulators."""
 _MOST_TOGETHER = 128
 """The largest number of runs on numbers trained at a time; more do not use the GPU better."""

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from deadtime.delays import Delay, DelayProcess
@@ -315,7 +316,7 @@ class DeepSpec:
                 content[f.name] = value
         return content
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A hash of this spec, its preset's settings and the versions of its components."""
         kind = self.learner.kind

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import SIDE, STACK
+from deadtime.envs.atari.lane import Lane
 from deadtime.envs.worker import LOAD, RESET, SAVE, STEP, Layout, serve
 
 

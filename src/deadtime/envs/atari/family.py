@@ -22,7 +22,7 @@ PREFIX = "atari:"
 
 
 class AtariFamily(Family[Atari]):
-    """Atari games in a pool of processes, each with a second emulator for the look-ahead."""
+    """Atari games in a pool of processes, with emulators that look ahead through the queue."""
 
     name = "atari"
     loop = "host"

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from deadtime.delays.convention import check_delay
-from deadtime.envs.atari.emulator import Lane
 from deadtime.envs.atari.games import Atari
+from deadtime.envs.atari.lane import Lane
 
 
 class AtariEnv(gym.Env):
@@ -22,9 +22,9 @@ class AtariEnv(gym.Env):
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (as Gymnasium has it)
 
     def __init__(self, game: Atari | str, delay: int = 0, look_ahead: str = ""):
-        """Load a game; `look_ahead` is "", "fresh" or "kept" (see `emulator`)."""
+        """Load a game; `look_ahead` is "", "fresh" or "kept" (see `look_ahead`)."""
         game = Atari(game) if isinstance(game, str) else game
-        self.lane = Lane(game.played(check_delay(delay), 0, look_ahead))
+        self.lane = Lane(game.played(check_delay(delay), 0, look_ahead), draws=True)
         self._seeded = False
         self.observation_space = game.observation_space()
         self.action_space = spaces.Discrete(self.lane.num_actions)
@@ -67,4 +67,4 @@ class AtariEnv(gym.Env):
 
     def render(self) -> np.ndarray:
         """Return the screen as an RGB array."""
-        return self.lane.real.ale.getScreenRGB()
+        return self.lane.real.screen()

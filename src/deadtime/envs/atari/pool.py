@@ -69,10 +69,7 @@ class AtariPool(WorkerPool):
 
 def _shares(lanes: Sequence[Game], workers: int) -> list[list[int]]:
     """Return the lanes of each worker; costly lanes go first, to the least busy worker."""
-    cost = [
-        1 + (game.delay if game.sticky else 1) * bool(game.look_ahead and game.delay)
-        for game in lanes
-    ]
+    cost = [1 + game.delay * bool(game.look_ahead and game.sticky) for game in lanes]
     loads: list[tuple[int, list[int]]] = [(0, []) for _ in range(min(workers, len(lanes)))]
     for place in sorted(range(len(lanes)), key=lambda place: -cost[place]):
         least = min(range(len(loads)), key=lambda i: (loads[i][0], i))

@@ -35,8 +35,9 @@ from deadtime.studies.paper import published
 FIRST = ("atari:MsPacman", "atari:RoadRunner")
 GAMES = (*FIRST, *(env for env in published.TABLE if env.startswith("atari:") and env not in FIRST))
 SEEDS = range(5)
-RNN_AGENTS = ("recurrent", *published.AGENTS)
 RNN_DELAY = 15
+RNN = (("recurrent", 0), *((agent, RNN_DELAY) for agent in ("recurrent", *published.AGENTS)))
+"""The recurrent baseline without a delay, and all agents under the delay of the comparison."""
 _STEPS = 1_000_000
 _SCORE = attrgetter("training_scores")
 """The paper's score: the mean return of the last 5% of training episodes."""
@@ -203,10 +204,13 @@ def _draw_convergence(results: Results, root: Path) -> Path:
 
 
 def _draw_rnn(results: Results, root: Path) -> Path:
-    """Draw the training return of the recurrent agent beside the others."""
+    """Draw the training return of the recurrent agent beside the others, and without a delay."""
     figure, axis = new_figure(6.4, 4.2)
-    shown = [agent for agent in RNN_AGENTS if (agent, RNN_DELAY) in results]
+    shown = [agent for agent, m in RNN if m and (agent, m) in results]
     _curves(axis, {agent: results[agent, RNN_DELAY] for agent in shown})
+    if RNN[0] in results:
+        name = f"{NAMES['recurrent']}, m = 0"
+        learning_curve(axis, results[RNN[0]], "0.55", name, unit=1e6)
     axis.set_ylabel("training return")
     axis.set_ylim(bottom=0)
     axis.legend(frameon=False, fontsize=9)
@@ -275,7 +279,7 @@ EXPERIMENTS = [
     Experiment(
         "rnn",
         "Frostbite: the recurrent policy beside the others",
-        {(agent, RNN_DELAY): atari("atari:Frostbite", agent, RNN_DELAY) for agent in RNN_AGENTS},
+        {(agent, m): atari("atari:Frostbite", agent, m) for agent, m in RNN},
         SEEDS,
         _draw_rnn,
         lambda results, root: _rows(results, ("agent", "delay")),
