@@ -257,12 +257,20 @@ def _identified(found: Sequence[Row]) -> list[str]:
     sure = max(total["identifiable"], 1)
     widths = [(float(row["mean_width"]), int(row["identifiable"])) for row in found]
     width = sum(mean_width * count for mean_width, count in widths if count) / sure
-    shares = {name: f"{total[name]} ({total[name] / sure:.0%})" for name in ("right", "covered")}
+    shares = {
+        name: f"{total[name]} ({_percent(total[name] / sure)})" for name in ("right", "covered")
+    }
     return [
         *(str(total["logs"]), str(total["identifiable"]), shares["right"], shares["covered"]),
         number(str(width), 2),
         *(str(total["arx_right"]), str(total["cross_correlation_right"])),
     ]
+
+
+def _percent(share: float) -> str:
+    """Format a share; one that is less than the whole is not rounded to 100%."""
+    shown = f"{share:.0%}"
+    return f"{share:.1%}" if shown == "100%" and share < 1 else shown
 
 
 def identification_parts() -> str:
