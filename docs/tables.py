@@ -21,6 +21,7 @@ from typing import Any
 from deadtime.delays.waits import OBSERVED
 from deadtime.runs.statistics import mean
 from deadtime.studies.experiment import found
+from deadtime.studies.identify.trainings import TRAININGS
 from deadtime.studies.mujoco import published as others
 from deadtime.studies.paper import published as paper
 from deadtime.studies.paper import summary
@@ -259,7 +260,9 @@ def _identified(found: Sequence[Row]) -> list[str]:
     sure = max(total["identifiable"], 1)
     widths = [(float(row["mean_width"]), int(row["identifiable"])) for row in found]
     width = sum(mean_width * count for mean_width, count in widths if count) / sure
-    shares = {name: f"{total[name]} ({total[name] / sure:.0%})" for name in ("right", "covered")}
+    shares = {
+        name: f"{total[name]} ({_percent(total[name] / sure)})" for name in ("right", "covered")
+    }
     return [
         *(str(total["logs"]), str(total["identifiable"]), shares["right"], shares["covered"]),
         number(str(width), 2),
@@ -267,18 +270,40 @@ def _identified(found: Sequence[Row]) -> list[str]:
     ]
 
 
+def _percent(share: float) -> str:
+    """Format a share; one that is less than the whole is not rounded to 100%."""
+    shown = f"{share:.0%}"
+    return f"{share:.1%}" if shown == "100%" and share < 1 else shown
+
+
 def identification_parts() -> str:
-    """Errors of delays with a fraction of a step, in steps."""
-    heads = ["policy", "logs", "identifiable", "mean error", "largest error", "covered"]
+    """Errors of delays with a fraction of a step, in steps, where the fraction is known."""
+    heads = ["policy", "logs", "identifiable", "fraction known", "mean error", "largest error"]
     lines = [
         [
-            *(row[name] for name in ("policy", "logs", "identifiable")),
-            *(number(row[name], 2) for name in ("mean_error", "largest_error")),
-            row["covered"],
+            *(row[name] for name in ("policy", "logs", "identifiable", "known_parts")),
+            *(number(row[name], 3) for name in ("mean_error", "largest_error")),
+            *(row["covered"], number(row["mean_width"], 2)),
         ]
         for row in rows("identification", kind="part")
     ]
-    return table(heads, lines)
+    return table([*heads, "covered", "mean width"], lines)
+
+
+def identification_policies() -> str:
+    """The returns of the policies that wrote logs, with their noise, beside random actions."""
+    found = rows("identification", kind="return")
+    earned = {(row["environment"], row["policy"]): number(row["return"], 1) for row in found}
+    lines = [
+        [
+            environment,
+            "deep Q" if TRAININGS[environment].action_kind == "numbered" else "SAC",
+            f"{TRAININGS[environment].length:,}",
+            *(earned.get((environment, policy), "not run") for policy in ("trained", "random")),
+        ]
+        for environment in dict.fromkeys(row["environment"] for row in found)
+    ]
+    return table(["environment", "learner", "steps", "trained, with noise", "random"], lines)
 
 
 def identification_laws() -> str:
@@ -731,6 +756,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "knowing-and-waiting": knowing_and_waiting,
     "identification": identification,
     "identification-parts": identification_parts,
+    "identification-policies": identification_policies,
     "identification-laws": identification_laws,
     "unknown-delay": unknown_delay,
     "unknown-loss": unknown_loss,
