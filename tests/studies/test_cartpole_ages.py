@@ -48,12 +48,13 @@ def held(process, episodes=6):
     lengths = []
     for seed in range(episodes):
         obs, info = env.reset(seed=seed)
-        for length in range(1, 501):
+        length, ended = 0, False
+        while not ended:
             queue = np.asarray(info["pending_actions"])
             state = foreseen(obs.astype(float), queue, info["action_age"], process, rng)
             obs, _, terminated, truncated, info = env.step(int(GAINS @ state > 0))
-            if terminated or truncated:
-                break
+            length += 1
+            ended = terminated or truncated
         lengths.append(length)
     return np.mean(lengths)
 
