@@ -21,7 +21,7 @@ from deadtime._support.checks import check_count
 from deadtime._support.names import nearest
 from deadtime.delays import Delay, DelayProcess, as_delay, as_process
 from deadtime.delays.convention import check_delay
-from deadtime.delays.waits import WAYS_VERSION, Observed
+from deadtime.delays.waits import Observed
 from deadtime.envs.families import FAMILIES, check_options, environment_settings, family_of, make
 from deadtime.envs.family import Family
 from deadtime.learn.learners import agents_of
@@ -221,9 +221,7 @@ class TabularSpec:
     @cached_property
     def id(self) -> str:
         """A hash of this spec and the versions of its components."""
-        versions: list[int | str] = [family_of(self.env).version, VERSIONS["q-learning"]]
-        if self.process is not None and VIEWS[self.agent].predicts:
-            versions.append(f"ways {WAYS_VERSION}")
+        versions = [family_of(self.env).version, VERSIONS["q-learning"]]
         spec = self.canonical()
         if "learner" in spec:
             spec["learner"] = with_former_names(QLearning.kind, spec["learner"])
