@@ -21,6 +21,7 @@ from typing import Any
 from deadtime.delays.waits import OBSERVED
 from deadtime.runs.statistics import mean
 from deadtime.studies.experiment import found
+from deadtime.studies.identify.trainings import TRAININGS
 from deadtime.studies.mujoco import published as others
 from deadtime.studies.paper import published as paper
 from deadtime.studies.paper import summary
@@ -191,20 +192,23 @@ def random_delay() -> str:
     return table(["problem", "latency", "mean age", *named.values()], lines)
 
 
-def random_delay_trained() -> str:
-    """Returns of agents trained in mazes under delays that vary, beside the optimum."""
-    found = rows("random-delay-mazes")
+def random_delay_trained(task: str, digits: int) -> str:
+    """Returns of agents trained under delays that vary, beside the optimum where it is known."""
+    found = rows(f"random-delay-{task}")
+    solved = "optimum" in found[0]
     agents = [*dict.fromkeys(row["agent"] for row in found)]
     lines = []
     for law in dict.fromkeys(row["law"] for row in found):
         for column, title in COLUMN_TITLES.items():
             here = [row for row in found if (row["law"], row["column"]) == (law, column)]
             of = {row["agent"]: row for row in here}
-            bound = "" if here[0]["optimum_is"] == "exact" else "≤ "
-            cells = [number(of[agent]["return"], 3) for agent in agents]
-            lines.append([law, title, *cells, bound + number(here[0]["optimum"], 3)])
+            cells = [number(of[agent]["return"], digits) for agent in agents]
+            if solved:
+                bound = "" if here[0]["optimum_is"] == "exact" else "≤ "
+                cells.append(bound + number(here[0]["optimum"], digits))
+            lines.append([law, title, *cells])
     names = [f"`{agent}`" for agent in agents]
-    return table(["delay", "the agent faces", *names, "optimum"], lines)
+    return table(["delay", "the agent faces", *names, *["optimum"][:solved]], lines)
 
 
 def knowing_and_waiting() -> str:
@@ -256,7 +260,9 @@ def _identified(found: Sequence[Row]) -> list[str]:
     sure = max(total["identifiable"], 1)
     widths = [(float(row["mean_width"]), int(row["identifiable"])) for row in found]
     width = sum(mean_width * count for mean_width, count in widths if count) / sure
-    shares = {name: f"{total[name]} ({total[name] / sure:.0%})" for name in ("right", "covered")}
+    shares = {
+        name: f"{total[name]} ({_percent(total[name] / sure)})" for name in ("right", "covered")
+    }
     return [
         *(str(total["logs"]), str(total["identifiable"]), shares["right"], shares["covered"]),
         number(str(width), 2),
@@ -264,18 +270,40 @@ def _identified(found: Sequence[Row]) -> list[str]:
     ]
 
 
+def _percent(share: float) -> str:
+    """Format a share; one that is less than the whole is not rounded to 100%."""
+    shown = f"{share:.0%}"
+    return f"{share:.1%}" if shown == "100%" and share < 1 else shown
+
+
 def identification_parts() -> str:
-    """Errors of delays with a fraction of a step, in steps."""
-    heads = ["policy", "logs", "identifiable", "mean error", "largest error", "covered"]
+    """Errors of delays with a fraction of a step, in steps, where the fraction is known."""
+    heads = ["policy", "logs", "identifiable", "fraction known", "mean error", "largest error"]
     lines = [
         [
-            *(row[name] for name in ("policy", "logs", "identifiable")),
-            *(number(row[name], 2) for name in ("mean_error", "largest_error")),
-            row["covered"],
+            *(row[name] for name in ("policy", "logs", "identifiable", "known_parts")),
+            *(number(row[name], 3) for name in ("mean_error", "largest_error")),
+            *(row["covered"], number(row["mean_width"], 2)),
         ]
         for row in rows("identification", kind="part")
     ]
-    return table(heads, lines)
+    return table([*heads, "covered", "mean width"], lines)
+
+
+def identification_policies() -> str:
+    """The returns of the policies that wrote logs, with their noise, beside random actions."""
+    found = rows("identification", kind="return")
+    earned = {(row["environment"], row["policy"]): number(row["return"], 1) for row in found}
+    lines = [
+        [
+            environment,
+            "deep Q" if TRAININGS[environment].action_kind == "numbered" else "SAC",
+            f"{TRAININGS[environment].length:,}",
+            *(earned.get((environment, policy), "not run") for policy in ("trained", "random")),
+        ]
+        for environment in dict.fromkeys(row["environment"] for row in found)
+    ]
+    return table(["environment", "learner", "steps", "trained, with noise", "random"], lines)
 
 
 def identification_laws() -> str:
@@ -497,17 +525,19 @@ def atari_sticky() -> str:
 
 
 def rnn() -> str:
-    """Frostbite with four agents."""
+    """Frostbite with four agents under a delay, and the recurrent one without."""
     names = {
-        "delayed": "Delayed-Q",
-        "augmented": "Augmented-Q",
-        "recurrent": "A2C-LSTM",
-        "oblivious": "Oblivious-Q",
+        ("delayed", 15): "Delayed-Q, m = 15",
+        ("augmented", 15): "Augmented-Q, m = 15",
+        ("recurrent", 15): "A2C-LSTM, m = 15",
+        ("oblivious", 15): "Oblivious-Q, m = 15",
+        ("recurrent", 0): "A2C-LSTM, no delay",
     }
-    lines = [[name, _atari(row_of("rnn", agent=agent))] for agent, name in names.items()]
+    lines = [
+        [name, _atari(row_of("rnn", agent=agent, delay=m))] for (agent, m), name in names.items()
+    ]
     return table(
-        ["Frostbite, m = 15 (`deadtime reproduce rnn`)", "1,000,000 steps, no sticky actions"],
-        lines,
+        ["Frostbite (`deadtime reproduce rnn`)", "1,000,000 steps, no sticky actions"], lines
     )
 
 
@@ -723,10 +753,13 @@ TABLES: dict[str, Callable[[], str]] = {
     "mazes": mazes,
     "maze-sizes": maze_sizes,
     "random-delay": random_delay,
-    "random-delay-trained": random_delay_trained,
+    "random-delay-trained": lambda: random_delay_trained("mazes", 3),
+    "random-delay-cartpole": lambda: random_delay_trained("cartpole", 0),
+    "random-delay-pendulum": lambda: random_delay_trained("pendulum", 0),
     "knowing-and-waiting": knowing_and_waiting,
     "identification": identification,
     "identification-parts": identification_parts,
+    "identification-policies": identification_policies,
     "identification-laws": identification_laws,
     "unknown-delay": unknown_delay,
     "unknown-loss": unknown_loss,

@@ -362,7 +362,7 @@ spec = from_canonical({long.canonical()!r})
 r.train_missing([(spec, [0, 1])], Path({str(tmp_path)!r}), Where("local"))
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    pids = [int(process.stdout.readline()) for _ in range(min(2, os.cpu_count()))]
+    pids = [int(process.stdout.readline()) for _ in range(min(2, machine.cores()))]
     wait_for(lambda: any(one["done"] for one in status(tmp_path).get("running", [])))
     process.kill()
     process.wait()
@@ -616,3 +616,25 @@ def test_runs_are_chosen_that_fit_into_a_time():
     assert len(estimates.fitting(runs, enough)) >= 5
     assert len(estimates.fitting(runs, enough / 2)) < 5
     assert len(estimates.fitting(runs, 0)) == 1
+
+
+def test_progress_costs_no_hash_of_specs(tmp_path, monkeypatch):
+    """Hashing in the driver's thread once made training on frames five times slower."""
+    hashed = []
+    canonical = DeepSpec.canonical
+
+    def trained(unit, checkpoints, tell, stopped, together):
+        for _ in range(500):
+            tell(1)
+        return []
+
+    def counted(spec):
+        hashed.append(spec)
+        return canonical(spec)
+
+    monkeypatch.setattr(engines, "trained", trained)
+    monkeypatch.setattr(DeepSpec, "canonical", counted)
+    unit = Unit(((replace(CART), 0), (replace(CART, delay=2), 1)))
+    sweep = driver.Sweep([unit], tmp_path, 0, How())
+    assert sweep.run(engines.Inline()) == []
+    assert (sweep.done, len(hashed)) == (1, 2)

@@ -35,6 +35,7 @@ _FORM = r"([\w.]+:)?([\w:-]+/)?[\w:.-]+"
 """The form of an id in a record, after the prefix."""
 ALLOWED = "DEADTIME_IMPORT"
 """The environment variable with the modules that records may import, separated by commas."""
+_STUDIES = "deadtime.studies."
 _LEAST_IN_PROCESSES = 8
 """The number of environments from which a pool runs in worker processes."""
 
@@ -78,8 +79,13 @@ class GymFamily(Family[Outside]):
             )
 
     def check_import(self, name: str, allowed: Collection[str] = ()) -> None:
-        """Raise if a name from a file needs a module that the user neither imported nor allowed."""
+        """Raise if a name from a file needs a module that the user neither imported nor allowed.
+
+        Modules of this library's studies, which only register environments, may be imported.
+        """
         module = name.removeprefix(self.prefix).rpartition(":")[0]
+        if module.startswith(_STUDIES):
+            return
         if module and module not in {
             *sys.modules,
             *allowed,

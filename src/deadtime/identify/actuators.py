@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from deadtime.identify.evidence import interval_of, posterior_of, tempered
-from deadtime.identify.features import Form
+from deadtime.identify.features import Form, shifted
 from deadtime.identify.lag_scores import lag_scores
 from deadtime.identify.responses import responses
 from deadtime.identify.transitions import Transitions
@@ -17,23 +17,34 @@ _SURE = 5.0
 """Log-odds above which actuators differ."""
 
 
-def actuator_lags(data: Transitions, form: Form, common: int) -> tuple[int, ...] | None:
+def actuator_lags(
+    data: Transitions, form: Form, common: int, news: np.ndarray | None = None
+) -> tuple[int, ...] | None:
     """Return the lag of each action number, or None if they share the lag `common`.
 
     The largest response of each actuator proposes its lag. The proposal must then predict better.
+    With `news`, under feedback, the news of the actions must predict better by it too.
     """
     lags = np.full(data.lagged.shape[2], common)
     proposed = responses(data, form, np.arange(data.lags)).actuator_lags
     if len(lags) < 2 or (proposed == common).all():
         return None
-    before = _gains(data, form, lags)
+    views = [data] if news is None else [data, _with_news(data, news)]
+    before = [_gains(view, form, lags) for view in views]
     for place in np.flatnonzero(proposed != common):
         moved = lags.copy()
         moved[place] = proposed[place]
-        after = _gains(data, form, moved)
-        if tempered(after - before) > _SURE:
+        after = [_gains(view, form, moved) for view in views]
+        if min(tempered(b - a) for a, b in zip(before, after, strict=True)) > _SURE:
             lags, before = moved, after
     return None if (lags == common).all() else tuple(int(one) for one in lags)
+
+
+def _with_news(data: Transitions, news: np.ndarray) -> Transitions:
+    """Return the data with the news of each action in its place."""
+    lagged = np.stack([shifted(news, lag) for lag in range(data.lags)])
+    place = data.in_stretch >= np.arange(data.lags)[:, None]
+    return replace(data, lagged=lagged, known=data.known & place)
 
 
 def are_sure(data: Transitions, form: Form, lags: Sequence[int], level: float) -> bool:

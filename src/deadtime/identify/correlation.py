@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadtime.identify.lag_scores import ridge_fits
 from deadtime.identify.transitions import Transitions
 
-_PAST = 3
+_LEAST_ROWS = 6
 _THRESHOLD = 4.0
 
 
@@ -31,13 +30,12 @@ class Correlation:
     """The lag of the largest value."""
 
 
-def news_correlation(data: Transitions) -> Correlation:
+def news_correlation(data: Transitions, news: np.ndarray) -> Correlation:
     """Return the correlation at each lag."""
-    news = _news(data)
     values = np.zeros(data.lags)
     for k in range(data.lags):
         use = data.known[k]
-        if use.sum() > 2 * _PAST:
+        if use.sum() > _LEAST_ROWS:
             early = news[np.flatnonzero(use) - k]
             values[k] = np.abs(_correlations(early, data.change[use])).max(initial=0.0)
     counts = data.known.sum(1)
@@ -45,15 +43,6 @@ def news_correlation(data: Transitions) -> Correlation:
     above = np.flatnonzero(values * np.sqrt(np.maximum(counts, 1)) > _THRESHOLD)
     onset = int(above[0]) if len(above) else None
     return Correlation(tuple(values.tolist()), float(threshold), onset, int(values.argmax()))
-
-
-def _news(data: Transitions) -> np.ndarray:
-    """Return the news of each row's action: what observation and earlier actions don't predict."""
-    past = np.moveaxis(data.lagged[1 : _PAST + 1], 0, 1).reshape(data.rows, -1)
-    features = np.concatenate([np.ones((data.rows, 1)), data.state, data.before, past], axis=1)
-    action = data.lagged[0]
-    everywhere = np.ones(data.rows, bool)
-    return action - features @ ridge_fits(features, action, everywhere, 1e-6)
 
 
 def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,25 +12,26 @@ from numpy.typing import ArrayLike
 from deadtime.delays import Constant, DelayProcess, check_delay
 from deadtime.identify.actuators import actuator_lags, are_sure, moved_actions
 from deadtime.identify.age_model import AgeModel
+from deadtime.identify.best_lag import BestLag, best_lag
 from deadtime.identify.correlation import news_correlation
-from deadtime.identify.evidence import interval_of, posterior_of, tempered
-from deadtime.identify.features import Form, with_gain
-from deadtime.identify.lag_scores import LagScores, best_scores, news_gains
+from deadtime.identify.evidence import interval_of
+from deadtime.identify.features import Form
+from deadtime.identify.lag_scores import best_scores
 from deadtime.identify.log import Log, make_log
-from deadtime.identify.reasons import (
-    LEAST_ROWS,
-    Why,
-    before_fitting,
-    no_effect,
-    predictability,
-    several_lags,
-)
-from deadtime.identify.responses import Fraction, fraction_between
+from deadtime.identify.reasons import Why, before_fitting, no_effect, predictability, several_lags
 from deadtime.identify.result import Identification
+from deadtime.identify.shares import Fraction
 from deadtime.identify.stamps import split_delay
+from deadtime.identify.step_parts import (
+    MOST_ERROR,
+    mixed_evidence,
+    part_of_a_step,
+    part_unknown,
+    with_part,
+)
 from deadtime.identify.transitions import Transitions, transitions
+from deadtime.identify.varies import news_varies, seems_to_vary
 from deadtime.identify.varying_ages import (
-    LEAST_OTHER,
     Ages,
     constant_evidence,
     decorrelated,
@@ -42,21 +43,12 @@ MOST_LAGS = 200
 """The longest delay that can be estimated, in steps."""
 _SURE = 5.0
 """Log-odds above which a richer answer replaces a simpler one."""
-_LEAST_SHARE = 0.08
-"""The smallest fraction of a step that is reported; a slightly wrong model shows smaller ones."""
-_LEAST_CERTAINTY = 0.1
-"""The least `Ages.certainty` of a log that shows a delay that varies."""
-_LEAST_SEEN = 2 * LEAST_ROWS
-"""A delay varies only if this many steps have an action of its longest age in their episode."""
-_RARE = 0.02
-"""Ages with a smaller share are not counted as the longest."""
-_LEAST_ERROR = 0.03
-"""The least standard error of a fraction of a step. The estimate has a small bias, since the model
-overstates the effect of the late part of a step."""
 _FEEDBACK = 0.1
 """Actions are feedback if the observation explains more than this share of their variance."""
-_WIDE = 3
-"""With an interval of whole delays of this width or more, no fraction of a step is estimated."""
+_MAY_VARY = (
+    "the delay may vary: the log fits that better, but under feedback the model's errors do too; "
+    "to tell, log random actions or more dither"
+)
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 
 
@@ -111,19 +103,6 @@ def _checked_level(level: object) -> float:
     return float(level)
 
 
-@dataclass(frozen=True)
-class _Lag:
-    """The constant delay that explains the log best."""
-
-    form: Form
-    posterior: np.ndarray
-    best: int
-    effect: float
-    """Calibrated log-odds against no effect of actions."""
-    news: np.ndarray
-    """The gains of what is new in the action of each lag, (K + 1, n)."""
-
-
 def _identified(log: Log, max_delay: int, level: float) -> Identification:
     data = transitions(log, max_delay)
     warnings = _warnings(log, data)
@@ -132,11 +111,11 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     if why is not None:
         return _unknown(empty, why)
     scores = best_scores(data)
-    lag = _best_lag(data, scores)
+    lag = best_lag(data, scores)
     best = lag.best
     empty = replace(
         empty,
-        witness=news_correlation(data),
+        witness=news_correlation(data, lag.news),
         model=lag.form.label,
         posterior=tuple(lag.posterior.tolist()),
     )
@@ -145,41 +124,43 @@ def _identified(log: Log, max_delay: int, level: float) -> Identification:
     ages = varying_ages(mixed, lag.form)
     interval = interval_of(lag.posterior, level)
     is_narrow = interval[1] - interval[0] <= 1 and lag.posterior[best] >= 0.5
-    part, rival = _part_of_a_step(data, mixed, lag, interval, constant)
-    lags = None if log.discrete else actuator_lags(data, lag.form, best)
+    part, rival = part_of_a_step(data, mixed, lag, interval, constant)
+    feedback = predictability(data, lag.news) > _FEEDBACK
+    lags = None
+    if not log.discrete:
+        lags = actuator_lags(data, lag.form, best, lag.news if feedback else None)
+    if lags is not None and part is not None and _is_common(data, lag.form, part, lags):
+        lags = None
     if lags is not None:
-        moved = moved_actions(mixed, lags)
-        evidence = constant_evidence(mixed, lag.form, moved, data.known[-1])
-        if part is not None and tempered((rival - evidence) * data.known[-1]) > _SURE:
-            lags = None
-        else:
-            part, rival = None, evidence
-            interval = min(interval[0], *lags), max(interval[1], *lags)
-    if _varies(ages, rival, lag, mixed):
+        shown = data.known[max(lags)]
+        part, rival = None, constant_evidence(mixed, lag.form, moved_actions(mixed, lags), shown)
+        interval = min(interval[0], *lags), max(interval[1], *lags)
+    varies = seems_to_vary(ages, rival, lag, mixed)
+    if varies and (not feedback or news_varies(ages, lag, mixed)):
         model = AgeModel.of(data, mixed, lag.form, ages.fit, log.numbers)
         return _varying(replace(empty, ages=model), ages, level)
+    if varies:
+        empty = replace(empty, warnings=(*empty.warnings, _MAY_VARY))
     if lag.effect < _SURE:
-        return _unknown(empty, no_effect(data))
-    sure = part is not None or is_narrow
-    if not sure and lags is not None and predictability(data) <= _FEEDBACK:
+        return _unknown(empty, no_effect(data, lag.news))
+    sure = is_narrow or (part is not None and part.error <= MOST_ERROR)
+    if not sure and lags is not None and not feedback:
         sure = are_sure(data, lag.form, lags, level)
     if not sure:
-        return _unknown(replace(empty, interval=interval), several_lags(data, interval, level))
-    others = most_others(ages, best, level) if part is None and lags is None else None
-    return _constant(replace(empty, actuators=lags, others=others), lag, part, interval)
+        return _unknown(
+            replace(empty, interval=interval), several_lags(data, lag.news, interval, level)
+        )
+    found = _constant(replace(empty, actuators=lags), lag, part, interval)
+    if lags is None and found.steps == best:
+        return replace(found, others=most_others(ages, best, level))
+    return found
 
 
-def _best_lag(data: Transitions, scores: LagScores) -> _Lag:
-    """Return the most probable lag; its posterior is the mean of the posteriors of two scores.
-
-    The second score uses only the news of each action. If actions are feedback and the model is
-    poor, the first score may prefer a wrong lag. The second one then disagrees or shows nothing, so
-    the mean is wide.
-    """
-    news = news_gains(data, scores.form)
-    posterior = (posterior_of(scores.gains) + posterior_of(news)) / 2
-    effect = float(tempered(scores.gains[scores.totals.argmax()]))
-    return _Lag(scores.form, posterior, int(posterior.argmax()), effect, news)
+def _is_common(data: Transitions, form: Form, part: Fraction, lags: tuple[int, ...]) -> bool:
+    """Return whether one delay with a fraction explains the log better than those of actuators."""
+    shown = data.known[max(lags)]
+    apart = constant_evidence(data, form, moved_actions(data, lags), shown)
+    return float((mixed_evidence(data, form, part) - apart)[shown].sum()) > 0
 
 
 def _warnings(log: Log, data: Transitions) -> tuple[str, ...]:
@@ -233,86 +214,6 @@ def _unknown(empty: Identification, why: Why) -> Identification:
     return replace(empty, reason=why.reason, advice=why.advice)
 
 
-def _part_of_a_step(
-    data: Transitions,
-    mixed: Transitions,
-    lag: _Lag,
-    interval: tuple[int, int],
-    constant: np.ndarray,
-) -> tuple[Fraction | None, np.ndarray]:
-    """Return the delay with its fraction of a step; None if a whole delay explains as much.
-
-    The second result is the log-density of each row under the best of these delays.
-    """
-    best, rival = None, constant
-    feedback = predictability(data) > _FEEDBACK
-    if interval[1] - interval[0] >= _WIDE:
-        return best, rival
-    for low in range(interval[0] - 1, interval[1] + 1):
-        if 0 <= low < data.lags - 1 and data.known[low + 1].sum() >= LEAST_ROWS:
-            part = fraction_between(data, lag.form, low, feedback)
-            evidence = _mixed_evidence(mixed, lag.form, part)
-            apart = _apart_evidence(mixed, lag.form, low)
-            evidence = max(evidence, apart, key=np.sum)
-            if evidence.sum() <= rival.sum():
-                continue
-            rival = evidence
-            inside = _LEAST_SHARE < part.share < 1 - _LEAST_SHARE
-            sure = min(part.share, 1 - part.share) > 3 * part.error
-            enough = tempered(evidence - constant) > _SURE
-            best = part if inside and sure and enough else best
-    return best, rival
-
-
-def _mixed_evidence(data: Transitions, form: Form, part: Fraction) -> np.ndarray:
-    early, late = data.lagged[part.lag], data.lagged[part.lag + 1]
-    mixed = (1 - part.share) * early + part.share * late
-    return constant_evidence(data, form, mixed, data.known[part.lag + 1])
-
-
-def _apart_evidence(data: Transitions, form: Form, lag: int) -> np.ndarray:
-    """Return the log-density of each row if both actions of a step have effects of their own.
-
-    The late part of a step moves a position less than a speed, so one share does not fit all
-    outputs. The change before may hide that part, since it tells of the action before: without it
-    the model is as good if the observation has the speeds. Numbers that the model has beside those
-    of a whole delay are paid for.
-    """
-    both = np.concatenate([data.lagged[lag], data.lagged[lag + 1]], axis=-1)
-    actions = with_gain(data.lagged[lag], data, form).shape[-1]
-    found = []
-    for other in {form, replace(form, before=False)}:
-        evidence = constant_evidence(data, other, both, data.known[lag + 1])
-        more = actions - (form.before - other.before) * data.before.shape[1]
-        penalty = more * data.change.shape[1] / 2 * math.log(data.rows)
-        found.append(evidence - max(penalty, 0.0) / data.rows)
-    return max(found, key=np.sum)
-
-
-def _varies(ages: Ages, rival: np.ndarray, lag: _Lag, data: Transitions) -> bool:
-    """Return whether a law of several ages explains the log better than a constant delay.
-
-    A mixture of models also fits what the one-step model can't. So it must explain the log better
-    than a mixture in which all ages but one have the actions of another part of the log. Under
-    feedback, what is new in the actions of the second most frequent age must have an effect too.
-    """
-    penalty = ages.chain.numbers / 2 * math.log(data.rows)
-    longest = int(np.flatnonzero(ages.law > _RARE)[-1])
-    seen = data.known[longest]  # before that, steps execute actions that the log does not have
-    sure = ages.certainty > _LEAST_CERTAINTY and seen.sum() >= _LEAST_SEEN
-    second = int(ages.law.argsort()[-2])
-    if predictability(data) > _FEEDBACK:
-        sure = sure and tempered(lag.news[second]) > _SURE
-    if not sure or 1 - float(ages.law.max()) < LEAST_OTHER:
-        return False
-    if tempered((ages.evidence - rival) * seen) - penalty < _SURE:
-        return False
-    elsewhere = np.roll(data.lagged, data.rows // 2, axis=1)
-    elsewhere[lag.best] = data.lagged[lag.best]
-    placebo = varying_ages(replace(data, lagged=elsewhere), lag.form)
-    return bool(tempered((ages.evidence - placebo.evidence) * seen) - penalty > _SURE)
-
-
 def _varying(empty: Identification, ages: Ages, level: float) -> Identification:
     law = ages.law / ages.law.sum()
     return replace(
@@ -328,25 +229,24 @@ def _varying(empty: Identification, ages: Ages, level: float) -> Identification:
 
 
 def _constant(
-    empty: Identification, lag: _Lag, part: Fraction | None, interval: tuple[int, int]
+    empty: Identification, lag: BestLag, part: Fraction | None, interval: tuple[int, int]
 ) -> Identification:
-    best = lag.best if part is None else round(part.steps)
-    if part is None:
-        steps = float(best)
-        ends = (float(interval[0]), float(interval[1]))
-    else:
-        half = _NORMAL[empty.level] * max(part.error, _LEAST_ERROR)
-        steps = part.steps
-        ends = (max(steps - half, 0.0), steps + half)
+    steps, ends = float(lag.best), (float(interval[0]), float(interval[1]))
+    warnings = empty.warnings
+    if empty.actuators is None:
+        steps, ends = with_part(steps, ends, part, _NORMAL[empty.level])
+        if ends[1] - ends[0] > 2 * _NORMAL[empty.level] * MOST_ERROR:
+            warnings += (part_unknown(ends),)
     process: DelayProcess = Constant(math.ceil(steps))
     if empty.actuators is not None:
         process = Constant(max(empty.actuators))
     return replace(
         empty,
         identifiable=True,
-        delay=best,
-        interval=interval,
+        delay=round(steps),
+        interval=(min(interval[0], round(steps)), max(interval[1], round(steps))),
         steps=steps,
         steps_interval=ends,
         process=process,
+        warnings=warnings,
     )

@@ -69,7 +69,7 @@ def lag_scores(data: Transitions, form: Form) -> LagScores:
     gains = np.zeros((data.lags, data.rows))
     base = 0.0
     for test in folds(data.rows):
-        rest, acted = remainders(phi, data.change, lagged, ~test, form.ridge)
+        rest, acted = remainders(phi, data.change, lagged, data.free & ~test, form.ridge)
         train = data.known & ~test
         weights = ridge_fits(acted, rest, train, form.ridge)
         left = rest - acted @ weights
@@ -78,25 +78,27 @@ def lag_scores(data: Transitions, form: Form) -> LagScores:
         without = log_density(rest[test], scales(rest, train))
         enough = train.sum(1, keepdims=True) >= 2 * FOLDS
         gains[:, test] = np.where(seen & enough, with_action - without, 0.0)
-        base += float(log_density(rest[test], scales(rest, ~test)).sum())
+        held = data.free & test
+        base += float(log_density(rest[held], scales(rest, data.free & ~test)).sum())
     return LagScores(form, gains, base)
 
 
-def news_gains(data: Transitions, form: Form) -> np.ndarray:
+def news_gains(data: Transitions, form: Form, news: np.ndarray) -> np.ndarray:
     """Return the gains of what is new in the action of each lag, (K + 1, n).
 
-    The model also has the state from which the action was chosen, and the action before it. So an
-    action counts only by what a feedback law does not explain. That part can't be related to a
+    The model also has what was expected of the action, the state from which it was chosen, and the
+    action before it. So an action counts only by its `news`. That part can't be related to a
     change before its effect, even if the one-step model misses much.
     """
     phi = state_features(data, form)
     acted = with_gain(data.lagged, data, form)
+    expected = data.lagged[0] - news
     gains = np.zeros((data.lags, data.rows))
     for k in range(data.lags):
         shown = data.known[k] & (data.in_stretch >= k)
         chosen_from = shifted(phi[:, 1:], k) if k else phi[:, :0]
         before = data.lagged[min(k + 1, data.lags - 1)] if data.lags > 1 else phi[:, :0]
-        controls = np.concatenate([phi, chosen_from, before], axis=1)
+        controls = np.concatenate([phi, chosen_from, before, shifted(expected, k)], axis=1)
         for test in folds(data.rows):
             train = shown & ~test
             if train.sum() < 2 * FOLDS:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadtime.identify.lag_scores import ridge_fits
 from deadtime.identify.log import Log
 from deadtime.identify.transitions import Transitions
 
 LEAST_ROWS = 50
 """The fewest transitions from which a delay is estimated."""
-_FEEDBACK = 0.98
+_FEEDBACK = 0.9
 _SLOW = 0.95
 _LONG = 500
 _FEW = 0.2
@@ -45,9 +44,9 @@ def before_fitting(log: Log, data: Transitions) -> Why | None:
     return None
 
 
-def no_effect(data: Transitions) -> Why:
+def no_effect(data: Transitions, news: np.ndarray) -> Why:
     """Return why no lag predicts better than the state alone."""
-    share = predictability(data)
+    share = predictability(data, news)
     if share > _FEEDBACK:
         return Why(_feedback(share), _EXCITE)
     shown = float(data.known[-1].mean())
@@ -69,11 +68,13 @@ def no_effect(data: Transitions) -> Why:
     )
 
 
-def several_lags(data: Transitions, interval: tuple[int, int], level: float) -> Why:
+def several_lags(
+    data: Transitions, news: np.ndarray, interval: tuple[int, int], level: float
+) -> Why:
     """Return why several lags explain the log equally well."""
     low, high = interval
     span = f"the delays {low} to {high} explain the log about equally well ({level:.0%} interval)"
-    share = predictability(data)
+    share = predictability(data, news)
     if share > _FEEDBACK:
         return Why(f"{span}: {_feedback(share)}", _EXCITE)
     slow = slowness(data)
@@ -84,12 +85,9 @@ def several_lags(data: Transitions, interval: tuple[int, int], level: float) -> 
     return Why(span, f"log more steps, or {_EXCITE}")
 
 
-def predictability(data: Transitions) -> float:
-    """Return the share of the variance of actions that the observation explains, linearly."""
-    features = np.concatenate([np.ones((data.rows, 1)), data.state, data.before], axis=1)
-    action = data.lagged[0]
-    weights = ridge_fits(features, action, np.ones(data.rows, bool), 1e-9)
-    return 1 - float(((action - features @ weights) ** 2).sum() / (action**2).sum())
+def predictability(data: Transitions, news: np.ndarray) -> float:
+    """Return the share of the variance of actions that is not their news, 0 to 1."""
+    return max(1 - float((news**2).sum() / (data.lagged[0] ** 2).sum()), 0.0)
 
 
 def slowness(data: Transitions) -> float:
@@ -102,6 +100,6 @@ def slowness(data: Transitions) -> float:
 
 def _feedback(share: float) -> str:
     return (
-        f"the actions are almost a linear function of the observations ({share:.1%} of their "
-        "variance), so a feedback law and a delay look alike"
+        f"the actions are almost a function of the observations ({share:.1%} of their variance), "
+        "so a feedback law and a delay look alike"
     )

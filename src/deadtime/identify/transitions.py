@@ -17,6 +17,13 @@ _LEAST_ROWS = 1000
 """A log so wide that fewer rows than this could be used is refused."""
 _STRETCHES = 20
 _SMALL = 1e-12
+_LEAST_AT_LIMIT = 0.01
+"""The least share of rows with an extreme value for it to be a limit."""
+_LEAST_ROWS_AT_LIMIT = 4
+_LEAST_DISTINCT = 0.3
+"""The least share of distinct values among the other rows; fewer mean a coarse sensor."""
+_LEAST_FREE = 0.15
+"""Rows at limits are kept if fewer than this share of rows are without."""
 
 
 class Scaling(NamedTuple):
@@ -59,7 +66,9 @@ class Transitions:
     lagged: np.ndarray
     """The action of each lag 0 … K before the row, 0 where there is none, (K + 1, n, u)."""
     known: np.ndarray
-    """Whether the episode has an action of that lag, (K + 1, n)."""
+    """Whether the episode has an action of that lag, and the row is free, (K + 1, n)."""
+    free: np.ndarray
+    """Whether no number is at a limit before or after the step, (n,)."""
     starts: np.ndarray
     """Whether the row is not the successor of the row before it, (n,)."""
     action_columns: tuple[int, ...]
@@ -116,10 +125,13 @@ def transitions(log: Log, max_delay: int) -> Transitions:
     before = seen[np.where(step[chosen] > 0, now - 1, now)]
     lags = np.arange(max_delay + 1)[:, None]
     places = chosen[None] - lags
-    known = step[chosen][None] >= lags
+    limit = at_limits(seen)
+    free = ~(limit[now] | limit[now + 1])
+    inside = step[chosen][None] >= lags
+    known = inside & free
     steps = Scalings(*map(_scaling, (state, state - before, following - state, actions)))
     scaled = steps.action(actions)
-    lagged = np.where(known[..., None], scaled[np.maximum(places, 0)], 0.0)
+    lagged = np.where(inside[..., None], scaled[np.maximum(places, 0)], 0.0)
     new = (step[chosen] == 0) | np.diff(chosen, prepend=-2).astype(bool) & (
         np.diff(chosen, prepend=-2) != 1
     )
@@ -130,11 +142,31 @@ def transitions(log: Log, max_delay: int) -> Transitions:
         change=steps.change(following - state),
         lagged=lagged,
         known=known,
+        free=free,
         starts=new,
         action_columns=steps.action.columns,
         logged=len(step),
         scalings=steps,
     )
+
+
+def at_limits(seen: np.ndarray) -> np.ndarray:
+    """Return which observations have a number at a limit, where actions have no effect, (n,).
+
+    A limit is an extreme value that many rows share, of a number with many other values: the end of
+    a sensor's range, a stop, or the largest speed.
+    """
+    found = np.zeros(len(seen), bool)
+    for column in seen.T:
+        for extreme in (column.min(), column.max()):
+            stays = column == extreme
+            few = stays.sum() < max(_LEAST_AT_LIMIT * len(seen), _LEAST_ROWS_AT_LIMIT)
+            if few or stays.mean() > 1 - _LEAST_FREE:
+                continue
+            others = column[~stays]
+            if len(np.unique(others)) >= _LEAST_DISTINCT * len(others):
+                found |= stays
+    return found if found.mean() <= 1 - _LEAST_FREE else np.zeros(len(seen), bool)
 
 
 def _stretches(rows: int, most: int) -> np.ndarray:

@@ -160,7 +160,6 @@ class _Model:
         samples, self.shares = _usual_actions(data.lagged[0])
         others = np.repeat(samples[:, None], len(self.early), axis=1)
         self.others = with_gain(others, replace(data, state=data.state[self.early]), form)
-        self.gram = self.phi.T @ self.phi
         self.emissions = np.zeros((data.lags, data.rows))
 
     def alternate(self, weights: np.ndarray, law: np.ndarray) -> np.ndarray:
@@ -176,16 +175,20 @@ class _Model:
         return law
 
     def fit(self, weights: np.ndarray) -> None:
-        """Fit the model to rows that have each age with the probability `weights`, (K + 1, n)."""
+        """Fit the model to rows that have each age with the probability `weights`, (K + 1, n).
+
+        A row whose action may be from before the log counts less: its other ages are left out.
+        """
         data = self.data
+        phi = self.phi * weights.sum(0)[:, None]
         mean = (weights[..., None] * self.acted).sum(0)
         square = sum(
             (one[:, None] * acted).T @ acted for one, acted in zip(weights, self.acted, strict=True)
         )
         cross = self.phi.T @ mean
-        left = np.block([[self.gram, cross], [cross.T, square]])
+        left = np.block([[phi.T @ self.phi, cross], [cross.T, square]])
         left[np.diag_indices_from(left)] += self.ridge * data.rows
-        right = np.concatenate([self.phi.T @ data.change, mean.T @ data.change])
+        right = np.concatenate([phi.T @ data.change, mean.T @ data.change])
         found = np.linalg.solve(left, right)
         state_part, action_part = np.split(found, [self.phi.shape[1]])
         without = data.change - self.phi @ state_part

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -217,7 +218,7 @@ class TabularSpec:
                 content[f.name] = value
         return content
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A hash of this spec and the versions of its components."""
         versions = [family_of(self.env).version, VERSIONS["q-learning"]]

@@ -27,8 +27,9 @@ class Answers:
     file: str
     cases: Callable[[], Sequence[Any]]
     """The function that returns the cases."""
-    answer: Callable[[Any], dict[str, Any]]
-    """The function that returns the answer to a case, as data for JSON."""
+    answer: Callable[[Any, Path], dict[str, Any]]
+    """The function that returns the answer to a case, as data for JSON, from the case and the
+    folder of records."""
 
     def kept(self, root: Path) -> dict[str, dict[str, Any]]:
         """Return the answers that a folder has, by the id of the case."""
@@ -40,7 +41,7 @@ class Answers:
         found = self._read(root)
         for case in self.cases():
             if case.id not in found["cases"]:
-                found["cases"][case.id] = self.answer(case)
+                found["cases"][case.id] = self.answer(case, root)
                 found["provenance"] = current_provenance()
                 with whole(root / self.file) as part:
                     part.write_text(json.dumps(found, indent=1), encoding="utf-8")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,20 @@ import numpy as np
 from deadtime.delays import as_process, from_json
 from deadtime.identify import Identification, identify_delay, make_log
 from deadtime.studies.identify.baselines import arx_delay, correlation_peak
-from deadtime.studies.identify.logs import Recorded, record, record_substeps
-from deadtime.studies.identify.policies import TRAINED
+from deadtime.studies.identify.logs import Recorded, mean_return, record, record_substeps
+from deadtime.studies.identify.policies import POLICIES, Maker, trained_policy
+from deadtime.studies.identify.trainings import (
+    TRAINING_DELAY,
+    TRAININGS,
+    missing_package,
+    trained_in,
+)
 
 MAX_DELAY = 16
 LEVEL = 0.9
 SHORT, LONG = 1000, 3000
+EPISODES = 20
+"""The number of episodes of a mean return."""
 _DELAYS = range(13)
 _LONG_DELAYS = (0, 4, 8, 12)
 ENVIRONMENTS = (
@@ -29,8 +38,6 @@ ENVIRONMENTS = (
     "HalfCheetah-v5",
     "Reacher-v5",
 )
-_NEEDS = {"LunarLander-v3": "Box2D", "Hopper-v5": "mujoco"}
-_NEEDS |= {"HalfCheetah-v5": "mujoco", "Reacher-v5": "mujoco"}
 _PARTS = (0.3, 1.5, 2.2, 3.7, 4.9, 6.4, 8.6, 11.1)
 _LAWS = (
     "uniform:2-6",
@@ -44,7 +51,10 @@ _LAW_ENVIRONMENTS = ("CartPole-v1", "Acrobot-v1", "Pendulum-v1", "Reacher-v5")
 
 @dataclass(frozen=True)
 class Case:
-    """One log: `kind` is "whole", "constant actions", "part" or "random"."""
+    """One log, or the return of a policy.
+
+    `kind` is "whole", "constant actions", "part" or "random", the delay of the log, or "return".
+    """
 
     kind: str
     environment: str
@@ -62,8 +72,7 @@ class Case:
     @property
     def missing(self) -> str:
         """The package that the environment needs and that is not installed, or nothing."""
-        package = _NEEDS.get(self.environment, "")
-        return package if package and importlib.util.find_spec(package) is None else ""
+        return missing_package(self.environment)
 
 
 def all_cases() -> list[Case]:
@@ -80,7 +89,12 @@ def all_cases() -> list[Case]:
         Case("whole", environment, "trained", str(delay), steps, 800 + 20 * place + delay)
         for steps in (SHORT, LONG)
         for delay in _LONG_DELAYS
-        for place, environment in enumerate(TRAINED)
+        for place, environment in enumerate(TRAININGS)
+    ]
+    returns = [
+        Case("return", environment, policy, str(TRAINING_DELAY), 0, 700 + place)
+        for policy in ("trained", "random")
+        for place, environment in enumerate(TRAININGS)
     ]
     still = [
         Case("constant actions", environment, "constant", "3", SHORT, 20 + 100 * place)
@@ -96,20 +110,28 @@ def all_cases() -> list[Case]:
         for environment in _LAW_ENVIRONMENTS
         for place, law in enumerate(_LAWS)
     ]
-    return [*still, *parts, *random, *whole]
+    return [*still, *parts, *random, *whole, *returns]
 
 
 def few_cases() -> list[Case]:
     """Return a short case of each kind, for a smoke test."""
     first: dict[str, Case] = {}
     for case in all_cases():
-        first.setdefault(case.kind, case)
+        if case.policy != "trained":
+            first.setdefault(case.kind, case)
     return [Case(**(asdict(case) | {"steps": 300})) for case in first.values()]
 
 
-def answer(case: Case) -> dict[str, Any]:
-    """Return the answers of the three methods on the log of a case."""
-    made = _recorded(case)
+def answer(case: Case, root: Path) -> dict[str, Any]:
+    """Return the answers of the three methods on the log of a case, or the return of its policy.
+
+    Trained policies are those of the records in `root`.
+    """
+    if case.kind == "return":
+        policy = _policy(case, root)
+        mean = mean_return(case.environment, policy, int(case.delay), EPISODES, case.seed)
+        return {"return": mean, "episodes": EPISODES}
+    made = _recorded(case, root)
     found = identify_delay(made.observations, made.actions, max_delay=MAX_DELAY, level=LEVEL)
     log = make_log(made.observations, made.actions)
     return {
@@ -129,10 +151,17 @@ def answer(case: Case) -> dict[str, Any]:
     }
 
 
-def _recorded(case: Case) -> Recorded:
+def _recorded(case: Case, root: Path) -> Recorded:
     if case.kind == "part":
         return record_substeps(case.policy, float(case.delay), case.steps, case.seed)
-    return record(case.environment, case.policy, case.delay, case.steps, case.seed)
+    policy = _policy(case, root)
+    return record(case.environment, policy, case.delay, case.steps, case.seed)
+
+
+def _policy(case: Case, root: Path) -> Maker:
+    if case.policy == "trained":
+        return partial(trained_policy, trained_in(root, case.environment))
+    return POLICIES[case.policy]
 
 
 def _distance(case: Case, made: Recorded, found: Identification) -> dict[str, Any]:

@@ -15,8 +15,11 @@ from deadtime.runs.result import Results
 from deadtime.studies.answers import Answers
 from deadtime.studies.experiment import SMOKE, Experiment
 from deadtime.studies.identify.cases import Case, all_cases, answer, few_cases
+from deadtime.studies.identify.trainings import TRAININGS, missing_package
 
 _FILE = "identification.json"
+KNOWN_WIDTH = 0.3
+"""A fraction of a step counts as known if the interval of the delay is at most this wide."""
 _METHODS = {
     "identify": ("deadtime identify", "#0072B2"),
     "arx": ("ARX order search", "#E69F00"),
@@ -24,9 +27,9 @@ _METHODS = {
 }
 
 
-def _answered(case: Case) -> dict[str, Any]:
+def _answered(case: Case, root: Path) -> dict[str, Any]:
     """Return a case with its answer."""
-    return {"case": asdict(case), "answer": answer(case)}
+    return {"case": asdict(case), "answer": answer(case, root)}
 
 
 def _answers(cases: Callable[[], list[Case]]) -> Answers:
@@ -53,13 +56,20 @@ def _row(key: tuple[Any, ...], ones: list[dict[str, Any]]) -> dict[str, Any]:
         "steps": steps,
         "law": law,
         "logs": len(ones),
-        "identifiable": sum(one["identifiable"] for one in ones),
     }
     row |= dict.fromkeys(
         ("right", "covered", "mean_width", "arx_right", "cross_correlation_right"), ""
     )
-    row |= dict.fromkeys(("mean_error", "largest_error", "distance_to_ages", "process"), "")
+    row |= dict.fromkeys(("known_parts", "mean_error", "largest_error"), "")
+    row |= dict.fromkeys(("distance_to_ages", "process", "return"), "")
+    if kind == "return":
+        return row | {
+            "logs": 0,
+            "identifiable": "",
+            "return": _mean([one["return"] for one in ones]),
+        }
     sure = [one for one in ones if one["identifiable"]]
+    row["identifiable"] = len(sure)
     if kind == "whole":
         row |= {
             "right": sum(is_right(one) for one in sure),
@@ -71,10 +81,12 @@ def _row(key: tuple[Any, ...], ones: list[dict[str, Any]]) -> dict[str, Any]:
             ),
         }
     elif kind == "part":
-        errors = [abs(one["steps"] - float(one["delay_true"])) for one in sure]
+        known = [one for one in sure if width(one) <= KNOWN_WIDTH]
+        errors = [abs(one["steps"] - float(one["delay_true"])) for one in known]
         row |= {
             "covered": sum(is_covered(one) for one in sure),
             "mean_width": _mean([width(one) for one in sure]),
+            "known_parts": len(known),
             "mean_error": _mean(errors),
             "largest_error": max(errors, default=float("nan")),
         }
@@ -110,7 +122,7 @@ def _mean(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class _Study(Experiment):
-    """An experiment whose cases are logs, not trainings."""
+    """An experiment whose cases are logs; its trainings are those of the policies."""
 
     def tiny(self) -> Experiment:
         """Return the experiment with a short log of each kind."""
@@ -118,7 +130,7 @@ class _Study(Experiment):
         def draw(results: Results, root: Path) -> Path:
             return mark_picture(_draw(few_cases)(results, root), SMOKE)
 
-        few = replace(self, draw=draw, answers=_answers(few_cases))
+        few = replace(self, runs={}, draw=draw, answers=_answers(few_cases))
         return replace(few, table=_table(few_cases))
 
 
@@ -169,9 +181,10 @@ def _draw(cases: Callable[[], list[Case]]) -> Callable[[Results, Path], Path]:
 IDENTIFICATION = _Study(
     "identification",
     "Delays from logs: deadtime identify beside cross-correlation and ARX order search",
-    {},
+    {name: spec for name, spec in TRAININGS.items() if not missing_package(name)},
     range(1),
     _draw(all_cases),
     _table(all_cases),
+    in_part=True,
     answers=_answers(all_cases),
 )

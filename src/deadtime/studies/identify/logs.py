@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from deadtime.delays import as_process
-from deadtime.studies.identify.policies import POLICIES
+from deadtime.studies.identify.policies import POLICIES, Maker
 from deadtime.wrappers import ActionDelay
 
 SUBSTEPS = 10
@@ -25,13 +25,13 @@ class Recorded:
     ages: np.ndarray
 
 
-def record(environment: str, policy: str, delay: str, steps: int, seed: int) -> Recorded:
+def record(environment: str, policy: Maker, delay: str, steps: int, seed: int) -> Recorded:
     """Return a log of `steps` steps; `delay` is the text form of a process."""
     bare = gym.make(environment)
     env = ActionDelay(bare, delay=as_process(delay))
     rng = np.random.default_rng([seed, 1])
     env.action_space.seed(seed)
-    act = POLICIES[policy](bare, rng)
+    act = policy(bare, rng)
     seen: list[list[Any]] = []
     chosen: list[list[Any]] = []
     ages: list[int] = []
@@ -51,6 +51,25 @@ def record(environment: str, policy: str, delay: str, steps: int, seed: int) -> 
     return Recorded(
         [np.array(one) for one in seen], [np.array(one) for one in chosen], np.array(ages)
     )
+
+
+def mean_return(environment: str, policy: Maker, delay: int, episodes: int, seed: int) -> float:
+    """Return the mean return of a policy over episodes under a delay."""
+    bare = gym.make(environment)
+    env = ActionDelay(bare, delay=delay)
+    env.action_space.seed(seed)
+    act = policy(bare, np.random.default_rng([seed, 1]))
+    earned = 0.0
+    for episode in range(episodes):
+        observation, info = env.reset(seed=seed + episode)
+        ended = False
+        while not ended:
+            action = act(observation, info["pending_actions"])
+            observation, reward, terminated, truncated, info = env.step(action)
+            earned += float(reward)
+            ended = terminated or truncated
+    env.close()
+    return earned / episodes
 
 
 def record_substeps(policy: str, delay: float, steps: int, seed: int) -> Recorded:

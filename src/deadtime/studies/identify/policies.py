@@ -1,14 +1,13 @@
 """Policies that write the logs: random, trained and feedback, the last two with a little noise.
 
-Trained policies predict: they are trained at a delay of 5, and act at any delay. Feedback is a rule
-for each environment, from its observation alone. It does not know of the delay, so under a long one
-it plays badly, as a log of a real system may.
+Trained policies predict, and act at any delay (see `trainings`). Feedback is a rule for each
+environment, from its observation alone. It does not know of the delay, so under a long one it plays
+badly, as a log of a real system may.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import gymnasium as gym
@@ -18,18 +17,8 @@ from deadtime.runtime import Policy as Trained
 
 Policy = Callable[[Any, Any], Any]
 """A function of the observation and the pending actions."""
-_TRAINING_DELAY = 5
-_TRAININGS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {"env": "cartpole", "steps": 60_000},
-    "Acrobot-v1": {"env": "acrobot", "steps": 60_000},
-    "Pendulum-v1": {
-        "env": "pendulum",
-        "steps": 15_000,
-        "hidden": (64, 64),
-        "random_steps": 1000,
-    },
-}
-"""How the trained policies are trained; other environments would take hours."""
+Maker = Callable[[gym.Env, np.random.Generator], Policy]
+"""A function that returns a policy for an environment."""
 _RANDOM_SHARE = 0.1
 _NOISE = 0.1
 
@@ -67,10 +56,8 @@ def feedback_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
     return _dithered(env, rng, wanted)
 
 
-def trained_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
-    """Return the trained policy of an environment with a little noise."""
-    assert env.spec is not None
-    policy = _trained(env.spec.id)
+def trained_policy(policy: Trained, env: gym.Env, rng: np.random.Generator) -> Policy:
+    """Return a trained policy of an environment with a little noise."""
     at: dict[int, Trained] = {}
 
     def wanted(observation: np.ndarray, pending: np.ndarray) -> Any:
@@ -79,14 +66,6 @@ def trained_policy(env: gym.Env, rng: np.random.Generator) -> Policy:
         return at[len(pending)].act(observation, pending)
 
     return _dithered(env, rng, wanted)
-
-
-@cache
-def _trained(environment: str) -> Trained:
-    from deadtime.runs.training import train  # noqa: PLC0415  (training needs JAX)
-
-    options = _TRAININGS[environment]
-    return train(agent="delayed", delay=_TRAINING_DELAY, **options).policy()
 
 
 def _dithered(env: gym.Env, rng: np.random.Generator, wanted: Policy) -> Policy:
@@ -145,10 +124,8 @@ _RULES: dict[str, Callable[[gym.Env, Any], Any]] = {
 }
 """Rules by the name of the environment; the others have a random linear map and tanh."""
 
-TRAINED = tuple(_TRAININGS)
-POLICIES = {
+POLICIES: dict[str, Maker] = {
     "random": random_policy,
     "feedback": feedback_policy,
-    "trained": trained_policy,
     "constant": constant_policy,
 }

@@ -100,7 +100,7 @@ def _words(steps: int, found: Identification) -> dict[str, Any]:
 
 def answers(wanted: Sequence[Case]) -> Answers:
     """Return the answers to some cases."""
-    return Answers(_FILE, lambda: wanted, answer)
+    return Answers(_FILE, lambda: wanted, lambda case, _: answer(case))
 
 
 def rows_of(wanted: Sequence[Case], root: Path) -> list[dict[str, Any]]:
@@ -221,7 +221,7 @@ def _study(
         lambda results, root: draw(wanted(), root),
         lambda results, root: rows_of(wanted(), root),
         part=part,
-        answers=Answers(_FILE, wanted, answer),
+        answers=Answers(_FILE, wanted, lambda case, _: answer(case)),
         few=few,
         draw_cases=draw,
     )
