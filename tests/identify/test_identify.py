@@ -26,7 +26,7 @@ from deadtime.identify.lag_scores import news_gains, ridge_fits
 from deadtime.identify.log import make_log
 from deadtime.identify.news import action_news
 from deadtime.identify.transitions import transitions
-from deadtime.identify.varying_ages import Ages, decorrelated, most_others, varying_ages
+from deadtime.identify.varying_ages import Ages, _Model, decorrelated, most_others, varying_ages
 from deadtime.studies.identify.logs import record_substeps
 from tests.identify.systems import linear_log, pendulum_log
 
@@ -460,3 +460,16 @@ def test_a_model_tells_ages_of_steps_as_the_log_did(numbered):
     if not numbered:
         assert (np.array(likely) == ages[5:]).mean() > 0.8
         assert (np.array(told) == ages[5:]).mean() > 0.8
+
+
+def test_ages_that_a_law_excludes_do_not_overflow():
+    """The excluded age 0 explains each row far better, for 600 rows."""
+    rng = np.random.default_rng(0)
+    data = transitions(make_log(np.cumsum(rng.normal(size=(601, 1))), rng.normal(size=600)), 3)
+    model = _Model(data, Form())
+    model.emissions = np.tile(np.array([0.0, -15.0, -16.0, -15.0])[:, None], (1, data.rows))
+    with np.errstate(all="raise", under="ignore"):
+        evidence, posterior, _ = model._smooth(Bursts(np.array([0.0, 0.6, 0.2, 0.2]), 0.1, 0.2))
+    assert not posterior[0].any()
+    assert posterior.sum(0) == pytest.approx(1)
+    assert np.isfinite(evidence).all()

@@ -245,7 +245,8 @@ class _Model:
         backward = np.ones((rows, size))
         for t in range(rows - 2, -1, -1):
             if not starts[t + 1]:
-                backward[t] = moves @ (likely[t + 1] * backward[t + 1]) / evidence[t + 1]
+                ahead = moves @ (likely[t + 1] * backward[t + 1]) / evidence[t + 1]
+                backward[t] = np.where(forward[t] > 0, ahead, 0.0)  # else it could overflow
         posterior = forward * backward
         posterior /= np.maximum(posterior.sum(1, keepdims=True), 1e-300)
         later = np.flatnonzero(~starts)
