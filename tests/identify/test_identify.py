@@ -468,8 +468,11 @@ def test_ages_that_a_law_excludes_do_not_overflow():
     data = transitions(make_log(np.cumsum(rng.normal(size=(601, 1))), rng.normal(size=600)), 3)
     model = _Model(data, Form())
     model.emissions = np.tile(np.array([0.0, -15.0, -16.0, -15.0])[:, None], (1, data.rows))
-    with np.errstate(all="raise", under="ignore"):
-        evidence, posterior, _ = model._smooth(Bursts(np.array([0.0, 0.6, 0.2, 0.2]), 0.1, 0.2))
-    assert not posterior[0].any()
-    assert posterior.sum(0) == pytest.approx(1)
-    assert np.isfinite(evidence).all()
+    nearly = OneAge(np.array([1e-300, 0.6, 0.2, 0.2]))
+    model.emissions[0, :40] = -30.0
+    for chain in (Bursts(np.array([0.0, 0.6, 0.2, 0.2]), 0.1, 0.2), nearly):
+        with np.errstate(all="raise", under="ignore"):
+            evidence, posterior, _ = model._smooth(chain)
+        assert not posterior[0].any()
+        assert posterior.sum(0) == pytest.approx(1)
+        assert np.isfinite(evidence).all()

@@ -37,6 +37,8 @@ LEAST_OTHER = 0.1
 """The smallest share of steps with other ages at which a delay is said to vary."""
 _SAMPLES = 64
 """The largest number of logged actions that stand for an unknown one from before an episode."""
+_IMPOSSIBLE = 1e-280
+"""A state with a smaller probability, given the rows before, is left out."""
 _LEAST_LIKELY = 1e-9
 """The least density of an age relative to the best one, so that no single row excludes an age."""
 
@@ -246,7 +248,7 @@ class _Model:
         for t in range(rows - 2, -1, -1):
             if not starts[t + 1]:
                 ahead = moves @ (likely[t + 1] * backward[t + 1]) / evidence[t + 1]
-                backward[t] = np.where(forward[t] > 0, ahead, 0.0)  # else it could overflow
+                backward[t] = np.where(forward[t] > _IMPOSSIBLE, ahead, 0.0)  # it could overflow
         posterior = forward * backward
         posterior /= np.maximum(posterior.sum(1, keepdims=True), 1e-300)
         later = np.flatnonzero(~starts)
