@@ -59,6 +59,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/continuous.py
 	$(BIN)/python benchmarks/atari.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/estimates.py
 	$(BIN)/python benchmarks/runtime.py
 
 clean:

@@ -3,8 +3,9 @@
     python docs/pictures.py          # the SVG files
     python docs/pictures.py ghosts   # the GIFs as well: episodes of recorded policies
 
-`return-against-delay` reads results/paper/figures/summary-best.csv, which
-`deadtime reproduce summary` writes from the records. The other pictures are explanations.
+`return-against-delay` and `knowing-and-waiting` read CSV files in results/paper/figures, which
+`deadtime reproduce summary` and `random-delay` write from the records. The other pictures are
+explanations.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from deadtime.delays.waits import OBSERVED
+from deadtime.studies.random_delay.laws import COLUMN_TITLES, LAWS
+
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-SCORES = ROOT / "results" / "paper" / "figures" / "summary-best.csv"
+NUMBERS = ROOT / "results" / "paper" / "figures"
+SCORES = NUMBERS / "summary-best.csv"
 GHOSTS = {
     "ghost-works": "acrobot-delayed-m15-best-8069a087bb09",
     "ghost-fails": "noisy-cartpole-delayed-m25-best-87f254bb4605",
@@ -36,6 +41,8 @@ ENVIRONMENTS = {
 }
 AGENTS = ("delayed", "augmented", "oblivious")
 DELAYS = (0, 5, 15, 25)
+TASKS = {"mazes": "Mazes", "cartpole": "Noisy CartPole", "pendulum": "Pendulum (SAC)"}
+"""The tasks of the study of random delays."""
 
 
 @dataclass(frozen=True)
@@ -177,10 +184,36 @@ def return_against_delay(colours: Colours) -> Figure:
     return figure
 
 
+def knowing_and_waiting(colours: Colours) -> Figure:
+    """Draw how much more `projected` earns than with a receiver that waits, with 95% intervals."""
+    figure = Figure(figsize=(8.4, 3.1), layout="constrained")
+    for axes, (task, title) in zip(figure.subplots(1, len(TASKS)), TASKS.items(), strict=True):
+        with (NUMBERS / f"random-delay-{task}.csv").open() as file:
+            found = [row for row in csv.DictReader(file) if row["agent"] == "projected"]
+        axes.axhline(0, color=colours.ink, lw=1)
+        for place, (column, marker, colour) in enumerate(
+            zip(OBSERVED, "os^", (colours.first, colours.second, colours.third), strict=True)
+        ):
+            mine = {row["law"]: row for row in found if row["column"] == column}
+            gain, low, high = (
+                [float(mine[law][name]) for law in LAWS]
+                for name in ("minus_waiting", "difference_low", "difference_high")
+            )
+            x = [at + 0.2 * (place - 1) for at in range(len(LAWS))]
+            axes.vlines(x, low, high, color=colour, lw=1.4)
+            axes.plot(x, gain, marker, color=colour, ms=5, label=COLUMN_TITLES[column])
+        axes.set_title(title, fontsize=11)
+        axes.set_xticks(range(len(LAWS)), LAWS, fontsize=8.5)
+    figure.axes[0].set_ylabel("gain over waiting")
+    figure.axes[1].legend(frameon=False, fontsize=8.5, loc="lower right")
+    return figure
+
+
 DRAWN: dict[str, Callable[[Colours], Figure]] = {
     "timeline": timeline,
     "views": views,
     "return-against-delay": return_against_delay,
+    "knowing-and-waiting": knowing_and_waiting,
 }
 
 

@@ -192,20 +192,23 @@ def random_delay() -> str:
     return table(["problem", "latency", "mean age", *named.values()], lines)
 
 
-def random_delay_trained() -> str:
-    """Returns of agents trained in mazes under delays that vary, beside the optimum."""
-    found = rows("random-delay-mazes")
+def random_delay_trained(task: str, digits: int) -> str:
+    """Returns of agents trained under delays that vary, beside the optimum where it is known."""
+    found = rows(f"random-delay-{task}")
+    solved = "optimum" in found[0]
     agents = [*dict.fromkeys(row["agent"] for row in found)]
     lines = []
     for law in dict.fromkeys(row["law"] for row in found):
         for column, title in COLUMN_TITLES.items():
             here = [row for row in found if (row["law"], row["column"]) == (law, column)]
             of = {row["agent"]: row for row in here}
-            bound = "" if here[0]["optimum_is"] == "exact" else "≤ "
-            cells = [number(of[agent]["return"], 3) for agent in agents]
-            lines.append([law, title, *cells, bound + number(here[0]["optimum"], 3)])
+            cells = [number(of[agent]["return"], digits) for agent in agents]
+            if solved:
+                bound = "" if here[0]["optimum_is"] == "exact" else "≤ "
+                cells.append(bound + number(here[0]["optimum"], digits))
+            lines.append([law, title, *cells])
     names = [f"`{agent}`" for agent in agents]
-    return table(["delay", "the agent faces", *names, "optimum"], lines)
+    return table(["delay", "the agent faces", *names, *["optimum"][:solved]], lines)
 
 
 def knowing_and_waiting() -> str:
@@ -519,17 +522,19 @@ def atari_sticky() -> str:
 
 
 def rnn() -> str:
-    """Frostbite with four agents."""
+    """Frostbite with four agents under a delay, and the recurrent one without."""
     names = {
-        "delayed": "Delayed-Q",
-        "augmented": "Augmented-Q",
-        "recurrent": "A2C-LSTM",
-        "oblivious": "Oblivious-Q",
+        ("delayed", 15): "Delayed-Q, m = 15",
+        ("augmented", 15): "Augmented-Q, m = 15",
+        ("recurrent", 15): "A2C-LSTM, m = 15",
+        ("oblivious", 15): "Oblivious-Q, m = 15",
+        ("recurrent", 0): "A2C-LSTM, no delay",
     }
-    lines = [[name, _atari(row_of("rnn", agent=agent))] for agent, name in names.items()]
+    lines = [
+        [name, _atari(row_of("rnn", agent=agent, delay=m))] for (agent, m), name in names.items()
+    ]
     return table(
-        ["Frostbite, m = 15 (`deadtime reproduce rnn`)", "1,000,000 steps, no sticky actions"],
-        lines,
+        ["Frostbite (`deadtime reproduce rnn`)", "1,000,000 steps, no sticky actions"], lines
     )
 
 
@@ -745,7 +750,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "mazes": mazes,
     "maze-sizes": maze_sizes,
     "random-delay": random_delay,
-    "random-delay-trained": random_delay_trained,
+    "random-delay-trained": lambda: random_delay_trained("mazes", 3),
+    "random-delay-cartpole": lambda: random_delay_trained("cartpole", 0),
+    "random-delay-pendulum": lambda: random_delay_trained("pendulum", 0),
     "knowing-and-waiting": knowing_and_waiting,
     "identification": identification,
     "identification-parts": identification_parts,

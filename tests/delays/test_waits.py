@@ -85,6 +85,50 @@ def test_a_way_is_possible_and_uses_actions_that_are_pending(process, observed):
             assert ages[0] == code - 1
 
 
+def ways_of(process, law, n):
+    """The probability of each path of ages of which step n is the first to read age n."""
+    matrix, ages = process.chain.matrix(), process.chain.ages
+    found = {}
+
+    def follow(state, chance, path):
+        if len(path) == n:
+            if ages[state] == n:
+                found[path] = found.get(path, 0.0) + chance
+        elif ages[state] > len(path):
+            for after in np.flatnonzero(matrix[state]):
+                follow(after, chance * matrix[state, after], (*path, int(ages[state])))
+
+    for state in np.flatnonzero(law):
+        follow(state, law[state], ())
+    return found
+
+
+@pytest.mark.parametrize("observed", ["now", "hindsight", "never"])
+@pytest.mark.parametrize("process", [*PROCESSES, Uniform(2, 4)], ids=str)
+def test_the_ages_of_a_way_are_nearest_to_their_means(process, observed):
+    """Of all paths of one length, by following every path."""
+    every = waits_of(process, observed, every=True)
+    for code, law in known_laws(process, observed).items():
+        for way in np.flatnonzero(every.weights[code]):
+            n = int(every.steps[code, way])
+            paths = ways_of(process, law, n)
+            total = sum(paths.values())
+            means = [sum(p * path[j] for path, p in paths.items()) / total for j in range(n)]
+
+            def apart(path, means=means):
+                return sum((age - mean) ** 2 for age, mean in zip(path, means, strict=True))
+
+            found = tuple(every.ages[code, way, :n].tolist())
+            assert found in paths
+            assert apart(found) == pytest.approx(min(map(apart, paths)), abs=1e-9)
+
+
+def test_equally_likely_latencies_skip_no_pending_action():
+    """The most likely ages would be 3, 2, 3: they skip one action and repeat another."""
+    found = waits_of(Uniform(2, 4), "never")
+    assert found.ages[0, 0, : found.steps[0, 0]].tolist() == [3, 3, 3]
+
+
 def test_an_age_that_never_occurs_has_no_way():
     found = waits_of(Uniform(2, 4), "now")
     assert found.weights[:3].tolist() == [[0.0], [0.0], [0.0]]

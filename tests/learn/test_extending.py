@@ -3,6 +3,7 @@
 import re
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,10 +98,12 @@ def test_a_learner_with_continuous_actions_learns_in_both_loops(mine, env, delay
 
 @pytest.mark.slow
 def test_the_executed_action_is_what_reactive_credits(mine):
-    """A learner that credits the chosen action learns nothing under a delay."""
-    blind = deadtime.train("follow", "oblivious", 3, steps=6000, evaluation_episodes=50).policy(0)
+    """The page's learner learns nothing under a delay if it credits the chosen action."""
+    runtime.VIEWS["mistaken"] = replace(runtime.VIEWS["reactive"], credits="chosen")
+    result = deadtime.train("follow", "mistaken", 3, steps=6000, evaluation_episodes=50)
+    assert result.spec.learner.kind == "climb"
     queue = np.zeros((3, 1), np.float32)
-    assert abs(blind.act(np.array([0.8]), queue) - 0.4) > 0.2
+    assert abs(result.policy(0).act(np.array([0.8]), queue) - 0.4) > 0.2
 
 
 @pytest.mark.slow

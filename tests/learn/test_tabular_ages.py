@@ -69,7 +69,7 @@ class Logged(Plain):
         super().__init__(env, view, process.longest, (world, explorer), *numbers)
         self.process, self.observed = process, observed
         self.knowledge = AgeKnowledge(process, observed)
-        self.waits = waits_of(process, observed, every=view.sees == "law")
+        self.waits = waits_of(process, observed, likely=True, every=view.sees == "law")
         self.ages = Stream(ages)
         self.held = 0
 

@@ -362,7 +362,7 @@ spec = from_canonical({long.canonical()!r})
 r.train_missing([(spec, [0, 1])], Path({str(tmp_path)!r}), Where("local"))
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    pids = [int(process.stdout.readline()) for _ in range(min(2, os.cpu_count()))]
+    pids = [int(process.stdout.readline()) for _ in range(min(2, machine.cores()))]
     wait_for(lambda: any(one["done"] for one in status(tmp_path).get("running", [])))
     process.kill()
     process.wait()

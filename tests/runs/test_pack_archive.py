@@ -195,9 +195,7 @@ def test_digests(packed, originals):
     path.write_bytes(
         path.read_bytes().replace(b"run.json", b"run.jsno", 1)
     )  # its header, not its entry
-    with pytest.raises(
-        ValueError, match="the pack's header of run.json is not what its directory says"
-    ):
+    with pytest.raises(ValueError, match="the pack's header of run.json differs from its entry"):
         records.read(packed / name)
 
 

@@ -384,7 +384,7 @@ def test_arguments_that_are_refused():
         ({"safe_action": 3}, "safe_action is the number of an action, 0 to 2; got 3"),
         ({"safe_action": 0.5}, "safe_action is the number of an action"),
         ({"period": 0}, "period is the time of a step, more than 0; got 0"),
-        ({"observation_age": 4}, "observation_age is a part of the policy's delay, 3; got 4"),
+        ({"observation_age": 4}, "observation_age is at most the policy's delay, 3; got 4"),
         ({"timeout": -1}, "timeout is a whole number of steps"),
         ({"on_timeout": "stop"}, "on_timeout is safe or hold; got 'stop'"),
         ({"policy": lambda obs: 0}, "a Controller runs a policy of deadtime"),

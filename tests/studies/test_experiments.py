@@ -1,8 +1,6 @@
 """Ceilings, statistics, the walk's predictors and the experiments' drawings."""
 
 import csv
-from collections import defaultdict
-from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -11,15 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deadtime._support.terminal import counted
 from deadtime.cli.reproduce import Reproduce
 from deadtime.envs import make
 from deadtime.envs.walk import Walk
-from deadtime.learn import compiled_groups, memory
 from deadtime.planning import MDP, solve
-from deadtime.runs import driver, estimates, records, runner, statistics
+from deadtime.runs import driver, runner, statistics
 from deadtime.runs.ceiling import ceiling, mean_ceiling
-from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.tabular_specs import TabularSpec
 from deadtime.studies.experiment import Experiment
 from deadtime.studies.paper.walk import PREDICTORS, exact_return, law_after
@@ -199,104 +194,3 @@ def test_figures_of_a_smoke_test_say_so(exact, tmp_path):
         assert ((255, 0, 0) in colours) is not exact
         below = image.crop((0, image.height - 100, 400, image.height))
     assert below.getcolors() == [(40_000, (0, 0, 255))]
-
-
-@cache
-def recorded(name):
-    """The device and the seconds of each recorded seed."""
-    if not records.exists(RESULTS / name):
-        return {}
-    record = records.read(RESULTS / name)
-    device = {seed: one["device"] for one in record.provenance for seed in one["seeds"]}
-    return {
-        seed: (device[seed], took) for seed, took in zip(record.seeds, record.seconds, strict=True)
-    }
-
-
-def recorded_together():
-    """Runs and their seconds, by device and experiment.
-
-    Deep runs are kept by preset and environment, since on a GPU those share a program.
-    """
-    runs = defaultdict(dict)
-    seconds = defaultdict(dict)
-    for experiment in EXPERIMENTS.values():
-        for spec, seeds in experiment.wanted:
-            kind = experiment.name
-            if not isinstance(spec, TabularSpec):
-                kind = spec.preset, spec.env.removeprefix("noisy-").split(":")[0]
-            for seed, (device, took) in recorded(spec.name).items():
-                if seed in seeds:
-                    runs[device, kind][spec.name, seed] = spec, [seed]
-                    seconds[device, kind][spec.name, seed] = took
-    return {key: ([*runs[key].values()], sum(seconds[key].values())) for key in runs}
-
-
-BUSY = {"random-delay-mazes", "wrong-delay"}
-"""Experiments that were recorded while other work had the cores: their runs took up to 60 times
-the CPU time that they need."""
-
-
-@pytest.mark.slow
-def test_estimates_agree_with_the_records(monkeypatch):
-    """`seconds` of a run are those of one core, or its share of a GPU's."""
-    monkeypatch.setattr(estimates, "cores", lambda: 1)
-    wrong = {}
-    devices = set()
-    for (device, kind), (runs, took) in recorded_together().items():
-        if kind in BUSY:
-            continue
-        devices.add(device.split()[0])
-        ratio = estimates.seconds_needed(runs, int("NVIDIA" in device)) / took
-        if not 1 / 2.5 < ratio < 2.5:
-            wrong[device, kind] = ratio
-    assert devices == {"CPU,", "NVIDIA"}
-    assert not wrong
-
-
-def test_more_gpus_share_the_groups():
-    runs = [(DeepSpec(env, "delayed", 5, "paper"), range(10)) for env in ("cartpole", "acrobot")]
-    one, two, three = (estimates.seconds_needed(runs, gpus) for gpus in (1, 2, 3))
-    rest = estimates.STARTED_IN_SECONDS["deep"]
-    assert one - rest == pytest.approx(2 * (two - rest))
-    assert two == three
-
-
-def test_estimates_count_start_and_compilation(monkeypatch):
-    """A command that hardly trains takes seconds to start, and to compile without a cache."""
-    monkeypatch.setattr(estimates, "cores", lambda: 1)
-    tiny, same, other = (
-        (DeepSpec("cartpole", "delayed", delay, "paper", 10), [0]) for delay in (3, 4, 6)
-    )
-    start = estimates.STARTED_IN_SECONDS["deep"]
-    cached = [compiled_groups.program_of(tiny[0], "cpu")]
-    monkeypatch.setattr(memory, "has_compiled", cached.__contains__)
-    compiled, loaded = estimates.COMPILED_IN_SECONDS["deep"], estimates.LOADED_IN_SECONDS["deep"]
-    expected = (
-        ([tiny], start + loaded),
-        ([other], start + compiled),
-        ([tiny, same, other], 2 * start + loaded + compiled),
-    )
-    for runs, seconds in expected:
-        assert estimates.seconds_needed(runs, 0) == pytest.approx(seconds, abs=0.01)
-
-
-def test_estimates_count_figures():
-    tiny = [(TabularSpec("maze", "delayed", 0, 10, {"size": 3}), [0])]
-    for runs in ([], tiny):
-        without, drawn = (estimates.seconds_needed(runs, 0, figures=n) for n in (0, 5))
-        assert drawn - without == pytest.approx(5 * estimates.DRAWN_IN_SECONDS)
-
-
-def test_estimates_in_words(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(estimates, "_tabular_compile_seconds", lambda: 0.0)
-    monkeypatch.setattr(estimates, "cores", lambda: 2)
-    tiny = [(TabularSpec("maze", "delayed", 0, 10, {"size": 3}), [0])]
-    assert estimates.time_needed(tiny) == estimates.time_needed([]) == "a few seconds"
-    long = TabularSpec("maze", "distribution", 5, 100_000)
-    assert estimates.time_needed([(long, [0])]) == "about 2 min"
-    runner.train_missing(tiny, tmp_path / "one")
-    runner.train_missing(tiny, tmp_path / "other", how=runner.How(together=True))
-    shown = [line for line in capsys.readouterr().err.splitlines() if "to do" in line]
-    assert shown == ["1 run to do, a few seconds"] * 2
-    assert counted(1234, "run") == "1,234 runs"

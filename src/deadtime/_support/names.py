@@ -18,7 +18,7 @@ _SYNONYMS = (
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return a hint at the known name that means the same as an unknown one or is close to it."""
+    """Return a hint for an unknown name: the known one with its meaning, or else the closest."""
     known = [*names]
     same = [one for group in _SYNONYMS if name in group for one in group if one in known]
     close = same or get_close_matches(name, known, n=1)

@@ -223,9 +223,9 @@ class Chain:
 
     @cached_property
     def _readable(self) -> np.ndarray:
-        """For each state, the age of the oldest action that this step or a later one may read.
+        """The age, by state, of the oldest action that this step or a later one may read.
 
-        Ages are counted at this step.
+        The age is the action's age at this step.
         """
         oldest = self.ages.astype(np.int64)
         rows, columns = self._possible

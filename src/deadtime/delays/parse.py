@@ -108,7 +108,7 @@ def parse(text: str) -> DelayProcess:
 
 
 def from_json(data: Mapping[str, Any]) -> DelayProcess:
-    """Return the process of `DelayProcess.to_json`."""
+    """Return the process that `DelayProcess.to_json` wrote."""
     _check_depth(data)
     return _from_mapping(data)
 

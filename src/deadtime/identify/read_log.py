@@ -205,7 +205,7 @@ def _read_csv(path: Path) -> _Found:
             for column, cell in zip(columns, row, strict=True):
                 column.add(cell)
     except csv.Error as error:
-        raise ValueError(f"it is no table with commas ({error})") from None
+        raise ValueError(f"it is not a table of values between commas ({error})") from None
     if not len(columns[0].numbers):
         raise ValueError("a log has one row per step; got only the names of the columns: log steps")
     named = dict(zip(head, columns, strict=True))

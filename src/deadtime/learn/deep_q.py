@@ -264,7 +264,7 @@ class DeepQ:
         return new_replay(program.settings.buffer_size, layout_of(program))
 
     def new_memory(self, program: Program) -> tuple[()]:
-        """Return no memory."""
+        """Return (), since the agent has no memory."""
         return ()
 
     def act(

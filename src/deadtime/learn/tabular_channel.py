@@ -60,7 +60,7 @@ def channel_of(delay: Delay, observed: Observed, every: bool) -> Channel:
         ages = np.full((1, 1, longest), longest)
         waits = Waits(np.full((1, 1), longest), np.ones((1, 1)), ages)
     else:
-        waits = waits_of(process, observed, every)
+        waits = waits_of(process, observed, likely=True, every=every)
     return Channel(
         np.array(tables.first, np.int64),
         np.array(tables.first_cumulative, np.float64),

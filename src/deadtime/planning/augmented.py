@@ -114,7 +114,7 @@ class Operator:
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    """Return a flat view; raise if that needs a copy."""
+    """Return an array's view of one axis; raise if that needs a copy."""
     flat = array.view()
     flat.shape = (array.size,)
     return flat

@@ -180,7 +180,7 @@ def nested_laws(mdp: MDP, delay: int, max_classes: int) -> Beliefs:
 
 
 def _add_action(mdp: MDP, members: csr_array | None, extend: np.ndarray | None) -> csr_array:
-    """Return in row c·A + a the law over classes to which class c leads when a is added."""
+    """Return a matrix: row c·A + a is the law of the next class after class c and action a."""
     if members is None or extend is None:
         return mdp.P
     rows = []

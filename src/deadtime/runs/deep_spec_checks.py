@@ -176,7 +176,7 @@ def checked_changes(
 
 
 def _check_frames(changes: dict[str, Any]) -> None:
-    """Raise if a changed setting does not fit networks of frames."""
+    """Raise if a changed setting does not fit networks that see frames."""
     if changes.get("target_period_updates") == 0:
         raise ValueError(
             "on frames the target network is copied; got target_period_updates=0: pass 1 or more"

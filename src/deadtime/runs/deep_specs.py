@@ -12,7 +12,7 @@ from typing import Any
 
 from deadtime.delays import Delay, DelayProcess
 from deadtime.delays.convention import check_delay
-from deadtime.delays.waits import Observed
+from deadtime.delays.waits import WAYS_VERSION, Observed
 from deadtime.envs.families import check_options, environment_settings, family_of, make
 from deadtime.envs.family import ActionKind, Family, ObservationKind
 from deadtime.learn.learners import LEARNERS, agents_of
@@ -329,10 +329,12 @@ class DeepSpec:
         spec = self.canonical()
         if "changes" in spec:
             spec["changes"] = with_former_names(kind, spec["changes"])
-        versions = [self.family.version, learner.version]
+        versions: list[int | str] = [self.family.version, learner.version]
         shows_ages = VIEWS[self.agent].shows_ages and self.observed != "never"
         if self.process is not None and shows_ages:
             versions.append(AGE_INPUTS_VERSION)
+        if self.process is not None and VIEWS[self.agent].predicts:
+            versions.append(f"ways {WAYS_VERSION}")
         text = json.dumps([spec, with_former_names(kind, settings), *versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

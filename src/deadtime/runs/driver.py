@@ -60,7 +60,8 @@ def run(left: Runs, root: Path, where: Where, store: Store | None, how: How) -> 
     sweep = Sweep(units, root, where.retries, how, store)
     try:
         with sweep.checkpoints_noted(), closing(engine), _compiling(how):
-            seconds = seconds_needed(left, gpus, how.together, how.figures)
+            workers = not isinstance(engine, Inline)
+            seconds = seconds_needed(left, gpus, how.together, how.figures, workers)
             if how.alone or seconds >= _LONG_SECONDS:
                 console(stderr=True).print(f"{counted(count(left), 'run')} to do, {about(seconds)}")
             failed = sweep.run(engine)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 
 from deadtime._support.ending import uninterrupted
@@ -12,40 +14,39 @@ from deadtime._support.progress import about
 from deadtime.learn import tabular_q
 from deadtime.runs.deep_specs import DeepSpec
 from deadtime.runs.tabular_specs import TabularSpec
+from deadtime.runs.units import SEEDS_A_UNIT
 from deadtime.runs.wanted import Runs
 from deadtime.runtime.views import VIEWS
 
 TABULAR_STEPS_A_SECOND = {"delayed": 25e6, "augmented": 3e6, "mbs": 3e6, "distribution": 0.7e6}
 """Steps per second of each agent on one core, with episodes of full length. Other agents count as
 `delayed`."""
-STEPS_A_SECOND = {"paper": 12_000, "best": 2_500, "atari": 45, "atari-gpu": 3_000}
-"""Steps per second of deep agents on one core, by preset; on a GPU only for Atari."""
-FASTER_WITHOUT_PREDICTIONS = 1.5
-"""The speed of an agent without a forward model on a core, relative to one that has it."""
-CORE_SECONDS_A_PRODUCT = 6e-10
-"""Seconds of an update on a core, for each multiplication in one large network's hidden layers.
-
-SAC with two layers of 256 and batches of 256 updates all of its networks in 10 ms."""
 GPU_SECONDS_A_STEP = {"paper": (1.4e-4, 1.2e-7), "best": (5.5e-4, 9e-7)}
 """Seconds of a step of all runs that share a program on a GPU: a fixed part, and one per run."""
 GPU_SECONDS_A_TURN = (1.6e-3, 1.0e-5)
 """Seconds of a turn of runs on numbers that share a GPU while their environments are outside: a
 fixed part, and one per environment. Measured with SAC on HalfCheetah, 16 cores, 32 to 128 runs."""
+ATARI_SECONDS_A_TURN = 2.5e-3
+"""Seconds of a turn of Atari runs that share a GPU: choosing, and what one process does between."""
+ATARI_CORE_SECONDS = 1.1e-3, 7e-4
+"""Seconds of one core for a step of a game, four frames, and for each further one to look ahead."""
+ATARI_EPISODE = 2_000
+"""Steps of the longest episode of an evaluation, about."""
 STARTED_IN_SECONDS = {"tabular": 1.2, "deep": 3.5}
 """Seconds until a process has imported what it needs."""
-COMPILED_IN_SECONDS = {"tabular": 12.0, "deep": 12.0}
-"""Seconds to compile tabular learning, once, or one program of deep agents."""
+COMPILED_IN_SECONDS = {"tabular": 12.0, "compiled": 8.0, "host": 4.5, "atari": 60.0}
+"""Seconds to compile tabular learning, once, or one program of deep agents, by its loop.
+
+Those of "atari" are on a GPU."""
 LOADED_IN_SECONDS = {"tabular": 0.0, "deep": 1.0}
 """Seconds to load a compiled program from the cache."""
 DRAWN_IN_SECONDS = 0.8
 """Seconds to draw a figure and write its numbers."""
-# The rates are rounded from the records in `results`: the sum of `seconds` in their run.json, by
-# device, preset and environment. `test_estimates_agree_with_the_records` compares the two. On a GPU
-# a step is a chain of small kernels: its time hardly depends on how many runs share it. Preset best
-# on CartPole was recorded on an H200 whose machine had other work: 600 runs took 634 s, and 222 s
-# when they had it alone. Preset paper on a CPU was recorded with the simulator as the model and
-# every core busy: 5,200 steps a second, where a core that is left alone and learns its model does
-# 22,000 (docs/benchmarks.md). Both rates lie between the two.
+# `test_estimates_agree_with_the_records` compares estimates with the sum of `seconds` in the
+# records' run.json, by device, preset and environment. On a GPU a step is a chain of small kernels:
+# its time hardly depends on how many runs share it. Preset best on CartPole was recorded on an H200
+# whose machine had other work: 600 runs took 634 s, and 222 s when they had it alone. The rates of
+# Atari are those of docs/benchmarks.md.
 
 
 def time_needed(runs: Runs, gpus: int | None = None, figures: int = 0) -> str:
@@ -72,11 +73,18 @@ def _gpus(runs: Runs) -> int:
     return int(jax.default_backend() == "gpu")
 
 
-def seconds_needed(runs: Runs, gpus: int, together: bool = False, figures: int = 0) -> float:
+def seconds_needed(
+    runs: Runs,
+    gpus: int,
+    together: bool = False,
+    figures: int = 0,
+    workers: bool | None = None,
+) -> float:
     """Estimate the seconds that runs take on this machine's cores and a number of GPUs.
 
     `together` is for runs that share programs on a CPU too, and `figures` is the number of figures
-    that are drawn from the runs.
+    that are drawn from the runs. `workers` tells whether other processes train them; by default
+    they do if there is more than one unit.
     """
     drawing = DRAWN_IN_SECONDS * figures
     if not runs:
@@ -85,18 +93,20 @@ def seconds_needed(runs: Runs, gpus: int, together: bool = False, figures: int =
     alone = [_tabular_compile_seconds() if "tabular" in kinds else 0.0]
     shared = _seconds_of_groups(runs) if gpus else [0.0]
     on_cores: list[tuple[DeepSpec, int]] = []
+    units = 0
     for spec, seeds in runs:
         if isinstance(spec, TabularSpec):
             alone += [_tabular_seconds(spec)] * len(seeds)
-        elif gpus and spec.frames:
-            shared.append(len(seeds) * spec.length / STEPS_A_SECOND["atari-gpu"])
+            units += ceil(len(seeds) / SEEDS_A_UNIT)
         elif not gpus or not _shares_gpu(spec):
             on_cores.append((spec, len(seeds)))
+            units += len(seeds)
     alone += _seconds_on_cores(on_cores, together)
     on_gpus = max(*shared, sum(shared) / (gpus or 1))
     start = max(STARTED_IN_SECONDS[kind] for kind in kinds)
-    processes = 1 if together or len(alone) <= 2 else 2  # the driver starts before its workers
-    return processes * start + on_gpus + max(*alone, sum(alone) / cores()) + drawing
+    others = units > 1 and not together if workers is None else workers
+    starts = 2 if others else 1  # the driver starts before its workers
+    return starts * start + on_gpus + max(*alone, sum(alone) / cores()) + drawing
 
 
 def _tabular_seconds(spec: TabularSpec) -> float:
@@ -122,29 +132,24 @@ def _seconds_on_cores(specs: list[tuple[DeepSpec, int]], together: bool) -> list
         return []
     with uninterrupted():
         from deadtime.learn import compiled_groups, host_programs, memory  # noqa: PLC0415  (JAX)
+        from deadtime.runs.core_seconds import deep_seconds  # noqa: PLC0415
 
     known = set()
     found = []
     for spec, seeds in specs:
         programs = host_programs if spec.outside else compiled_groups
         program = programs.program_of(spec, "gpu" if together else "cpu")
-        each = spec.length / STEPS_A_SECOND["atari" if spec.frames else spec.preset]
-        if not VIEWS[spec.agent].predicts:
-            each /= FASTER_WITHOUT_PREDICTIONS
-        if not spec.frames and host_programs.is_large(spec.learner):
-            products = host_programs.products_of(spec.learner)
-            updates = max(0, spec.length - getattr(spec.learner, "random_steps", 0))
-            each = updates * CORE_SECONDS_A_PRODUCT * products
-        found += [each] * seeds
+        found += [deep_seconds(spec, program)] * seeds
         if program not in known:
             there = memory.has_compiled(program)
-            found[-1] += (LOADED_IN_SECONDS if there else COMPILED_IN_SECONDS)["deep"]
+            new = COMPILED_IN_SECONDS[spec.family.loop]
+            found[-1] += LOADED_IN_SECONDS["deep"] if there else new
             known.add(program)
     return found
 
 
 def _shares_gpu(spec: DeepSpec) -> bool:
-    """Return whether runs of a spec on numbers are trained beside each other on a GPU."""
+    """Return whether runs of a spec are trained beside each other on a GPU."""
     with uninterrupted():
         from deadtime.learn.host_programs import trains_together  # noqa: PLC0415  (JAX)
 
@@ -152,27 +157,49 @@ def _shares_gpu(spec: DeepSpec) -> bool:
 
 
 def _seconds_of_groups(runs: Runs) -> list[float]:
-    """Estimate the seconds for each group of runs on numbers that share a program on a GPU."""
+    """Estimate the seconds of each part of runs that is trained at a time on a GPU."""
     with uninterrupted():
         from deadtime.learn import compiled_groups, host_groups  # noqa: PLC0415  (JAX)
 
     specs = [(spec, seeds) for spec, seeds in runs if isinstance(spec, DeepSpec)]
-    pairs = [
-        (spec, seed)
-        for spec, seeds in specs
-        if not spec.frames and _shares_gpu(spec)
-        for seed in seeds
-    ]
+    pairs = [(spec, seed) for spec, seeds in specs if _shares_gpu(spec) for seed in seeds]
     seconds = [0.0]
     inside = [pair for pair in pairs if not pair[0].outside]
     for _, part in compiled_groups.parts_of(inside, "gpu"):
         first, each = GPU_SECONDS_A_STEP[part[0][0].preset]
         longest = max(spec.length for spec, _ in part)
-        seconds.append(COMPILED_IN_SECONDS["deep"] + longest * (first + each * len(part)))
+        seconds.append(COMPILED_IN_SECONDS["compiled"] + longest * (first + each * len(part)))
     first, each = GPU_SECONDS_A_TURN
-    outside = [pair for pair in pairs if pair[0].outside]
+    outside = [pair for pair in pairs if pair[0].outside and not pair[0].frames]
     for _, group in host_groups.programs_of(outside, "gpu"):
         spec = group[0][0]
         turn = first + each * spec.envs * len(group)
-        seconds.append(COMPILED_IN_SECONDS["deep"] + spec.length / spec.envs * turn)
+        seconds.append(COMPILED_IN_SECONDS["host"] + spec.length / spec.envs * turn)
+    frames = [pair for pair in pairs if pair[0].frames]
+    seconds += [
+        _atari_seconds([spec for spec, _ in p]) for p in host_groups.parts_of(frames, "gpu")
+    ]
     return seconds
+
+
+def _atari_seconds(specs: Sequence[DeepSpec]) -> float:
+    """Estimate the seconds of Atari runs that are trained at a time on a GPU and all cores."""
+    first = specs[0]
+    step, further = ATARI_CORE_SECONDS
+    game = sum(step + further * _further_steps(spec) for spec in specs) / cores()
+    turns = first.length / first.envs
+    seconds = turns * (ATARI_SECONDS_A_TURN + first.envs * game)
+    episodes = max(spec.evaluation_episodes for spec in specs)
+    seconds += ATARI_EPISODE * (ATARI_SECONDS_A_TURN + episodes * game)
+    return COMPILED_IN_SECONDS["atari"] + seconds
+
+
+def _further_steps(spec: DeepSpec) -> int:
+    """Return the emulator steps of a decision that only look ahead.
+
+    Without sticky actions there are none, since what is predicted comes true. With them, the queue
+    is played again at each decision, unless its path is kept.
+    """
+    if not VIEWS[spec.agent].predicts or not spec.environment(0).sticky:
+        return 0
+    return 1 if spec.learner.model == "kept" else spec.delay

@@ -140,7 +140,7 @@ class Packed:
             found = pack.read(member.end - member.offset)
         header = member.header
         if found[: len(header)] != header or len(found) != member.end - member.offset:
-            raise ValueError(f"the pack's header of {file} is not what its directory says")
+            raise ValueError(f"the pack's header of {file} differs from its entry in the directory")
         return found[len(header) :]
 
 

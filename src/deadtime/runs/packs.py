@@ -78,7 +78,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _pack_of(folder: Path, name_of: Callable[[Record], str]) -> Path | None:
-    """Return the pack that a record folder belongs to, or nothing if the folder stays."""
+    """Return the pack that a record folder goes into, or None if it stays a folder."""
     root = folder.parent
     try:
         folder_swap.settled(folder, FILES)

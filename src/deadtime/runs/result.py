@@ -111,7 +111,7 @@ class Result:
 
     @property
     def replayed(self) -> list[int]:
-        """The seeds whose policies were kept; an error names the command if there are none."""
+        """The seeds whose policies were kept; raise if there are none."""
         if not self.record.policy_seeds:
             raise ValueError(
                 "this record holds scores but no policies (`compare` and `sweep` keep none, "

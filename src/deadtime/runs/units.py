@@ -29,7 +29,7 @@ from deadtime.runs.specs import Spec, from_canonical
 from deadtime.runs.tabular_specs import TabularSpec
 
 Pair = tuple[Spec, int]
-_SEEDS = 8
+SEEDS_A_UNIT = 8
 """The largest number of seeds of a tabular spec in one unit."""
 KEPT_POLICY_BYTES = 2**17
 """The largest policy of one seed that records of a study keep, in bytes."""
@@ -104,7 +104,7 @@ def units_of(missing: Sequence[tuple[Spec, Sequence[int]]], device: str) -> list
     found = []
     for spec, seeds in missing:
         if isinstance(spec, TabularSpec):
-            parts = [seeds[i : i + _SEEDS] for i in range(0, len(seeds), _SEEDS)]
+            parts = [seeds[i : i + SEEDS_A_UNIT] for i in range(0, len(seeds), SEEDS_A_UNIT)]
             memory = int(4 * table_of(spec)[1])  # a seed's table while it grows
             found += [Unit(tuple((spec, seed) for seed in part), memory=memory) for part in parts]
     pairs = [

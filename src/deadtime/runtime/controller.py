@@ -218,7 +218,7 @@ def _usual_age(policy: Policy, age: int) -> int:
     """Return the usual age of observations; raise if the policy's delay does not contain it."""
     if check_steps(age, "observation_age") > policy.delay:
         raise ValueError(
-            f"observation_age is a part of the policy's delay, {policy.delay}; got {age}: "
+            f"observation_age is at most the policy's delay, {policy.delay}; got {age}: "
             "use policy.at_delay(m) with the sum of both delays"
         )
     return int(age)

@@ -167,7 +167,7 @@ class NetworkPolicy(Policy):
         return self.delay + 1 if constant else self._code(ages)
 
     def _before(self, queue: np.ndarray, ages: ArrayLike | None) -> np.ndarray:
-        """Return the actions that are executed before the next action is."""
+        """Return the pending actions that are executed before the one to choose."""
         return queue[self._places(self._code(ages))] if self.follows_ways else queue
 
     def _foreseen(self, ahead: ArrayLike | None) -> ArrayLike:

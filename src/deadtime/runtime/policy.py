@@ -47,6 +47,8 @@ class Policy:
     looks_ahead: str = ""
     """The kind of look-ahead by an emulator; "" if there is none."""
     _waits: Waits | None = None
+    _likely_ways = False
+    """Whether the ways have the most likely ages (see `waits_of`)."""
     _manifest: Manifest
     _arrays: dict[str, np.ndarray]
     _low: np.ndarray
@@ -194,7 +196,8 @@ class Policy:
         """Return the ways to the first execution of an action, if predictions depend on ages."""
         if self.process is None or not self._manifest.predicts or self.looks_ahead:
             return None
-        return waits_of(self.process, self.observed, every=self._manifest.sees == "law")
+        every = self._manifest.sees == "law"
+        return waits_of(self.process, self.observed, likely=self._likely_ways, every=every)
 
     def _places(self, code: int, way: int = 0) -> np.ndarray:
         """Return the places in the queue of the actions on a way, from `_code` of the age."""

@@ -28,6 +28,8 @@ class TablePolicy(Policy):
     knows, `info["action_age"]` of `ActionDelay`, unless its ages are never observed.
     """
 
+    _likely_ways = True
+
     def __init__(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]):
         """Build the policy, or raise if the arrays do not fit the manifest.
 
