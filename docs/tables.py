@@ -202,7 +202,10 @@ def random_delay_trained(task: str, digits: int) -> str:
         for column, title in COLUMN_TITLES.items():
             here = [row for row in found if (row["law"], row["column"]) == (law, column)]
             of = {row["agent"]: row for row in here}
-            cells = [number(of[agent]["return"], digits) for agent in agents]
+            cells = [
+                number(of[agent]["return"], digits) if agent in of else "not run"
+                for agent in agents
+            ]
             if solved:
                 bound = "" if here[0]["optimum_is"] == "exact" else "≤ "
                 cells.append(bound + number(here[0]["optimum"], digits))

@@ -130,7 +130,7 @@ class _Study(Experiment):
         def draw(results: Results, root: Path) -> Path:
             return mark_picture(_draw(few_cases)(results, root), SMOKE)
 
-        few = replace(self, runs={}, draw=draw, answers=_answers(few_cases))
+        few = replace(self, runs={}, in_part=False, draw=draw, answers=_answers(few_cases))
         return replace(few, table=_table(few_cases))
 
 
