@@ -209,13 +209,11 @@ def test_the_batch_script_is_one_for_bash():
 
 
 def test_the_hours_of_the_table_are_those_of_the_rates():
-    plain, ahead = 240e6 / 11_799, 120e6 / 6_567
-    assert f"{(plain + ahead) / 3600:.1f} hours of one such machine" in SCALING
-    each = (plain + ahead) / 22.5
+    seconds = 360e6 / 11_957
+    assert f"{seconds / 3600:.1f} hours of one such machine" in " ".join(SCALING.split())
     hours = re.search(r"\| hours \| ([^\n]*) \|", SCALING)[1].split(" | ")
-    assert hours == [
-        f"{(plain + ahead if n == 1 else each * -(-23 // n)) / 3600:.1f}" for n in (1, 2, 4, 8, 23)
-    ]
+    assert hours == [f"{seconds / 15 * -(-15 // n) / 3600:.1f}" for n in (1, 2, 4, 8, 15)]
+    plain = 240e6 / 11_957
     sticky = 40e6 * (6 + 16 + 26) / 15_000
     beside = f"{sticky / 3600:.1f} hours of such a machine"
     assert f"{beside}, with the other agents {(sticky + plain) / 3600:.0f}" in " ".join(

@@ -48,9 +48,14 @@ def recorded_together():
     return {key: ([*runs[key].values()], sum(seconds[key].values())) for key in runs}
 
 
-BUSY = {"random-delay-mazes", "wrong-delay", "CPU, 16 cores"}
-"""Experiments, and a machine, that were recorded while other work had the cores: runs took up to 60
-times the CPU time that they need. On that machine each run had a thread a core, too."""
+BUSY = {
+    "random-delay-mazes",
+    "wrong-delay",
+    "CPU, 16 cores",
+    ("CPU, 2 cores", ("best", "pendulum")),
+}
+"""Experiments, and machines, that were recorded while other work had the cores: runs took up to 60
+times the CPU time that they need. With 16 cores each run had a thread a core, too."""
 
 
 @pytest.mark.slow
@@ -60,7 +65,7 @@ def test_estimates_agree_with_the_records(monkeypatch):
     wrong = {}
     devices = set()
     for (device, kind), (runs, took) in recorded_together().items():
-        if {device, kind} & BUSY or "atari" in kind:
+        if {device, kind, (device, kind)} & BUSY or "atari" in kind:
             continue
         devices.add(device.split()[0])
         ratio = estimates.seconds_needed(runs, int("NVIDIA" in device)) / took
