@@ -17,7 +17,7 @@ from deadtime.envs.atari.games import Atari, Game
 from deadtime.envs.atari.gym_env import AtariEnv
 from deadtime.envs.atari.lane import Lane
 from deadtime.envs.pools import Played
-from deadtime.learn import host_groups, host_programs, trainer
+from deadtime.learn import host_groups, host_loop, host_programs, trainer
 from deadtime.learn.deep_training import run_deep
 from deadtime.learn.evaluate import evaluate
 from deadtime.learn.frame_networks import named_arrays, new_q
@@ -165,8 +165,9 @@ def test_a_spec_and_a_seed_give_the_same_bits(delayed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped_at", [full(9), 100])
-def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_at):
+def test_an_interrupted_run_goes_on_to_the_same_bits(delayed, tmp_path, stopped_at, monkeypatch):
     """Emulators and all; `stopped_at` 100 is in the evaluation."""
+    monkeypatch.setattr(host_loop, "_BURST_SECONDS", -1.0)
     spec, stop, told = spec_of(), Event(), []
 
     def progress(n):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deadtime.delays import Constant, GilbertElliott, RandomWalk, Uniform
-from deadtime.envs.channel import first_state, next_state
+from deadtime.envs.channel import first_state, next_state, step_draw
 from deadtime.learn import compiled_loop
 from deadtime.learn.compiled_groups import program_of, setups_of
 from deadtime.learn.credits import action_age
@@ -115,7 +115,7 @@ def test_the_ages_have_the_stated_law(process, reactive):
         first, *others = jax.random.split(key, 21)
         state = first_state(process, first)
         for one in others:
-            state = next_state(process, state, one)
+            state = next_state(process, state, step_draw(process, one))
         return action_age(program, setup, state)
 
     ages = jax.jit(jax.vmap(channel))(jax.random.split(jax.random.key(3), 2000))

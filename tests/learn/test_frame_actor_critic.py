@@ -10,7 +10,7 @@ import pytest
 
 import deadtime
 from deadtime.envs.pools import Played
-from deadtime.learn import frame_actor_critic, host_programs, host_scores, trainer
+from deadtime.learn import frame_actor_critic, host_loop, host_programs, host_scores, trainer
 from deadtime.learn.a2c import Memory, new_state, nothing, step_loss
 from deadtime.learn.frame_a2c import Came, new_frame_actor_critic
 from deadtime.learn.frame_actor_critic import FRAME_ACTOR_CRITIC, FrameActorCritic
@@ -465,8 +465,9 @@ def test_a_policy_acts_as_training_evaluates(breakout, tmp_path):
 
 
 @pytest.mark.full
-def test_resuming_is_bit_exact(breakout, tmp_path):
+def test_resuming_is_bit_exact(breakout, tmp_path, monkeypatch):
     """Interrupted in the midst of a rollout and of episodes."""
+    monkeypatch.setattr(host_loop, "_BURST_SECONDS", -1.0)
     straight, pair = breakout[0].record, (breakout[0].spec, 0)
     program, stop, told = host_programs.program_of(pair[0], jax.default_backend()), Event(), []
 

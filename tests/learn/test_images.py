@@ -159,6 +159,7 @@ def test_the_replay_holds_what_was_played(chosen):
 def test_a_run_resumes_with_new_episodes(chosen, tmp_path, monkeypatch):
     """The last row before them leads nowhere, and the record says where they begin."""
     monkeypatch.setattr(host_loop, "WRITE_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr(host_loop, "_BURST_SECONDS", -1.0)
     spec, told = spec_of("oblivious", 1, 60), []
 
     def interrupt(n):

@@ -9,9 +9,9 @@
 
 In step 2 the agent goes on in the channel itself, and learns from what it can know of it. Under a
 constant delay of m steps, each step executes the action that was chosen m steps before. So an agent
-that found the true constant equals, to the bit, the agent that was told it. Agents that learn from
-chosen actions, such as `augmented`, need no more than the length of the queue, under any law. If
-the law that was found varies, agents that learn from executed actions infer the age of each step
+that found the true constant equals the agent that was told it, but for rounding. Agents that learn
+from chosen actions, such as `augmented`, need no more than the length of the queue, under any law.
+If the law that was found varies, agents that learn from executed actions infer the age of each step
 (see `learn.inferred_ages`).
 """
 
