@@ -71,6 +71,35 @@ def test_no_emulator_goes_on_from_what_is_not_its_own(what, lane, marker):
     refused(lambda: lane.restore(content))
 
 
+PRESENT = {
+    "too few frames": {"present_frames": lambda a: a[:1]},
+    "no frames": {"present_frames": None},
+    "a state at the time limit that is too short": {"present_limit": lambda a: a[:100]},
+    **{
+        f"{name}: {value}": {
+            "numbers": lambda numbers, name=name, value=value: (
+                numbers | {"present": numbers["present"] | {name: value}}
+            )
+        }
+        for name, value in (("rewards", [0.0] * 9), ("rewards", ["a"]), ("now", [0]), ("overs", 0))
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", PRESENT)
+def test_steps_that_are_due_are_checked_too(what):
+    """The emulator has played beyond the time limit, where its state is kept."""
+    if not installed():
+        pytest.skip("ale-py is not installed")
+    ahead = Lane(Game("Pong", 3, 0.0, "fresh", max_steps=8))
+    ahead.reset()
+    for _ in range(6):
+        ahead.step(1)
+    ahead.restore(lane_with(ahead))
+    refused(lambda: ahead.restore(lane_with(ahead, **PRESENT[what])))
+
+
 @pytest.mark.slow
 def test_a_pool_says_so_too(lane):
     from deadtime.envs.atari.pool import AtariPool
